@@ -1,0 +1,80 @@
+# Everything below works from a bare checkout with Python 3.11 or later and make.
+
+PYTHON ?= python3
+JOBS ?= 2
+SCORE ?= 85
+BIN := .venv/bin
+READY := .venv/ready
+# Folders appear as the project grows; naming one that is missing would stop ruff and mypy.
+CODE := $(wildcard src tests tools bench examples)
+TYPED := $(wildcard src tests tools bench)
+COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --no-annotate
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test fmt fmt-check lint types rooms gen gen-check bench cover mutate lock changelog check clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## build .venv exactly as locked
+
+$(READY): requirements.lock pyproject.toml tools/requirements-uv.lock tools/sync_env.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdkit needs Python 3.11 or later: make PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python tools/sync_env.py
+	@touch $@
+
+run: $(READY) ## the guided demo, in the terminal
+	$(BIN)/python -m holdkit.demo
+
+test: $(READY) ## every test; says what was skipped and why
+	@mkdir -p .build
+	$(BIN)/python -m pytest -n $(JOBS) -rs --junitxml=.build/junit.xml $(ARGS)
+
+fmt: $(READY) ## format, and mend what ruff can mend
+	$(BIN)/ruff check --fix-only --quiet $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+fmt-check: $(READY) ## is everything formatted?
+	$(BIN)/ruff format --check $(CODE)
+
+lint: $(READY) ## ruff's rules, and the changelog fragments
+	$(BIN)/ruff check $(CODE)
+	@$(BIN)/towncrier build --draft --version next >/dev/null
+
+types: $(READY) ## mypy --strict
+	$(BIN)/mypy $(TYPED)
+
+rooms: $(READY) ## imports go down only
+	$(BIN)/lint-imports
+
+gen: $(READY) ## write the _sync folders from the _async folders
+	$(BIN)/python -m tools.gen_sync
+
+gen-check: $(READY) ## is the generated code current?
+	$(BIN)/python -m tools.gen_sync --check
+
+bench: $(READY) ## measure
+	$(BIN)/python -m bench $(ARGS)
+
+cover: $(READY) ## the core's tests must reach every branch of the core
+	@mkdir -p .build
+	$(BIN)/coverage run -m pytest -q tests/core
+	$(BIN)/coverage report --include='src/holdkit/core/*' --fail-under=100
+
+mutate: $(READY) ## the core's tests must notice changed rules (SCORE=85)
+	$(BIN)/python -m tools.mutation_score $(SCORE) --jobs $(JOBS)
+
+lock: $(READY) ## resolve the locked versions anew (UPGRADE=--upgrade takes the newest)
+	$(COMPILE) --extra cli --group dev pyproject.toml --output-file requirements.lock
+	echo uv | $(COMPILE) - --output-file tools/requirements-uv.lock
+	@! grep -nE '://|^-' requirements.lock tools/requirements-uv.lock || { echo 'a lock file names a host'; exit 1; }
+
+changelog: $(READY) ## show the next release's notes
+	$(BIN)/towncrier build --draft --version next
+
+check: fmt-check lint types rooms gen-check test ## what CI runs
+
+clean: ## remove what was built
+	rm -rf .venv .build dist mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""Holdkit, the reservation kernel for Python."""

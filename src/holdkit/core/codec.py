@@ -1,0 +1,110 @@
+"""Encodings: canonical JSON, fingerprints, owner hashes, hold ids, tickets.
+
+Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of the command as the
+caller wrote it; what the kernel minted and the correlation id are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from hmac import compare_digest
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from .commands import AnyCommand, Consume, PlaceHold
+from .entries import Entry
+from .model import Slot
+from .outcomes import Done, Outcome, Refusal
+
+_canonical: Final = msgspec.json.Encoder(order="deterministic")
+_plain: Final = msgspec.json.Encoder()
+_entry: Final = msgspec.json.Decoder(Entry)
+_outcome: Final = msgspec.json.Decoder(Done | Refusal)
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces."""
+    return _canonical.encode(value).decode()
+
+
+def encode_entry(entry: Entry) -> str:
+    """An entry as JSON text."""
+    return _plain.encode(entry).decode()
+
+
+def decode_entry(text: str | bytes) -> Entry:
+    """The entry of a JSON text."""
+    return _entry.decode(text)
+
+
+def encode_outcome(outcome: Outcome) -> str:
+    """An outcome as JSON text, owner token included: only operation records keep it."""
+    return _plain.encode(outcome).decode()
+
+
+def decode_outcome(text: str | bytes) -> Done | Refusal:
+    """The outcome of a JSON text."""
+    outcome: Done | Refusal = _outcome.decode(text)
+    return outcome
+
+
+def fingerprint(command: AnyCommand) -> str:
+    """32 hex digits that tell one payload from another under the same operation id."""
+    if isinstance(command, PlaceHold | Consume):
+        legs = tuple(sorted(command.legs, key=lambda leg: leg.pool))
+        command = structs.replace(command, correlation_id=None, tenant="", op=None, legs=legs)
+    else:
+        command = structs.replace(command, correlation_id=None, tenant="", op=None)
+    return hashlib.blake2b(_canonical.encode(command), digest_size=16).hexdigest()
+
+
+def hash_owner(token: str) -> str:
+    """What holds and journal keep of an owner token."""
+    return hashlib.blake2b(token.encode(), digest_size=16, person=b"holdkit.owner").hexdigest()
+
+
+def same_owner(token: str | None, owner_hash: str) -> bool:
+    """Whether the token is the hold's, compared in constant time."""
+    return token is not None and compare_digest(hash_owner(token), owner_hash)
+
+
+def digest(text: str) -> str:
+    """A short digest of a journal entry, for cursors."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+# Hold ids: 32 hex digits of a UUID. Ours are version 7, so that they sort by time and tell their age.
+
+
+def minted_id(slot: Slot, randomness: bytes) -> str:
+    """A UUIDv7: 48 bits of milliseconds, then 74 random bits out of the 10 bytes given."""
+    milliseconds = (slot // 1000) & 0xFFFF_FFFF_FFFF
+    random = int.from_bytes(randomness, "big")
+    value = (
+        (milliseconds << 80)
+        | (0x7 << 76)
+        | (((random >> 62) & 0xFFF) << 64)
+        | (0b10 << 62)
+        | (random & ((1 << 62) - 1))
+    )
+    return f"{value:032x}"
+
+
+def minted_at(hold_id: str) -> Slot | None:
+    """When an id was minted, or None if its form says that it was not minted here."""
+    if len(hold_id) != 32 or hold_id[12] != "7" or hold_id[16] not in "89ab":
+        return None
+    return int(hold_id[:12], 16) * 1000
+
+
+def ticket(hold_id: str, token: str) -> str:
+    """One text that carries id and token, for webhooks and other processes."""
+    return f"hk1.{hold_id}.{token}"
+
+
+def read_ticket(text: str) -> tuple[str, str] | None:
+    """Id and token of a ticket, or None if the text is none."""
+    parts = text.split(".", 2)
+    return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == "hk1" and parts[1] and parts[2] else None

@@ -1,0 +1,152 @@
+"""The verbs: what a caller may ask of the core, as plain data.
+
+A command says what the caller wrote; the kernel normalises the spellings of time, and `core.validation` checks every field
+before it is decided.
+Nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from .model import Leg, Slot
+
+if TYPE_CHECKING:  # the core never imports a module that can read a clock
+    from datetime import datetime, timedelta
+
+Ttl: TypeAlias = "int | float | str | timedelta"
+"""An interval: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
+
+Amounts: TypeAlias = int | Mapping[str, int] | None
+"""How much of a hold: a number for its one leg, a mapping by pool, or None for all of it."""
+
+Overage: TypeAlias = Literal["reject", "if_available", "up_to_available"]
+
+
+class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+    """What every command may carry."""
+
+    tenant: str = ""
+    op: str | None = None
+    """The caller's retry key: same id and same payload, same answer."""
+    actor: str | None = None
+    correlation_id: str | None = None
+    reason: str | None = None
+    fingerprint: str = ""
+    """Of the payload as the caller wrote it; taken by the kernel, before it mints ids and tokens."""
+
+
+class CreatePool(Command, frozen=True):
+    """Make a pool with nothing held."""
+
+    id: str
+    total: int
+
+
+class ResizePool(Command, frozen=True):
+    """Change a pool's total, not under what is in use."""
+
+    id: str
+    total: int
+
+
+class PlaceHold(Command, frozen=True):
+    """Take every leg until a deadline, or nothing at all."""
+
+    legs: tuple[Leg, ...]
+    ttl: Ttl | None = None
+    deadline: Slot | datetime | None = None
+    id: str | None = None
+    owner: str | None = None
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+    ttl_slots: Slot | None = None
+    """`ttl` after normalisation."""
+
+
+class Consume(Command, frozen=True):
+    """Hold and confirm in one step."""
+
+    legs: tuple[Leg, ...]
+    id: str | None = None
+    owner: str | None = None
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class ConfirmHold(Command, frozen=True):
+    """Held units become consumed."""
+
+    id: str
+    owner: str | None = None
+    entity: str | None = None
+    quantity: Amounts = None
+    keep_rest: bool = False
+    """After a partial confirm the rest stays held instead of being released."""
+    overage: Overage = "reject"
+
+
+class ReleaseHold(Command, frozen=True):
+    """Held units become available."""
+
+    id: str
+    owner: str | None = None
+    quantity: Amounts = None
+    force: bool = False
+    """A control-plane release without the owner token; needs a reason and is journaled as forced."""
+
+
+class ExtendHold(Command, frozen=True):
+    """A later deadline: `by` counts from the present deadline, `ttl` from now, `until` is absolute. Never shortens."""
+
+    id: str
+    owner: str | None = None
+    by: Ttl | None = None
+    ttl: Ttl | None = None
+    until: Slot | datetime | None = None
+    by_slots: Slot | None = None
+    ttl_slots: Slot | None = None
+
+
+class ExpireHold(Command, frozen=True):
+    """Say that a hold's deadline has come; expiring an expired hold is a quiet no-op."""
+
+    id: str
+
+
+class ReturnUnits(Command, frozen=True):
+    """Consumed units become available again: an order cancelled after it was paid."""
+
+    id: str
+    owner: str | None = None
+    quantity: Amounts = None
+
+
+class PutRecord(Command, frozen=True):
+    """Write, replace or (with body None) remove a record, if its version is the one the caller saw."""
+
+    kind: str
+    id: str
+    body: str | None
+    if_version: int | None = None
+    """0: it must not exist. None: whatever is there."""
+
+
+class Sweep(Command, frozen=True):
+    """Return the due legs of up to `limit` holds, earliest deadline first, and prune a little."""
+
+    limit: int = 500
+
+
+HoldCommand: TypeAlias = ConfirmHold | ReleaseHold | ExtendHold | ExpireHold | ReturnUnits
+AnyCommand: TypeAlias = CreatePool | ResizePool | PlaceHold | Consume | HoldCommand | PutRecord | Sweep
+
+
+class Group(Struct, frozen=True, gc=False):
+    """Commands of one caller, ready to be decided; with `atomic` all of them are applied or none."""
+
+    commands: tuple[AnyCommand, ...]
+    atomic: bool = False

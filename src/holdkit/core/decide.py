@@ -1,0 +1,223 @@
+"""Decide: a pure function from a view and groups of commands to outcomes.
+
+Rung 0 (operation ids), then the due legs of the pools a command touches, then its ladder. Deterministic: the same view
+and the same commands give the same outcomes and the same entries, on every engine, live and simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from .codec import decode_outcome, encode_outcome
+from .commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    Group,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+)
+from .ladders.ending import confirm_hold, release_hold, return_units
+from .ladders.expiry import expire_hold, return_due_legs, sweep
+from .ladders.extending import extend_hold
+from .ladders.placing import consume, place_hold
+from .ladders.pools import create_pool, remove_empty_pools, resize_pool
+from .ladders.records import put_record
+from .model import Key, Operation, RecordKey, Slot
+from .outcomes import Done, Invalid, Outcome, Reason, Refusal
+from .view import View
+
+
+class Needs(Struct, frozen=True):
+    """What a batch must have loaded: a closed vocabulary, so that every engine can answer it in a few statements."""
+
+    pools: set[Key]
+    holds: set[Key]
+    """Together with the pools of their legs."""
+    operations: set[Key]
+    records: set[RecordKey]
+    sweep: int = 0
+    """The holds with due legs anywhere, up to this many, and prunable pools."""
+
+
+def needs(groups: Iterable[Group]) -> Needs:
+    """What these groups need loaded."""
+    pools: set[Key] = set()
+    holds: set[Key] = set()
+    operations: set[Key] = set()
+    records: set[RecordKey] = set()
+    limit = 0
+    for group in groups:
+        for command in group.commands:
+            tenant = command.tenant
+            if command.op is not None:
+                operations.add((tenant, command.op))
+            if isinstance(command, PlaceHold | Consume):
+                for leg in command.legs:
+                    pools.add((tenant, leg.pool))
+                assert command.id is not None
+                holds.add((tenant, command.id))
+            elif isinstance(command, CreatePool | ResizePool):
+                pools.add((tenant, command.id))
+            elif isinstance(command, PutRecord):
+                records.add((tenant, command.kind, command.id))
+            elif isinstance(command, Sweep):
+                limit = max(limit, command.limit)
+            else:
+                holds.add((tenant, command.id))
+    return Needs(pools, holds, operations, records, limit)
+
+
+class SweepList(Struct, frozen=True):
+    """What a sweep found to do: holds with due legs in order of (deadline, id), and on-demand pools that are empty."""
+
+    holds: list[Key]
+    pools: list[Key]
+    more: bool = False
+
+
+NOTHING_DUE = SweepList([], [])
+
+
+LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
+    PlaceHold: place_hold,
+    ConfirmHold: confirm_hold,
+    ReleaseHold: release_hold,
+    ExtendHold: extend_hold,
+    ReturnUnits: return_units,
+    Consume: consume,
+    ExpireHold: expire_hold,
+    CreatePool: create_pool,
+    ResizePool: resize_pool,
+    PutRecord: put_record,
+}
+"""Where each command's rules live."""
+
+
+def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_DUE) -> list[list[Outcome]]:
+    """Decide every group in order, each on what the ones before it left."""
+    return [decide_group(view, group, due) for group in groups]
+
+
+def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:
+    """Each command for itself; or, if atomic, all of them or none."""
+    if not group.atomic:
+        return [answer(view, command, due) for command in group.commands]
+    view.begin_atomic()
+    outcomes: list[Outcome] = []
+    for command in group.commands:
+        outcomes.append(answer(view, command, due))
+        if not isinstance(outcomes[-1], Done):
+            view.roll_back()
+            return abort(view, group, len(outcomes) - 1, outcomes[-1])
+    view.keep()
+    return outcomes
+
+
+def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outcome]:
+    """One was refused, so none is applied; each answer is remembered under its operation id."""
+    aborted = Refusal(Reason.ABORTED, outcome.reason if isinstance(outcome, Refusal) else "invalid_request")
+    answers: list[Outcome] = []
+    for index, command in enumerate(group.commands):
+        known = outcome if index == culprit else recall(view, command)
+        if isinstance(outcome, Refusal):
+            remember(view, command, known or aborted)
+        answers.append(known or aborted)
+    return answers
+
+
+def answer(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
+    """Rung 0, then the command; a refusal is remembered like a grant."""
+    if command.op is None:
+        return decide(view, command, due)
+    known = recall(view, command)
+    if known is not None:
+        return known
+    if operations_full(view) and not isinstance(command, ConfirmHold | ReleaseHold):
+        return Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # those two the hold itself remembers
+    outcome = decide(view, command, due)
+    remember(view, command, outcome)
+    return outcome
+
+
+def recall(view: View, command: AnyCommand) -> Outcome | None:
+    """What was answered before to this operation id, if it was."""
+    if command.op is None:
+        return None
+    slot = view.loaded.slot
+    operation = view.operations.get((command.tenant, command.op))
+    if operation is not None and slot - operation.slot < view.limits.retry_window:
+        if operation.fingerprint != command.fingerprint:
+            return Refusal(Reason.OPERATION_CONFLICT, command.op)
+        return structs.replace(decode_outcome(operation.outcome), replayed=True)
+    if isinstance(command, ConfirmHold | ReleaseHold):
+        hold = view.holds.get((command.tenant, command.id))
+        if hold is not None and hold.last_op is not None and hold.last_op[32:] == command.op:
+            if hold.last_op[:32] != command.fingerprint:
+                return Refusal(Reason.OPERATION_CONFLICT, command.op)
+            return Done(slot=slot, hold=hold, replayed=True)
+    return None
+
+
+def operations_full(view: View) -> bool:
+    """Whether there is no room to remember one more operation."""
+    limit = view.limits.max_operations
+    return limit is not None and view.loaded.counts.operations + view.grown[2] >= limit
+
+
+def remember(view: View, command: AnyCommand, outcome: Outcome) -> None:
+    """Keep the answer for the retry, if it settles the operation and there is room."""
+    if command.op is None or isinstance(outcome, Invalid) or outcome.replayed or operations_full(view):
+        return
+    if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
+        return
+    stored = Operation(command.tenant, command.op, command.fingerprint, view.loaded.slot, encode_outcome(outcome))
+    view.grown[2] += 1
+    view.operations.put((command.tenant, command.op), stored)
+
+
+UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL})
+"""Refusals of this attempt only: they say nothing of the operation itself."""
+
+
+def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
+    """One command at its slot: max(the engine's clock, the last slot of its pools)."""
+    now = view.loaded.slot
+    if isinstance(command, Sweep):
+        outcome = sweep(view, due.holds, now, more=due.more)
+        remove_empty_pools(view, due.pools, now)
+        return outcome
+    now = catch_up(view, command.tenant, touched(view, command), now)
+    return LADDERS[type(command)](view, command, now)
+
+
+def touched(view: View, command: AnyCommand) -> list[str]:
+    """The pools a command is decided on: those it names, or those of the hold it names."""
+    if isinstance(command, PlaceHold | Consume):
+        return [leg.pool for leg in command.legs]
+    if isinstance(command, CreatePool | ResizePool):
+        return [command.id]
+    if isinstance(command, PutRecord | Sweep):
+        return []
+    hold = view.holds.get((command.tenant, command.id))
+    return [] if hold is None else [leg.pool for leg in hold.legs]
+
+
+def catch_up(view: View, tenant: str, names: list[str], now: Slot) -> Slot:
+    """Bring the touched pools up to date: never backwards in time, due legs returned."""
+    for name in names:
+        pool = view.pools.get((tenant, name))
+        if pool is not None and pool.slot > now:
+            now = pool.slot
+    return_due_legs(view, tenant, names, now)
+    return now

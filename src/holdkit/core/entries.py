@@ -1,0 +1,78 @@
+"""The journal's entries: every change as a complete effect, in the past tense.
+
+An entry says all that `fold` needs; replay never decides again. `before` values are derivable from what it records.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from .model import HeldLeg, Pool, Record, Slot, State, StoredHold
+
+
+class Action(StrEnum):
+    """What happened."""
+
+    POOL_CREATED = "pool.created"
+    POOL_RESIZED = "pool.resized"
+    POOL_REMOVED = "pool.removed"
+    POOL_REPAIRED = "pool.repaired"
+    HOLD_HELD = "hold.held"
+    HOLD_EXTENDED = "hold.extended"
+    HOLD_PARTLY_CONFIRMED = "hold.partly_confirmed"
+    HOLD_PARTLY_RELEASED = "hold.partly_released"
+    HOLD_CONFIRMED = "hold.confirmed"
+    HOLD_RELEASED = "hold.released"
+    HOLD_EXPIRED = "hold.expired"
+    HOLD_RETURNED = "hold.returned"
+    LEG_RETURNED = "leg.returned"
+    RECORD_PUT = "record.put"
+    JOURNAL_BASELINE = "journal.baseline"
+
+
+class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A pool after the change, and by how much each counter moved."""
+
+    pool: Pool
+    total: int = 0
+    held: int = 0
+    consumed: int = 0
+
+
+class Change(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What may change of a hold, after the change; `was` and `was_deadline` are from before."""
+
+    state: State
+    was: State
+    version: int
+    legs: tuple[HeldLeg, ...]
+    deadline: Slot | None = None
+    was_deadline: Slot | None = None
+    entity: str | None = None
+    ended_at: Slot | None = None
+    reason: str | None = None
+    last_op: str | None = None
+
+
+class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One change of state. A hold is whole where it is born (`hold`) and a `change` afterwards."""
+
+    seq: int
+    slot: Slot
+    action: Action
+    subject: str
+    """The hold's id, the pool's id, or kind/id of a record."""
+    tenant: str = ""
+    effects: tuple[Effect, ...] = ()
+    hold: StoredHold | None = None
+    change: Change | None = None
+    record: Record | None = None
+    removed: bool = False
+    """The subject is gone: a pool that was swept, a record that was deleted."""
+    actor: str | None = None
+    correlation_id: str | None = None
+    reason: str | None = None
+    op: str | None = None
+    forced: bool = False

@@ -1,0 +1,99 @@
+"""Fold: how an entry becomes state. Live commands and replay share it, so they cannot disagree."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..errors import PromiseBroken
+from .entries import Action, Change, Entry
+from .model import Key, Pool, Record, RecordKey, StoredHold
+
+
+class Rows(Protocol):
+    """Somewhere rows of one kind can be put."""
+
+    def put(self, key: Key, row: Pool | None, /) -> None: ...
+
+
+class RecordRows(Protocol):
+    """Somewhere records can be put."""
+
+    def put(self, key: RecordKey, row: Record | None, /) -> None: ...
+
+
+class HoldRows(Protocol):
+    """Somewhere holds can be looked up."""
+
+    def get(self, key: Key, /) -> StoredHold | None: ...
+
+
+class Foldable(Protocol):
+    """A state that entries can be folded into."""
+
+    fence_floor: int
+
+    @property
+    def pools(self) -> Rows: ...
+    @property
+    def holds(self) -> HoldRows: ...
+    @property
+    def records(self) -> RecordRows: ...
+    def put_hold(self, hold: StoredHold, /) -> None: ...
+
+
+def fold(state: Foldable, entry: Entry) -> None:
+    """Put one entry's effects into the state."""
+    for effect in entry.effects:
+        pool = effect.pool
+        if entry.removed:
+            state.fence_floor = max(state.fence_floor, pool.fence)
+            state.pools.put((pool.tenant, pool.id), None)
+        else:
+            state.pools.put((pool.tenant, pool.id), pool)
+    if entry.hold is not None:
+        state.put_hold(entry.hold)
+    elif entry.change is not None:
+        before = state.holds.get((entry.tenant, entry.subject))
+        if before is None:
+            raise PromiseBroken(f"entry {entry.seq} changes hold {entry.subject}, which was never held")
+        state.put_hold(changed(before, entry.change))
+    if entry.record is not None:
+        record = entry.record
+        state.records.put(record.key, None if entry.removed else record)
+
+
+def changed(hold: StoredHold, change: Change) -> StoredHold:
+    """The hold after a change. Spelled out field by field: several times faster than a generic replace."""
+    return StoredHold(
+        tenant=hold.tenant,
+        id=hold.id,
+        legs=change.legs,
+        owner_hash=hold.owner_hash,
+        held_at=hold.held_at,
+        fence=hold.fence,
+        deadline=change.deadline,
+        state=change.state,
+        entity=change.entity,
+        ended_at=change.ended_at,
+        reason=change.reason,
+        actor=hold.actor,
+        correlation_id=hold.correlation_id,
+        metadata=hold.metadata,
+        last_op=change.last_op,
+        version=change.version,
+    )
+
+
+BIRTHS = frozenset({Action.HOLD_HELD, Action.JOURNAL_BASELINE})
+ENDS = frozenset({Action.HOLD_CONFIRMED, Action.HOLD_RELEASED, Action.HOLD_EXPIRED})
+
+
+def reconstruct(history: list[Entry]) -> StoredHold | None:
+    """Fold one hold's history to its final state."""
+    hold: StoredHold | None = None
+    for entry in history:
+        if entry.hold is not None:
+            hold = entry.hold
+        elif entry.change is not None and hold is not None:
+            hold = changed(hold, entry.change)
+    return hold

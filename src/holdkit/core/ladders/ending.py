@@ -1,0 +1,148 @@
+"""ConfirmHold, ReleaseHold, ReturnUnits: held units become consumed or available, consumed ones available again."""
+
+from __future__ import annotations
+
+from ..codec import same_owner
+from ..commands import Amounts, ConfirmHold, ReleaseHold, ReturnUnits
+from ..entries import Action, Effect
+from ..model import HeldLeg, Pool, Slot, State, StoredHold
+from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
+from ..view import View
+from .finding import find_hold, find_live
+from .recording import became, moved, record
+
+
+def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
+    """Held units become consumed; without `keep_rest` what is not confirmed is released."""
+    hold = find_live(view, command.tenant, command.id, command.owner, now)
+    if isinstance(hold, Refusal):
+        return hold
+    amounts = amounts_of(hold, command.quantity, [leg.held for leg in hold.legs])
+    if isinstance(amounts, Invalid):
+        return amounts
+    extras = [max(0, amount - leg.held) for amount, leg in zip(amounts, hold.legs, strict=True)]
+    if command.overage == "reject" and any(extras):
+        return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(leg.held for leg in hold.legs))
+    pools = pools_of(view, hold)
+    if command.overage == "if_available":
+        shortfalls = tuple(
+            Shortfall(pool.id, extra, pool.available, pool.total)
+            for extra, pool in zip(extras, pools, strict=True)
+            if extra > pool.available
+        )
+        if shortfalls:
+            return Refusal(Reason.INSUFFICIENT_CAPACITY, hold.id, shortfalls)
+    legs, effects, uncovered = [], [], {}
+    for leg, pool, amount, extra in zip(hold.legs, pools, amounts, extras, strict=True):
+        covered = min(extra, pool.available)
+        if extra > covered:
+            uncovered[pool.id] = extra - covered
+        taken = min(amount, leg.held)
+        rest = leg.held - taken if command.keep_rest else 0
+        if leg.held - rest or covered:
+            effects.append(moved(pool, now, held=rest - leg.held, consumed=taken + covered))
+        legs.append(HeldLeg(leg.pool, leg.quantity, rest, leg.confirmed + taken + covered, leg.returned))
+    ended = not any(leg.held for leg in legs)
+    action = Action.HOLD_CONFIRMED if ended else Action.HOLD_PARTLY_CONFIRMED
+    state = State.CONFIRMED if ended else State.HELD
+    return finish(view, command, hold, legs, effects, action, state, now, uncovered or None)
+
+
+def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
+    """Held units become available; a part of them if an amount is given."""
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force)
+    if isinstance(hold, Refusal):
+        return hold
+    held = [leg.held for leg in hold.legs]
+    amounts = amounts_of(hold, command.quantity, held)
+    if isinstance(amounts, Invalid):
+        return amounts
+    if any(amount > leg.held for amount, leg in zip(amounts, hold.legs, strict=True)):
+        return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(held))
+    legs, effects = [], []
+    for leg, pool, amount in zip(hold.legs, pools_of(view, hold), amounts, strict=True):
+        if amount:
+            effects.append(moved(pool, now, held=-amount))
+        legs.append(HeldLeg(leg.pool, leg.quantity, leg.held - amount, leg.confirmed, leg.returned))
+    ended = not any(leg.held for leg in legs)
+    action = Action.HOLD_RELEASED if ended else Action.HOLD_PARTLY_RELEASED
+    state = State.RELEASED if ended else State.HELD
+    return finish(view, command, hold, legs, effects, action, state, now, forced=command.force)
+
+
+def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
+    """Consumed units become available again; the hold stays what it is, with what was returned."""
+    hold = find_hold(view, command.tenant, command.id, now)
+    if isinstance(hold, Refusal):
+        return hold
+    if not same_owner(command.owner, hold.owner_hash):
+        return Refusal(Reason.NOT_OWNER, hold.id)
+    if not any(leg.confirmed for leg in hold.legs):
+        return Refusal(Reason.NOT_CONFIRMED, hold.id)
+    left = [leg.confirmed - leg.returned for leg in hold.legs]
+    amounts = amounts_of(hold, command.quantity, left)
+    if isinstance(amounts, Invalid):
+        return amounts
+    if not any(amounts) or any(amount > rest for amount, rest in zip(amounts, left, strict=True)):
+        return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(left))
+    legs, effects = [], []
+    for leg, pool, amount in zip(hold.legs, pools_of(view, hold), amounts, strict=True):
+        if amount:
+            effects.append(moved(pool, now, consumed=-amount))
+        legs.append(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned + amount))
+    change = became(hold, tuple(legs), state=hold.state, command=command)
+    record(view, Action.HOLD_RETURNED, hold.id, now, command, effects=tuple(effects), change=change)
+    return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key))
+
+
+def amounts_of(hold: StoredHold, quantity: Amounts, everything: list[int]) -> list[int] | Invalid:
+    """How much of each leg is meant, in leg order."""
+    if quantity is None:
+        return everything
+    if isinstance(quantity, int):
+        if len(hold.legs) != 1:
+            return Invalid("quantity", "amount_ambiguous", f"the hold has {len(hold.legs)} legs: name amounts by pool")
+        return [quantity]
+    known = {leg.pool for leg in hold.legs}
+    unknown = sorted(set(quantity) - known)
+    if unknown:
+        return Invalid("quantity", "leg_unknown", f"the hold has no leg on pool {unknown[0]!r}")
+    return [quantity.get(leg.pool, 0) for leg in hold.legs]
+
+
+def pools_of(view: View, hold: StoredHold) -> list[Pool]:
+    """The pools behind a hold's legs, in leg order."""
+    pools = []
+    for leg in hold.legs:
+        pool = view.pools.get((hold.tenant, leg.pool))
+        pools.append(pool or Pool(hold.tenant, leg.pool, 0, version=0))  # an empty on-demand pool may be swept away
+    return pools
+
+
+def finish(
+    view: View,
+    command: ConfirmHold | ReleaseHold,
+    hold: StoredHold,
+    legs: list[HeldLeg],
+    effects: list[Effect],
+    action: Action,
+    state: State,
+    now: Slot,
+    uncovered: dict[str, int] | None = None,
+    *,
+    forced: bool = False,
+) -> Outcome:
+    """Write a confirm or a release, partial or last."""
+    ended_at = None if state is State.HELD else now
+    view.grown[1] -= ended_at is not None
+    change = became(
+        hold,
+        tuple(legs),
+        state=state,
+        ended_at=ended_at,
+        command=command,
+        entity=command.entity if isinstance(command, ConfirmHold) else None,
+        last_op=None if command.op is None else command.fingerprint + command.op,
+    )
+    record(view, action, hold.id, now, command, effects=tuple(effects), change=change, forced=forced)
+    return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key), uncovered=uncovered)

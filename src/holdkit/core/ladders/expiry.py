@@ -1,0 +1,78 @@
+"""Expiry: late, never early, once. Due legs return to the pools a command touches, before it is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..commands import Command, ExpireHold
+from ..entries import Action
+from ..model import HeldLeg, Key, Slot, State, StoredHold
+from ..outcomes import Done, Outcome, Reason, Refusal
+from ..view import View
+from .finding import find_hold
+from .recording import became, moved, record
+
+
+def return_due_legs(view: View, tenant: str, pools: Iterable[str], now: Slot) -> None:
+    """Return what is due at `now` on these pools, in order of (deadline, hold id)."""
+    candidates: set[tuple[Slot, str]] | None = None
+    touched = tuple(pools)
+    for pool in touched:
+        due = view.due((tenant, pool))
+        if due:
+            candidates = {*due} if candidates is None else candidates | {*due}
+    if candidates is None:
+        return
+    for _, hold_id in sorted(candidates):
+        hold = view.holds.get((tenant, hold_id))
+        if hold is not None and hold.due(now):
+            expire(view, hold, touched, now)
+
+
+def expire(view: View, hold: StoredHold, pools: Iterable[str], now: Slot) -> None:
+    """Return a due hold's outstanding legs on these pools; whoever comes first marks it expired, once."""
+    named = set(pools)
+    effects = []
+    legs = []
+    for leg in hold.legs:
+        if leg.held and leg.pool in named:
+            pool = view.pools.get((hold.tenant, leg.pool))
+            assert pool is not None, "a pool with outstanding legs is never removed"
+            effects.append(moved(pool, now, held=-leg.held))
+            leg = HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed, leg.returned)
+        legs.append(leg)
+    if not effects:
+        return
+    first = hold.state is State.HELD
+    change = became(hold, tuple(legs), state=State.EXPIRED, ended_at=hold.deadline)
+    action = Action.HOLD_EXPIRED if first else Action.LEG_RETURNED
+    if first and hold.deadline is not None and hold.deadline > view.loaded.slot:
+        view.grown[1] -= 1  # due only on its pools' later clock: it was counted as live
+    clockwork = Command(tenant=hold.tenant, actor="system", correlation_id=hold.correlation_id)
+    record(view, action, hold.id, now, clockwork, effects=tuple(effects), change=change)
+
+
+def expire_hold(view: View, command: ExpireHold, now: Slot) -> Outcome:
+    """Say that a hold's deadline has come. By now its due legs have been returned: only the answer is left."""
+    hold = find_hold(view, command.tenant, command.id, now)
+    if isinstance(hold, Refusal):
+        return hold
+    if hold.state is State.CONFIRMED:
+        return Refusal(Reason.ALREADY_CONFIRMED, hold.id)
+    if hold.state is State.RELEASED:
+        return Refusal(Reason.ALREADY_RELEASED, hold.id)
+    if hold.state is State.HELD:
+        return Refusal(Reason.NOT_DUE, hold.id, found=hold.deadline)
+    return Done(slot=now, hold=hold)
+
+
+def sweep(view: View, due: list[Key], now: Slot, *, more: bool) -> Outcome:
+    """Expire the listed holds wholly, as far as each is due still."""
+    expired = 0
+    for key in due:
+        hold = view.holds.get(key)
+        if hold is not None and hold.due(now) and hold.open:
+            at = max([now, *(pool.slot for leg in hold.legs if (pool := view.pools.get((key[0], leg.pool))))])
+            expired += hold.state is State.HELD
+            expire(view, hold, [leg.pool for leg in hold.legs], at)
+    return Done(slot=now, seq=view.next_seq - 1, expired=expired, more=more)

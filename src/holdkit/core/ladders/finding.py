@@ -1,0 +1,51 @@
+"""Finding a hold: what a missing or long-ended id answers."""
+
+from __future__ import annotations
+
+from ..codec import minted_at, same_owner
+from ..model import Slot, State, StoredHold
+from ..outcomes import Reason, Refusal
+from ..view import View
+
+_ENDED = {
+    State.CONFIRMED: Reason.ALREADY_CONFIRMED,
+    State.RELEASED: Reason.ALREADY_RELEASED,
+    State.EXPIRED: Reason.HOLD_EXPIRED,
+}
+
+
+def retired(hold: StoredHold, retention: Slot, now: Slot) -> bool:
+    """Whether the hold ended so long ago that it is gone for every reader, pruned or not."""
+    ended_at = hold.deadline if hold.state is State.HELD and hold.due(now) else hold.ended_at
+    return ended_at is not None and ended_at + retention <= now
+
+
+def missing(hold_id: str, retention: Slot, now: Slot) -> Refusal:
+    """Why an id cannot be found: one we minted longer ago than the retention has retired."""
+    minted = minted_at(hold_id)
+    gone = minted is not None and minted + retention <= now
+    return Refusal(Reason.HOLD_RETIRED if gone else Reason.HOLD_NOT_FOUND, hold_id)
+
+
+def find_hold(view: View, tenant: str, hold_id: str, now: Slot) -> StoredHold | Refusal:
+    """First rung of every command that names a hold."""
+    hold = view.holds.get((tenant, hold_id))
+    if hold is None or retired(hold, view.limits.retention, now):
+        return missing(hold_id, view.limits.retention, now)
+    return hold
+
+
+def find_live(
+    view: View, tenant: str, hold_id: str, token: str | None, now: Slot, *, force: bool = False
+) -> StoredHold | Refusal:
+    """First three rungs: it exists, the caller owns it, it is alive."""
+    hold = find_hold(view, tenant, hold_id, now)
+    if isinstance(hold, Refusal):
+        return hold
+    if not force and not same_owner(token, hold.owner_hash):
+        return Refusal(Reason.NOT_OWNER, hold_id)
+    if hold.state is not State.HELD:
+        return Refusal(_ENDED[hold.state], hold_id, found=hold.ended_at)
+    if hold.due(now):  # its pools are not all here: still nobody confirms, releases or extends a dead hold
+        return Refusal(Reason.HOLD_EXPIRED, hold_id, found=hold.deadline)
+    return hold

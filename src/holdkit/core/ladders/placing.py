@@ -1,0 +1,125 @@
+"""PlaceHold and Consume: take every leg, or say exactly why not."""
+
+from __future__ import annotations
+
+from ..codec import canonical_json, hash_owner
+from ..commands import Consume, PlaceHold
+from ..entries import Action, Effect
+from ..model import MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
+from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
+from ..view import View
+from .finding import retired
+from .recording import became, moved, record
+
+
+def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
+    """Take every leg until the deadline, or nothing at all."""
+    deadline = command.deadline if command.ttl_slots is None else now + command.ttl_slots
+    assert deadline is None or isinstance(deadline, int)
+    if deadline is not None:
+        if deadline > MAX_SLOT:
+            return Refusal(Reason.SLOT_OVERFLOW, found=deadline)
+        if deadline <= now:
+            return Refusal(Reason.DEADLINE_PASSED, found=now)
+        if deadline - now > view.limits.max_lifetime:
+            return Refusal(Reason.LIFETIME_EXCEEDED, found=view.limits.max_lifetime)
+    hold = take(view, command, deadline, now)
+    if isinstance(hold, Refusal):
+        return hold
+    return Done(slot=now, seq=view.next_seq - 1, hold=hold, token=command.owner)
+
+
+def consume(view: View, command: Consume, now: Slot) -> Outcome:
+    """Hold and confirm in one step: two entries, one answer."""
+    taken = take(view, command, None, now)
+    if isinstance(taken, Refusal):
+        return taken
+    effects = []
+    legs = []
+    for leg in taken.legs:
+        pool = view.pools.get((command.tenant, leg.pool))
+        assert pool is not None, "its leg was taken a moment ago"
+        effects.append(moved(pool, now, held=-leg.held, consumed=leg.held))
+        legs.append(HeldLeg(leg.pool, leg.quantity, 0, leg.held))
+    view.grown[1] -= 1
+    change = became(taken, tuple(legs), state=State.CONFIRMED, ended_at=now, command=command)
+    record(view, Action.HOLD_CONFIRMED, taken.id, now, command, effects=tuple(effects), change=change)
+    hold = view.holds.get(taken.key)
+    return Done(slot=now, seq=view.next_seq - 1, hold=hold, token=command.owner)
+
+
+def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: Slot) -> StoredHold | Refusal:
+    """The rungs below the deadline, and the grant."""
+    tenant, legs = command.tenant, command.legs
+    assert command.id is not None, "the kernel mints ids"
+    assert command.owner is not None, "the kernel mints owner tokens"
+    pools = [view.pools.get((tenant, leg.pool)) or born(view, tenant, leg, now) for leg in legs]
+    for leg, pool in zip(legs, pools, strict=True):
+        if pool is None:
+            return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
+    found = [pool for pool in pools if pool is not None]
+    existing = view.holds.get((tenant, command.id))
+    if existing is not None and (existing.open or not retired(existing, view.limits.retention, now)):
+        return Refusal(Reason.HOLD_EXISTS, command.id)
+    full = bounds_reached(view, sum(pool.version == 0 for pool in found))
+    if full is not None:
+        return Refusal(full)
+    shortfalls = [
+        Shortfall(leg.pool, leg.quantity, pool.available, pool.total)
+        for leg, pool in zip(legs, found, strict=True)
+        if leg.quantity > pool.available
+    ]
+    if shortfalls:
+        return Refusal(Reason.INSUFFICIENT_CAPACITY, shortfalls[0].pool, tuple(shortfalls))
+    return grant(view, command, found, deadline, now)
+
+
+def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
+    """A pool the leg brings along, not yet there (version 0); None if the leg brings none."""
+    if leg.create_with_total is None:
+        return None
+    return Pool(tenant, leg.pool, leg.create_with_total, fence=view.fence_floor, slot=now, version=0, on_demand=True)
+
+
+def bounds_reached(view: View, new_pools: int) -> Reason | None:
+    """Which bounded table has no room for this hold."""
+    limits, counts, grown = view.limits, view.loaded.counts, view.grown
+    if new_pools and limits.max_pools is not None and counts.pools + grown[0] + new_pools > limits.max_pools:
+        return Reason.POOL_TABLE_FULL
+    if limits.max_holds is not None and counts.live_holds + grown[1] >= limits.max_holds:
+        return Reason.HOLD_TABLE_FULL
+    return None
+
+
+def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline: Slot | None, now: Slot) -> StoredHold:
+    """Every rung is passed: write the hold."""
+    assert command.id is not None
+    assert command.owner is not None
+    fence = 1 + max([pool.fence for pool in pools])
+    effects: list[Effect] = []
+    held: list[HeldLeg] = []
+    for leg, pool in zip(command.legs, pools, strict=True):
+        if pool.version == 0:
+            view.grown[0] += 1
+            effect = moved(pool, now, fence=pool.fence)
+            record(view, Action.POOL_CREATED, pool.id, now, command,
+                   effects=(Effect(effect.pool, total=pool.total),))  # fmt: skip
+            pool = effect.pool
+        effects.append(moved(pool, now, held=leg.quantity, fence=fence))
+        held.append(HeldLeg(leg.pool, leg.quantity, leg.quantity))
+    hold = StoredHold(
+        tenant=command.tenant,
+        id=command.id,
+        legs=tuple(held),
+        owner_hash=hash_owner(command.owner),
+        held_at=now,
+        fence=fence,
+        deadline=deadline,
+        entity=command.entity,
+        actor=command.actor,
+        correlation_id=command.correlation_id,
+        metadata=None if command.metadata is None else canonical_json(command.metadata),
+    )
+    view.grown[1] += 1
+    record(view, Action.HOLD_HELD, hold.id, now, command, effects=tuple(effects), hold=hold)
+    return hold

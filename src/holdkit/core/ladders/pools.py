@@ -1,0 +1,49 @@
+"""CreatePool, ResizePool, and the removal of empty on-demand pools."""
+
+from __future__ import annotations
+
+from ..commands import Command, CreatePool, ResizePool
+from ..entries import Action, Effect
+from ..model import Key, Pool, Slot
+from ..outcomes import Done, Outcome, Reason, Refusal
+from ..view import View
+from .recording import moved, record
+
+
+def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
+    """A pool with nothing held."""
+    if view.pools.get((command.tenant, command.id)) is not None:
+        return Refusal(Reason.POOL_EXISTS, command.id)
+    limit = view.limits.max_pools
+    if limit is not None and view.loaded.counts.pools + view.grown[0] >= limit:
+        return Refusal(Reason.POOL_TABLE_FULL, command.id, found=limit)
+    pool = Pool(command.tenant, command.id, command.total, fence=view.fence_floor, slot=now)
+    view.grown[0] += 1
+    record(view, Action.POOL_CREATED, pool.id, now, command, effects=(Effect(pool, total=pool.total),))
+    return Done(slot=now, seq=view.next_seq - 1, pool=pool)
+
+
+def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
+    """A new total, not under what is in use."""
+    pool = view.pools.get((command.tenant, command.id))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, command.id)
+    if command.total < pool.held + pool.consumed:
+        return Refusal(Reason.BELOW_IN_USE, pool.id, found=pool.held + pool.consumed)
+    if command.total == pool.total:
+        return Done(slot=now, pool=pool)
+    effect = moved(pool, now, total=command.total - pool.total)
+    record(view, Action.POOL_RESIZED, pool.id, now, command, effects=(effect,))
+    return Done(slot=now, seq=view.next_seq - 1, pool=effect.pool)
+
+
+def remove_empty_pools(view: View, keys: list[Key], now: Slot) -> None:
+    """Sweep away on-demand pools that hold nothing; their fence lives on as the floor of every later pool."""
+    for key in keys:
+        pool = view.pools.get(key)
+        if pool is None or not pool.on_demand or pool.held or pool.consumed:
+            continue
+        view.grown[0] -= 1
+        gone = moved(pool, max(now, pool.slot), total=-pool.total)
+        record(view, Action.POOL_REMOVED, pool.id, gone.pool.slot, Command(tenant=pool.tenant, actor="system"),
+               effects=(gone,), removed=True)  # fmt: skip

@@ -1,0 +1,186 @@
+"""The nouns: pools, legs, holds, records, operations, limits.
+
+Frozen records and nothing else. A hold is alive if and only if ``now < deadline``; `Pool.available` is total - held -
+consumed. Never reads a clock, never mutates: a changed record is a new record.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+Slot: TypeAlias = int
+"""A point in time: microseconds UTC on a wall clock, any integer in a simulation."""
+
+Key: TypeAlias = tuple[str, str]
+"""(tenant, id): nothing is ever looked up without its tenant."""
+
+MAX_SLOT: Final = 2**63 - 1
+MAX_QUANTITY: Final = 2**53 - 1
+SECOND: Final = 1_000_000
+DAY: Final = 86_400 * SECOND
+
+
+class State(StrEnum):
+    """Where a hold is in its life; all but `HELD` are terminal."""
+
+    HELD = "held"
+    CONFIRMED = "confirmed"
+    RELEASED = "released"
+    EXPIRED = "expired"
+
+
+class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A bounded amount of something scarce, and how much of it is spoken for."""
+
+    tenant: str
+    id: str
+    total: int
+    held: int = 0
+    consumed: int = 0
+    fence: int = 0
+    """Grows with every grant, also across removal and re-creation."""
+    slot: Slot = 0
+    """The last slot decided here: time never moves backwards along a pool."""
+    version: int = 1
+    on_demand: bool = False
+    """Born by `create_with_total`: swept away when empty."""
+
+    @property
+    def available(self) -> int:
+        """What another hold could take now."""
+        return max(0, self.total - self.held - self.consumed)
+
+    @property
+    def over(self) -> bool:
+        """The application lowered the capacity under what is in use."""
+        return self.held + self.consumed > self.total
+
+    @property
+    def key(self) -> Key:
+        """Tenant and id."""
+        return (self.tenant, self.id)
+
+
+class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a caller asks of one pool."""
+
+    pool: str
+    quantity: int = 1
+    create_with_total: int | None = None
+    """If the pool is missing, create it with this total in the same step."""
+
+
+class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a hold has of one pool: `quantity` was granted, `held` is outstanding, the rest is history."""
+
+    pool: str
+    quantity: int
+    held: int = 0
+    confirmed: int = 0
+    returned: int = 0
+
+
+class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A hold as engines keep it: the owner token only as a hash."""
+
+    tenant: str
+    id: str
+    legs: tuple[HeldLeg, ...]
+    owner_hash: str
+    held_at: Slot
+    fence: int
+    deadline: Slot | None = None
+    state: State = State.HELD
+    entity: str | None = None
+    ended_at: Slot | None = None
+    reason: str | None = None
+    actor: str | None = None
+    correlation_id: str | None = None
+    metadata: str | None = None
+    """Canonical JSON text."""
+    last_op: str | None = None
+    """Fingerprint and operation id of the last confirm or release, so that its retry never needs the operation table."""
+    version: int = 1
+
+    @property
+    def key(self) -> Key:
+        """Tenant and id."""
+        return (self.tenant, self.id)
+
+    @property
+    def open(self) -> bool:
+        """Whether any unit is still outstanding (an expired hold may have legs to return)."""
+        return any(leg.held for leg in self.legs)
+
+    def due(self, now: Slot) -> bool:
+        """Whether the deadline has come: the one rule of time."""
+        return self.deadline is not None and self.deadline <= now
+
+
+class Record(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A small durable document beside the holds: sagas, cursors, keys."""
+
+    tenant: str
+    kind: str
+    id: str
+    body: str
+    """JSON text."""
+    version: int
+    slot: Slot
+
+    @property
+    def key(self) -> RecordKey:
+        """Tenant, kind and id."""
+        return (self.tenant, self.kind, self.id)
+
+
+RecordKey: TypeAlias = tuple[str, str, str]
+
+
+class Operation(Struct, frozen=True, gc=False):
+    """What was answered to an operation id: the only place that keeps an owner token, for the retry."""
+
+    tenant: str
+    id: str
+    fingerprint: str
+    slot: Slot
+    outcome: str
+    """JSON text of the `Done` or `Refusal`."""
+
+    @property
+    def key(self) -> Key:
+        """Tenant and id."""
+        return (self.tenant, self.id)
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every bound in one place. Spans are slots (microseconds on a wall clock); None means unbounded."""
+
+    max_pools: int | None = None
+    max_holds: int | None = None
+    """Live holds; terminal ones are kept for `retention` as far as there is room."""
+    max_operations: int | None = None
+    retry_window: Slot = DAY
+    """How long an operation id is remembered; at age == window it is gone."""
+    retention: Slot = 30 * DAY
+    """How long an ended hold can be read; its journal entries stay."""
+    min_ttl: Slot = 1
+    max_ttl: Slot = 30 * DAY
+    max_lifetime: Slot = 90 * DAY
+    max_legs: int = 1_000
+    max_due: int = 1_000
+    """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
+    max_batch: int = 1_000
+    """Commands of one `apply`."""
+    max_queue: int = 10_000
+    """Commands waiting for the group commit before callers are turned away."""
+    lock_timeout: Slot = 10 * SECOND
+    """How long a write waits for other processes before it is turned away."""
+
+
+MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention", "min_ttl", "max_ttl",
+                  "max_lifetime", "max_legs")  # fmt: skip
+"""The limits that change meaning: stored with the data, not taken from each `connect`."""

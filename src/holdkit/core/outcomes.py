@@ -1,0 +1,104 @@
+"""The answers: done, refused, or not askable, as plain values.
+
+`Reason` lists every refusal in the order of the ladders. Nothing here raises: turning a refusal into an exception is
+the surface's work.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from .model import Pool, Record, Slot, StoredHold
+
+
+class Reason(StrEnum):
+    """Stable words, in ladder order: where two apply, the one above wins."""
+
+    OPERATION_CONFLICT = "operation_conflict"
+    OPERATION_TABLE_FULL = "operation_table_full"
+    POOL_EXISTS = "pool_exists"
+    SLOT_OVERFLOW = "slot_overflow"
+    DEADLINE_PASSED = "deadline_passed"
+    LIFETIME_EXCEEDED = "lifetime_exceeded"
+    POOL_NOT_FOUND = "pool_not_found"
+    BELOW_IN_USE = "below_in_use"
+    HOLD_EXISTS = "hold_exists"
+    POOL_TABLE_FULL = "pool_table_full"
+    HOLD_TABLE_FULL = "hold_table_full"
+    HOLD_NOT_FOUND = "hold_not_found"
+    HOLD_RETIRED = "hold_retired"
+    NOT_OWNER = "not_owner"
+    ALREADY_CONFIRMED = "already_confirmed"
+    ALREADY_RELEASED = "already_released"
+    HOLD_EXPIRED = "hold_expired"
+    NOT_DUE = "not_due"
+    NOT_CONFIRMED = "not_confirmed"
+    QUANTITY_EXCEEDS_HOLD = "quantity_exceeds_hold"
+    INSUFFICIENT_CAPACITY = "insufficient_capacity"
+    VERSION_CONFLICT = "version_conflict"
+    ABORTED = "aborted"
+
+
+TRANSIENT: Final = frozenset(
+    {
+        Reason.OPERATION_TABLE_FULL,
+        Reason.POOL_TABLE_FULL,
+        Reason.HOLD_TABLE_FULL,
+        Reason.INSUFFICIENT_CAPACITY,
+        Reason.ABORTED,
+    }
+)
+"""Reasons under which the same request may succeed later; all others are final."""
+
+
+class Shortfall(Struct, frozen=True, gc=False):
+    """One leg that fell short."""
+
+    pool: str
+    requested: int
+    available: int
+    total: int
+
+
+class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
+    """The world said no, and nothing happened."""
+
+    reason: Reason
+    subject: str = ""
+    shortfalls: tuple[Shortfall, ...] = ()
+    found: int | None = None
+    """The number that stood in the way: in use, present version, deadline, units held."""
+    replayed: bool = False
+
+
+class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
+    """It happened, in the entry at `seq` (0: there was nothing to change)."""
+
+    slot: Slot
+    seq: int = 0
+    hold: StoredHold | None = None
+    pool: Pool | None = None
+    record: Record | None = None
+    token: str | None = None
+    """The owner token of a hold just placed."""
+    uncovered: dict[str, int] | None = None
+    """Overage that no pool could cover, by pool."""
+    expired: int = 0
+    """Holds a sweep ended."""
+    more: bool = False
+    """A sweep left something for the next one."""
+    replayed: bool = False
+
+
+class Invalid(Struct, frozen=True, gc=False):
+    """The command does not fit what it names; raised as `InvalidRequest`, never remembered."""
+
+    field: str
+    code: str
+    message: str
+
+
+Outcome: TypeAlias = Done | Refusal | Invalid

@@ -1,0 +1,315 @@
+"""Bad input stops here: every field of every command, checked before anything is decided.
+
+Raises `InvalidRequest` naming the field, with a stable code and the limit. Never echoes a value that may be secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import InvalidRequest
+from .codec import canonical_json
+from .commands import (
+    AnyCommand,
+    Command,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    HoldCommand,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+)
+from .model import MAX_QUANTITY, Leg, Limits
+
+MAX_ID: Final = 512
+MAX_OP: Final = 255
+MAX_TENANT: Final = 64
+MAX_TOKEN: Final = 512
+MAX_TEXT: Final = 1_024
+MAX_ENTITY: Final = 256
+MAX_METADATA: Final = 16 * 1024
+MAX_DEPTH: Final = 32
+MAX_BODY: Final = 256 * 1024
+MAX_SWEEP: Final = 10_000
+
+_unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_surrogate: Final = re.compile("[\ud800-\udfff]")
+_hold_id: Final = re.compile("[0-9a-f]{32}")
+
+
+def invalid(field: str, code: str, message: str) -> InvalidRequest:
+    """The one way to say that a field is wrong."""
+    return InvalidRequest(message, field=field, code=code)
+
+
+def text(value: object, field: str, limit: int) -> str:
+    """A text of 1 to `limit` characters, not blank, without control characters or lone surrogates."""
+    if not isinstance(value, str):
+        raise invalid(field, f"{field}_not_text", f"must be text, not {type(value).__name__}")
+    if not value or value.isspace():
+        raise invalid(field, f"{field}_required", "must not be empty or blank")
+    if len(value) > limit:
+        raise invalid(field, f"{field}_too_long", f"has {len(value)} characters, at most {limit} are allowed")
+    if _unprintable.search(value):
+        raise invalid(field, f"{field}_unprintable", "must not contain control characters or lone surrogates")
+    return value
+
+
+def whole(value: object, field: str, low: int, high: int) -> int:
+    """A whole number between two bounds; a boolean is not a number."""
+    if type(value) is not int:
+        raise invalid(field, f"{field}_not_whole", f"must be a whole number, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise invalid(field, f"{field}_out_of_range", f"must lie between {low} and {high}")
+    return value
+
+
+def pool_id(value: object, field: str, *, faces: bool) -> str:
+    """A pool's id; those that begin with ~ belong to the faces."""
+    name = text(value, field, MAX_ID)
+    if name[0] == "~" and not faces:
+        raise invalid(field, f"{field}_reserved", "ids that begin with ~ are reserved")
+    return name
+
+
+def hold_id(value: object, field: str = "id") -> str:
+    """A hold's id: 32 lower-case hex digits, as `spelling.hold_id` normalises them."""
+    if not isinstance(value, str) or not _hold_id.fullmatch(value):
+        raise invalid(field, f"{field}_malformed", "must be a 128-bit id: a UUID, or its 32 hex digits")
+    return value
+
+
+def metadata(value: object) -> None:
+    """A JSON object, at most 16 KiB and 32 levels deep, finite numbers only, no NUL, no lone surrogate."""
+    if not isinstance(value, dict):
+        raise invalid("metadata", "metadata_not_object", f"must be a JSON object, not {type(value).__name__}")
+    _check_json(value, 1)
+    if len(canonical_json(value).encode()) > MAX_METADATA:
+        raise invalid("metadata", "metadata_too_large", f"is larger than {MAX_METADATA} bytes as JSON")
+
+
+def _check_json(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise invalid("metadata", "metadata_too_deep", f"is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise invalid("metadata", "metadata_key_not_text", "must have text keys only")
+            _check_scalar(key)
+            _check_json(item, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_json(item, depth + 1)
+    else:
+        _check_scalar(value)
+
+
+def _check_scalar(value: Any) -> None:
+    if isinstance(value, str):
+        if "\x00" in value or _surrogate.search(value):
+            raise invalid("metadata", "metadata_unprintable", "must not contain NUL or lone surrogates")
+    elif isinstance(value, float):
+        if value - value != 0:  # NaN and both infinities
+            raise invalid("metadata", "metadata_not_finite", "must not contain NaN or infinity")
+    elif isinstance(value, int):  # booleans too
+        if abs(value) > 2**63 - 1:
+            raise invalid("metadata", "metadata_number_too_large", "holds a whole number beyond 64 bits")
+    elif value is not None:
+        raise invalid("metadata", "metadata_not_json", f"holds a {type(value).__name__}, which JSON cannot carry")
+
+
+def check(command: AnyCommand, limits: Limits, *, faces: bool = False) -> None:
+    """Check every field of a normalised command; only the faces may name reserved ids."""
+    checker = _CHECKERS.get(type(command))
+    if checker is None:
+        raise invalid("command", "command_unknown", f"{type(command).__name__} is not a command")
+    _check_context(command)
+    checker(command, limits, faces)
+
+
+def _check_context(command: Command) -> None:
+    if command.op is not None:
+        text(command.op, "op", MAX_OP)
+    if command.tenant:
+        text(command.tenant, "tenant", MAX_TENANT)
+    if command.actor is not None:
+        text(command.actor, "actor", MAX_TEXT)
+    if command.correlation_id is not None:
+        text(command.correlation_id, "correlation_id", MAX_TEXT)
+    if command.reason is not None:
+        text(command.reason, "reason", MAX_TEXT)
+    owner = getattr(command, "owner", None)
+    if owner is not None:
+        text(owner, "owner", MAX_TOKEN)
+
+
+def _check_place(command: PlaceHold, limits: Limits, faces: bool) -> None:
+    _check_legs(command.legs, limits, faces)
+    _check_birth(command)
+    _check_deadline(command, limits)
+
+
+def _check_consume(command: Consume, limits: Limits, faces: bool) -> None:
+    _check_legs(command.legs, limits, faces)
+    _check_birth(command)
+
+
+def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
+    _check_named(command, limits, faces)
+    _check_amounts(command.quantity)
+    _check_entity(command.entity)
+    _check_flag(command.keep_rest, "keep_rest")
+    if command.overage not in ("reject", "if_available", "up_to_available"):
+        raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
+
+
+def _check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
+    _check_named(command, limits, faces)
+    _check_amounts(command.quantity)
+    _check_flag(command.force, "force")
+    if command.force and command.reason is None:
+        raise invalid("reason", "reason_required", "a forced release must say why")
+
+
+def _check_return(command: ReturnUnits, limits: Limits, faces: bool) -> None:
+    _check_named(command, limits, faces)
+    _check_amounts(command.quantity)
+
+
+def _check_named(command: HoldCommand, _limits: Limits, _faces: bool) -> None:
+    hold_id(command.id)
+
+
+def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) -> None:
+    pool_id(command.id, "id", faces=faces)
+    whole(command.total, "total", 0, MAX_QUANTITY)
+
+
+def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
+    whole(command.limit, "limit", 1, MAX_SWEEP)
+
+
+def _check_entity(entity: object) -> None:
+    if entity is not None:
+        text(entity, "entity", MAX_ENTITY)
+
+
+def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
+    if not isinstance(legs, tuple) or not legs:
+        raise invalid("legs", "legs_required", "at least one pool must be named")
+    if len(legs) > limits.max_legs:
+        raise invalid("legs", "legs_too_many", f"{len(legs)} legs, at most {limits.max_legs} are allowed")
+    seen: set[str] = set()
+    for leg in legs:
+        if not isinstance(leg, Leg):
+            raise invalid("legs", "leg_malformed", f"must be a Leg, not {type(leg).__name__}")
+        pool_id(leg.pool, "pool", faces=faces)
+        whole(leg.quantity, "quantity", 1, MAX_QUANTITY)
+        if leg.create_with_total is not None:
+            whole(leg.create_with_total, "create_with_total", 0, MAX_QUANTITY)
+        if leg.pool in seen:
+            raise invalid("legs", "pool_twice", f"pool {leg.pool!r} is named twice")
+        seen.add(leg.pool)
+
+
+def _check_birth(command: PlaceHold | Consume) -> None:
+    if command.id is not None:
+        hold_id(command.id)
+    _check_entity(command.entity)
+    if command.metadata is not None:
+        metadata(command.metadata)
+
+
+def _check_deadline(command: PlaceHold, limits: Limits) -> None:
+    if command.ttl_slots is not None and command.deadline is not None:
+        raise invalid("deadline", "deadline_ambiguous", "give a ttl or a deadline, not both")
+    if command.ttl_slots is not None:
+        _check_span(command.ttl_slots, "ttl", limits)
+    elif command.deadline is not None:
+        if type(command.deadline) is not int:
+            raise invalid("deadline", "deadline_malformed", "must be a slot or an aware datetime")
+    elif not any(leg.pool.startswith("~") for leg in command.legs):
+        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
+
+
+def _check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
+    _check_named(command, limits, faces)
+    given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
+    if len(given) != 1:
+        raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")
+    if command.until is None:
+        _check_span(command.ttl_slots if command.by_slots is None else command.by_slots, given[0][:-6], limits)
+    elif type(command.until) is not int:
+        raise invalid("until", "until_malformed", "must be a slot or an aware datetime")
+
+
+def _check_span(slots: object, field: str, limits: Limits) -> None:
+    if type(slots) is not int:
+        raise invalid(field, f"{field}_malformed", "must be seconds, a timedelta, or text such as '90s', '5m', '2h'")
+    if slots < limits.min_ttl:
+        raise invalid(field, f"{field}_too_short", f"must be at least {limits.min_ttl / 1e6:g} s")
+    if slots > limits.max_ttl:
+        raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / 1e6:g} s")
+
+
+def _check_amounts(quantity: object) -> None:
+    if quantity is None:
+        return
+    if isinstance(quantity, Mapping):
+        for pool, amount in quantity.items():
+            text(pool, "quantity", MAX_ID)
+            whole(amount, "quantity", 0, MAX_QUANTITY)
+        if not any(quantity.values()):
+            raise invalid("quantity", "quantity_required", "must name an amount above 0 for at least one pool")
+    else:
+        whole(quantity, "quantity", 1, MAX_QUANTITY)
+
+
+def _check_flag(value: object, field: str) -> None:
+    if type(value) is not bool:
+        raise invalid(field, f"{field}_not_boolean", "must be True or False")
+
+
+def _check_record(command: PutRecord, _limits: Limits, faces: bool) -> None:
+    kind = text(command.kind, "kind", 64)
+    if kind[0] == "~" and not faces:
+        raise invalid("kind", "kind_reserved", "kinds that begin with ~ are reserved")
+    if "/" in kind:
+        raise invalid("kind", "kind_malformed", "must not contain /")
+    text(command.id, "id", MAX_ID)
+    if command.if_version is not None:
+        whole(command.if_version, "if_version", 0, MAX_QUANTITY)
+    if command.body is None:
+        return
+    body: object = command.body
+    if not isinstance(body, str) or len(body.encode(errors="replace")) > MAX_BODY:
+        raise invalid("body", "body_too_large", f"must be JSON text of at most {MAX_BODY} bytes")
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError):
+        raise invalid("body", "body_not_json", "must be JSON text") from None
+
+
+_CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
+    PlaceHold: _check_place,
+    Consume: _check_consume,
+    ConfirmHold: _check_confirm,
+    ReleaseHold: _check_release,
+    ExtendHold: _check_extension,
+    ReturnUnits: _check_return,
+    ExpireHold: _check_named,
+    CreatePool: _check_pool,
+    ResizePool: _check_pool,
+    PutRecord: _check_record,
+    Sweep: _check_sweep,
+}

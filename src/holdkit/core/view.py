@@ -1,0 +1,143 @@
+"""The view of a batch: what was loaded, and an overlay of what changed.
+
+Engines fill `base` (a closed vocabulary: pools, holds, operations and records by key, due legs by pool), the core reads
+and writes through the overlay, and the engine then writes back `changed` and `entries`, or drops the view whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from .entries import Entry
+from .model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+DueLeg: TypeAlias = tuple[Slot, str]
+"""(deadline, hold id): the order in which due legs return."""
+
+
+class Table(Generic[K, V]):
+    """One table of the view: `base` as loaded, `changed` laid over it; None in `changed` means removed."""
+
+    __slots__ = ("base", "changed", "undo")
+
+    def __init__(self, base: Mapping[K, V]) -> None:
+        self.base = base
+        self.changed: dict[K, V | None] = {}
+        self.undo: dict[K, tuple[bool, V | None]] | None = None
+
+    def get(self, key: K) -> V | None:
+        """The row as the batch sees it now."""
+        if key in self.changed:
+            return self.changed[key]
+        return self.base.get(key)
+
+    def put(self, key: K, row: V | None) -> None:
+        """Change or (with None) remove a row."""
+        if self.undo is not None and key not in self.undo:
+            self.undo[key] = (key in self.changed, self.changed.get(key))
+        self.changed[key] = row
+
+    def roll_back(self) -> None:
+        """Forget every change since `undo` was opened."""
+        for key, (was_changed, row) in (self.undo or {}).items():
+            if was_changed:
+                self.changed[key] = row
+            else:
+                del self.changed[key]
+        self.undo = None
+
+
+class Counts(Struct, frozen=True, gc=False):
+    """How full the bounded tables are, before the batch; asked for only where a bound is set."""
+
+    pools: int = 0
+    live_holds: int = 0
+    operations: int = 0
+
+
+class Loaded(Struct, frozen=True, gc=False):
+    """What an engine hands to the core for one batch."""
+
+    slot: Slot
+    next_seq: int
+    pools: Mapping[Key, Pool]
+    holds: Mapping[Key, StoredHold]
+    operations: Mapping[Key, Operation]
+    records: Mapping[RecordKey, Record]
+    due: Callable[[Key], list[DueLeg]]
+    """The due legs of a pool up to `horizon`, earliest first."""
+    horizon: Slot
+    """The latest slot at which any command of this batch can be decided."""
+    limits: Limits
+    fence_floor: int = 0
+    """The highest fence of any pool that was removed."""
+    counts: Counts = Counts()
+
+
+class View:
+    """The state a batch is decided on. Created for one batch, then written back or dropped."""
+
+    __slots__ = ("_fresh", "_mark", "counts", "entries", "fence_floor", "grown", "holds", "limits", "loaded",
+                 "operations", "pools", "records")  # fmt: skip
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.limits = loaded.limits
+        self.pools: Table[Key, Pool] = Table(loaded.pools)
+        self.holds: Table[Key, StoredHold] = Table(loaded.holds)
+        self.operations: Table[Key, Operation] = Table(loaded.operations)
+        self.records: Table[RecordKey, Record] = Table(loaded.records)
+        self.entries: list[Entry] = []
+        self.fence_floor = loaded.fence_floor
+        self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
+        self._fresh: dict[Key, list[DueLeg]] = {}
+        self._mark: tuple[int, int, list[int]] | None = None
+
+    @property
+    def next_seq(self) -> int:
+        """The journal number the next entry will have."""
+        return self.loaded.next_seq + len(self.entries)
+
+    def put_hold(self, hold: StoredHold) -> None:
+        """Change a hold; one that may come due within this very batch is remembered for `due`."""
+        self.holds.put((hold.tenant, hold.id), hold)
+        if hold.deadline is not None and hold.deadline <= self.loaded.horizon:
+            for leg in hold.legs:
+                self._fresh.setdefault((hold.tenant, leg.pool), []).append((hold.deadline, hold.id))
+
+    def due(self, pool: Key) -> list[DueLeg]:
+        """Candidates for return on a pool; whether each is due still is for the caller to check."""
+        loaded = self.loaded.due(pool)
+        fresh = self._fresh.get(pool)
+        return sorted({*loaded, *fresh}) if fresh else loaded
+
+    def begin_atomic(self) -> None:
+        """Open an undo mark: either `keep` or `roll_back` follows."""
+        self._mark = (len(self.entries), self.fence_floor, self.grown[:])
+        for table in self._tables():
+            table.undo = {}
+
+    def keep(self) -> None:
+        """Close the mark and keep everything."""
+        self._mark = None
+        for table in self._tables():
+            table.undo = None
+
+    def roll_back(self) -> None:
+        """Forget everything since the mark."""
+        assert self._mark is not None
+        length, self.fence_floor, self.grown = self._mark
+        del self.entries[length:]
+        for table in self._tables():
+            table.roll_back()
+        self._mark = None
+
+    def _tables(self) -> tuple[Table[Key, Pool], Table[Key, StoredHold], Table[Key, Operation],
+                               Table[RecordKey, Record]]:  # fmt: skip
+        return self.pools, self.holds, self.operations, self.records

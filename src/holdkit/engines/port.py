@@ -1,0 +1,60 @@
+"""The port every engine implements: a handful of methods, and what each must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from ..core.audit import Difference
+from ..core.commands import Group
+from ..core.model import Limits, Slot
+from ..core.outcomes import Outcome
+from ..core.reading import Query
+
+T = TypeVar("T")
+
+Clock: TypeAlias = Callable[[], Slot]
+"""Reads the engine's one authority on time."""
+
+
+class Applied(Struct, frozen=True, gc=False):
+    """What a batch came to: outcomes per group, in order, and whether anything was written."""
+
+    outcomes: list[list[Outcome]]
+    last_seq: int
+    """The last journal number after this batch."""
+    wrote: bool
+
+
+class Engine(Protocol):
+    """Stores. Thread-safe: any thread may call any method; writes are serialised inside.
+
+    `apply` is atomic and durable when it returns. It raises `EngineError` or `Overloaded` if it certainly did nothing,
+    `OutcomeUnknown` if it cannot tell, and never anything else for a fault of the machinery.
+    """
+
+    url: str
+    limits: Limits
+    clock: Clock
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """Decide and write these groups in one transaction, in order."""
+        ...
+
+    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
+        """The same inside the caller's own transaction, each call in its savepoint; `InvalidRequest` if it cannot be."""
+        ...
+
+    def read(self, query: Query[T]) -> T:
+        """Answer a question from committed, durable state only."""
+        ...
+
+    def verify(self) -> Iterator[Difference]:
+        """Fold the whole journal and name every row that differs from it."""
+        ...
+
+    def close(self) -> None:
+        """Give back every file and connection; closing twice is quiet."""
+        ...
