@@ -1,0 +1,1 @@
+"""Measures Holdkit beside what a good engineer writes by hand."""

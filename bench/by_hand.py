@@ -1,0 +1,272 @@
+"""What a good engineer writes by hand on SQLite, as the yardstick for ours.
+
+One connection and a lock, one transaction per hold, the same rows, columns and indexes as Holdkit's own tables, just as
+durable (WAL, ``synchronous=FULL``). Nothing is slowed down on purpose: statements come from sqlite3's cache, capacity
+is checked inside the UPDATE that takes it, JSON is written by msgspec. It knows one pool per hold and no other verbs.
+Never imports holdkit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import sqlite3
+import threading
+import time
+import zlib
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+SCHEMA: Final = """
+create table if not exists pools (
+    tenant text not null, id text not null,
+    total integer not null check (total >= 0), held integer not null check (held >= 0),
+    consumed integer not null check (consumed >= 0),
+    fence integer not null, slot integer not null, version integer not null, on_demand integer not null, over integer not null,
+    primary key (tenant, id), check (held + consumed <= total or over)
+) strict, without rowid;
+create index if not exists pools_empty on pools (tenant, id) where on_demand and held = 0 and consumed = 0;
+
+create table if not exists holds (
+    tenant text not null, id text not null,
+    state text not null check (state in ('held', 'confirmed', 'released', 'expired')),
+    deadline integer, open integer not null, legs text not null, owner_hash text not null, fence integer not null,
+    held_at integer not null, ended_at integer, entity text, reason text, actor text, correlation_id text, metadata text,
+    last_op text, version integer not null,
+    primary key (tenant, id)
+) strict, without rowid;
+create index if not exists holds_due on holds (deadline) where open and deadline is not null;
+create index if not exists holds_ended on holds (ended_at) where ended_at is not null and not open;
+create index if not exists holds_entity on holds (tenant, entity) where entity is not null;
+
+create table if not exists legs (
+    tenant text not null, pool text not null, deadline integer not null, hold text not null,
+    units integer not null check (units > 0),
+    primary key (tenant, pool, deadline, hold)
+) strict, without rowid;
+
+create table if not exists journal (
+    seq integer primary key, tenant text not null, subject text not null, body text not null, crc integer not null
+) strict;
+create index if not exists journal_subject on journal (tenant, subject);
+
+create table if not exists operations (
+    tenant text not null, id text not null, fingerprint text not null, slot integer not null, outcome text not null,
+    crc integer not null,
+    primary key (tenant, id)
+) strict, without rowid;
+create index if not exists operations_age on operations (slot);
+"""
+
+TAKE: Final = """
+update pools set held = held + ?1, fence = fence + 1, slot = max(slot, ?2), version = version + 1
+where tenant = ?3 and id = ?4 and total - held - consumed >= ?1
+returning total, held, consumed, fence, slot, version
+"""
+GIVE: Final = """
+update pools set held = held - ?1, slot = max(slot, ?2), version = version + 1 where tenant = ?3 and id = ?4
+returning total, held, consumed, fence, slot, version
+"""
+ADD_HOLD: Final = """
+insert into holds (tenant, id, state, deadline, open, legs, owner_hash, fence, held_at, version)
+values (?, ?, 'held', ?, 1, ?, ?, ?, ?, 1)
+"""
+END_HOLD: Final = """
+update holds set state = ?, open = 0, legs = ?, ended_at = ?, version = version + 1
+where tenant = ? and id = ? and state = 'held'
+"""
+DUE: Final = """
+select deadline, hold, units from legs where tenant = ? and pool = ? and deadline <= ? order by deadline, hold limit 1000
+"""
+
+_json: Final = msgspec.json.Encoder()
+
+
+class Held(NamedTuple):
+    """What the caller gets."""
+
+    id: str
+    token: str
+    deadline: int
+    fence: int
+    pool: str
+    quantity: int
+
+
+class NotGranted(Exception):
+    """The hold cannot be placed or ended."""
+
+
+class ByHand:
+    """One connection and a lock."""
+
+    def __init__(self, path: Path, tenant: str = "") -> None:
+        self.tenant = tenant
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.execute("pragma journal_mode = wal")
+        self._db.execute("pragma synchronous = full")
+        self._db.executescript(SCHEMA)
+
+    def create_pool(self, pool: str, total: int) -> None:
+        """A pool with nothing held."""
+        now = time.time_ns() // 1000
+        with self._lock:
+            self._db.execute("begin immediate")
+            try:
+                self._db.execute(
+                    "insert into pools values (?, ?, ?, 0, 0, 0, ?, 1, 0, 0)", (self.tenant, pool, total, now)
+                )
+                self._note(pool, {"slot": now, "action": "pool.created", "subject": pool, "total": total})
+                self._db.execute("commit")
+            except BaseException:
+                self._db.execute("rollback")
+                raise
+
+    def hold(self, pool: str, quantity: int, ttl: float, op: str | None = None) -> Held:
+        """Take units until a deadline, or raise."""
+        token = secrets.token_urlsafe(24)
+        owner_hash = hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
+        with self._lock:
+            now = time.time_ns() // 1000
+            self._db.execute("begin immediate")
+            try:
+                held = None if op is None else self._recall(op, pool, quantity, ttl, now)
+                if held is None:
+                    self._return_due(pool, now)
+                    held = self._take(pool, quantity, token, owner_hash, now, now + int(ttl * 1_000_000))
+                    if op is not None:
+                        self._remember(op, pool, quantity, ttl, held, now)
+                self._db.execute("commit")
+            except BaseException:
+                self._db.execute("rollback")
+                raise
+        return held
+
+    def release(self, held: Held) -> None:
+        """Give the units back, if the hold is alive and ours."""
+        owner_hash = hashlib.blake2b(held.token.encode(), digest_size=16).hexdigest()
+        with self._lock:
+            now = time.time_ns() // 1000
+            self._db.execute("begin immediate")
+            try:
+                self._return_due(held.pool, now)
+                deadline = self._deadline_if_ours(held.id, owner_hash)
+                self._end(held.pool, held.id, held.quantity, deadline, "released", now, now)
+                self._db.execute("commit")
+            except BaseException:
+                self._db.execute("rollback")
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _take(self, pool: str, quantity: int, token: str, owner_hash: str, now: int, deadline: int) -> Held:
+        execute, tenant = self._db.execute, self.tenant
+        row = execute(TAKE, (quantity, now, tenant, pool)).fetchone()
+        if row is None:
+            raise NotGranted(pool)
+        total, in_use, consumed, fence, slot, version = row
+        hold_id = time_ordered_id(now)
+        legs = [{"pool": pool, "quantity": quantity, "held": quantity}]
+        execute(ADD_HOLD, (tenant, hold_id, deadline, _json.encode(legs).decode(), owner_hash, fence, now))
+        execute("insert into legs values (?, ?, ?, ?, ?)", (tenant, pool, deadline, hold_id, quantity))
+        after = {"tenant": tenant, "id": pool, "total": total, "held": in_use, "consumed": consumed, "fence": fence,
+                 "slot": slot, "version": version}  # fmt: skip
+        hold = {"tenant": tenant, "id": hold_id, "legs": legs, "owner_hash": owner_hash, "held_at": now, "fence": fence,
+                "deadline": deadline}  # fmt: skip
+        effects = [{"pool": after, "held": quantity}]
+        self._note(hold_id, {"slot": now, "action": "hold.held", "subject": hold_id, "effects": effects, "hold": hold})
+        return Held(hold_id, token, deadline, fence, pool, quantity)
+
+    def _deadline_if_ours(self, hold_id: str, owner_hash: str) -> int:
+        row = self._db.execute(
+            "select state, owner_hash, deadline from holds where tenant = ? and id = ?", (self.tenant, hold_id)
+        ).fetchone()
+        if row is None or row[0] != "held" or not secrets.compare_digest(row[1], owner_hash):
+            raise NotGranted(hold_id)
+        return int(row[2])
+
+    def _return_due(self, pool: str, now: int) -> None:
+        for deadline, hold_id, units in self._db.execute(DUE, (self.tenant, pool, now)).fetchall():
+            self._end(pool, hold_id, units, deadline, "expired", deadline, now)
+
+    def _end(self, pool: str, hold_id: str, units: int, deadline: int, state: str, ended_at: int, now: int) -> None:
+        execute, tenant = self._db.execute, self.tenant
+        execute(
+            "delete from legs where tenant = ? and pool = ? and deadline = ? and hold = ?",
+            (tenant, pool, deadline, hold_id),
+        )
+        total, in_use, consumed, fence, slot, version = execute(GIVE, (units, now, tenant, pool)).fetchone()
+        legs = [{"pool": pool, "quantity": units}]
+        execute(END_HOLD, (state, _json.encode(legs).decode(), ended_at, tenant, hold_id))
+        after = {"tenant": tenant, "id": pool, "total": total, "held": in_use, "consumed": consumed, "fence": fence,
+                 "slot": slot, "version": version}  # fmt: skip
+        change = {"state": state, "was": "held", "legs": legs, "deadline": deadline, "ended_at": ended_at}
+        effects = [{"pool": after, "held": -units}]
+        entry = {"slot": now, "action": f"hold.{state}", "subject": hold_id, "effects": effects, "change": change}
+        self._note(hold_id, entry)
+
+    def _note(self, subject: str, entry: dict[str, Any]) -> None:
+        body = _json.encode(entry)
+        self._db.execute(
+            "insert into journal (tenant, subject, body, crc) values (?, ?, ?, ?)",
+            (self.tenant, subject, body.decode(), zlib.crc32(body)),
+        )
+
+    def _recall(self, op: str, pool: str, quantity: int, ttl: float, now: int) -> Held | None:
+        row = self._db.execute(
+            "select fingerprint, outcome from operations where tenant = ? and id = ? and slot > ?",
+            (self.tenant, op, now - 86_400_000_000),
+        ).fetchone()
+        if row is None:
+            return None
+        if row[0] != fingerprint(pool, quantity, ttl):
+            raise NotGranted(op)
+        return msgspec.json.decode(row[1], type=Held)
+
+    def _remember(self, op: str, pool: str, quantity: int, ttl: float, held: Held, now: int) -> None:
+        outcome = _json.encode(held)
+        self._db.execute(
+            "insert or replace into operations values (?, ?, ?, ?, ?, ?)",
+            (self.tenant, op, fingerprint(pool, quantity, ttl), now, outcome.decode(), zlib.crc32(outcome)),
+        )
+
+
+class AsyncByHand:
+    """The same for asyncio, as it is usually done: each call on a thread of the default executor."""
+
+    def __init__(self, path: Path, tenant: str = "") -> None:
+        self._sync = ByHand(path, tenant)
+
+    async def create_pool(self, pool: str, total: int) -> None:
+        """A pool with nothing held."""
+        await asyncio.to_thread(self._sync.create_pool, pool, total)
+
+    async def hold(self, pool: str, quantity: int, ttl: float, op: str | None = None) -> Held:
+        """Take units until a deadline, or raise."""
+        return await asyncio.to_thread(self._sync.hold, pool, quantity, ttl, op)
+
+    async def release(self, held: Held) -> None:
+        """Give the units back."""
+        await asyncio.to_thread(self._sync.release, held)
+
+    async def close(self) -> None:
+        """Close the file."""
+        await asyncio.to_thread(self._sync.close)
+
+
+def time_ordered_id(now: int) -> str:
+    """A UUIDv7 as hex: new rows go to the end of their B-tree."""
+    value = (now // 1000 << 80) | int.from_bytes(os.urandom(10), "big")
+    return f"{value & ~(0xF << 76) & ~(0b11 << 62) | (7 << 76) | (0b10 << 62):032x}"
+
+
+def fingerprint(pool: str, quantity: int, ttl: float) -> str:
+    """Tells one payload from another under the same operation id."""
+    return hashlib.blake2b(_json.encode((pool, quantity, ttl)), digest_size=16).hexdigest()
