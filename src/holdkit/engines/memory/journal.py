@@ -1,0 +1,168 @@
+"""The journal in memory: the last entries as they are, and everything before them folded into a baseline.
+
+So memory stays flat under endless holds and releases, and `verify` still has the whole story: baseline and entries.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from msgspec import structs
+
+from ...core.codec import encode_entry
+from ...core.entries import Action, Effect, Entry
+from ...core.fold import fold
+from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.reading import JournalRow
+from ...errors import CursorLost
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Rows(Generic[K, V]):
+    """Rows that leave no trace when they are removed."""
+
+    def __init__(self) -> None:
+        self.rows: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """The row, if there is one."""
+        return self.rows.get(key)
+
+    def put(self, key: K, row: V | None) -> None:
+        """Write or remove a row."""
+        if row is None:
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = row
+
+
+class Baseline:
+    """The state as it was after entry `seq`, without the holds that have left the tables by then."""
+
+    def __init__(self) -> None:
+        self.pools: Rows[Key, Pool] = Rows()
+        self.holds: Rows[Key, StoredHold] = Rows()
+        self.records: Rows[RecordKey, Record] = Rows()
+        self.fence_floor = 0
+        self.seq = 0
+        self.slot: Slot = 0
+
+    def put_hold(self, hold: StoredHold) -> None:
+        """Put a hold."""
+        self.holds.put(hold.key, hold)
+
+    def add(self, entry: Entry) -> None:
+        """Move on by one entry."""
+        fold(self, entry)
+        self.seq, self.slot = entry.seq, max(self.slot, entry.slot)
+
+    def entry_of(self, tenant: str, subject: str) -> Entry | None:
+        """One subject's row as an entry, if the baseline has it."""
+        hold = self.holds.get((tenant, subject))
+        if hold is not None:
+            return self._entry(subject, tenant, hold=hold)
+        pool = self.pools.get((tenant, subject))
+        if pool is not None:
+            return self._entry(subject, tenant, pool=pool)
+        kind, _, name = subject.partition("/")
+        record = self.records.get((tenant, kind, name))
+        return None if record is None else self._entry(subject, tenant, record=record)
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything as entries, for `verify`; numbered so that the first entry after them follows."""
+        rows = [
+            self._entry("fence_floor", "", pool=Pool("", "fence_floor", 0, fence=self.fence_floor), removed=True),
+            *(self._entry(pool.id, pool.tenant, pool=pool) for pool in self.pools.rows.values()),
+            *(self._entry(hold.id, hold.tenant, hold=hold) for hold in self.holds.rows.values()),
+            *(self._entry(f"{row.kind}/{row.id}", row.tenant, record=row) for row in self.records.rows.values()),
+        ]
+        for index, entry in enumerate(rows, start=self.seq + 1 - len(rows)):
+            yield structs.replace(entry, seq=index)
+
+    def _entry(
+        self,
+        subject: str,
+        tenant: str,
+        *,
+        pool: Pool | None = None,
+        hold: StoredHold | None = None,
+        record: Record | None = None,
+        removed: bool = False,
+    ) -> Entry:
+        effects = () if pool is None else (Effect(pool, pool.total, pool.held, pool.consumed),)
+        return Entry(self.seq, self.slot, Action.JOURNAL_BASELINE, subject, tenant, effects, hold, record=record,
+                     removed=removed)  # fmt: skip
+
+
+class Journal:
+    """The last `keep` entries by number, each findable by its subject."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self.last_seq = 0
+        self.baseline = Baseline()
+        self._entries: dict[int, Entry] = {}
+        self._about: dict[Key, list[int]] = {}
+        self._gone: deque[tuple[int, Key]] = deque()
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Add entries; the oldest beyond the bound go into the baseline."""
+        for entry in entries:
+            self._entries[entry.seq] = entry
+            self._about.setdefault((entry.tenant, entry.subject), []).append(entry.seq)
+            self.last_seq = entry.seq
+        while len(self._entries) > self.keep:
+            self._fold_oldest()
+
+    def _fold_oldest(self) -> None:
+        entry = self._entries.pop(self.baseline.seq + 1)
+        self.baseline.add(entry)
+        about = self._about[entry.tenant, entry.subject]
+        del about[0]
+        if not about:
+            del self._about[entry.tenant, entry.subject]
+        self._drop_gone()
+
+    def forget(self, holds: Iterable[Key]) -> None:
+        """These holds have left the tables: no later entry changes them, so the baseline may drop them by and by."""
+        self._gone.extend((self.last_seq, key) for key in holds)
+        self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        while self._gone and self._gone[0][0] <= self.baseline.seq:
+            self.baseline.holds.put(self._gone.popleft()[1], None)
+
+    def after(self, seq: int, limit: int, tenant: str | None) -> list[JournalRow]:
+        """Entries after a number, of one tenant or of all."""
+        if seq < self.baseline.seq:
+            raise CursorLost(f"entries up to {self.baseline.seq} are no longer kept, and {seq + 1} was asked for")
+        rows: list[JournalRow] = []
+        for number in range(seq + 1, self.last_seq + 1):
+            entry = self._entries[number]
+            if tenant is None or entry.tenant == tenant:
+                rows.append(JournalRow(number, encode_entry(entry)))
+                if len(rows) == limit:
+                    break
+        return rows
+
+    def about(self, tenant: str, subject: str) -> list[JournalRow]:
+        """A subject's story; it begins with a baseline where its first entries are no longer kept."""
+        known = self.baseline.entry_of(tenant, subject)
+        kept = [self._entries[seq] for seq in self._about.get((tenant, subject), ())]
+        entries = kept if known is None else [known, *kept]
+        return [JournalRow(entry.seq, encode_entry(entry)) for entry in entries]
+
+    def end(self) -> JournalRow:
+        """The last entry."""
+        last = self._entries.get(self.last_seq)
+        return JournalRow(self.last_seq, "" if last is None else encode_entry(last))
+
+    def whole(self) -> Iterator[Entry]:
+        """The baseline, then the entries."""
+        if self.baseline.seq:
+            yield from self.baseline.entries()
+        yield from self._entries.values()

@@ -1,0 +1,144 @@
+"""Reads of the memory engine: rows as they look now, in explicit order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from ...core.model import Limits, Pool, Record, Slot, StoredHold
+from ...core.reading import (
+    FindEnd,
+    FindHold,
+    FindPool,
+    FindRecord,
+    JournalRow,
+    ListHolds,
+    ListPools,
+    ListRecords,
+    Query,
+    ReadHistory,
+    ReadJournal,
+    seen_hold,
+    seen_pool,
+)
+from .journal import Journal
+from .tables import Tables
+
+K = TypeVar("K", bound=tuple[str, ...])
+
+
+class Reader(Struct, frozen=True):
+    """All that a read may look at."""
+
+    tables: Tables
+    journal: Journal
+    limits: Limits
+    slot: Slot
+
+    def pool(self, row: Pool) -> Pool:
+        """A pool with what is due counted as returned."""
+        due = self.tables.due(row.key, max(self.slot, row.slot))
+        units = self.tables.legs.get(row.key, {})
+        return seen_pool(row, sum(units[hold_id] for _, hold_id in due))
+
+    def hold(self, row: StoredHold | None) -> StoredHold | None:
+        """A hold as a command on it would find it: at the latest slot of its pools."""
+        if row is None:
+            return None
+        pools = (self.tables.pools.get((row.tenant, leg.pool)) for leg in row.legs)
+        return seen_hold(row, self.limits, max([self.slot, *(pool.slot for pool in pools if pool is not None)]))
+
+
+def find_pool(reader: Reader, query: FindPool) -> Pool | None:
+    """One pool."""
+    row = reader.tables.pools.get(query.key)
+    return None if row is None else reader.pool(row)
+
+
+def list_pools(reader: Reader, query: ListPools) -> list[Pool]:
+    """Pools in order of id."""
+    found = (
+        reader.pool(reader.tables.pools[key])
+        for key in keys_after(reader.tables.pools, (query.tenant, query.after))
+        if key[1].startswith(query.prefix) and (query.prefix or key[1][0] != "~")
+    )
+    return list(islice(found, query.limit))
+
+
+def find_hold(reader: Reader, query: FindHold) -> StoredHold | None:
+    """One hold."""
+    return reader.hold(reader.tables.holds.get(query.key))
+
+
+def list_holds(reader: Reader, query: ListHolds) -> list[StoredHold]:
+    """Holds in order of id."""
+    found = (
+        hold
+        for key in keys_after(reader.tables.holds, (query.tenant, query.after))
+        if (hold := reader.hold(reader.tables.holds[key])) is not None
+        and (query.state is None or hold.state is query.state)
+        and (query.entity is None or hold.entity == query.entity)
+        and (query.pool is None or any(leg.pool == query.pool for leg in hold.legs))
+    )
+    return list(islice(found, query.limit))
+
+
+def find_record(reader: Reader, query: FindRecord) -> Record | None:
+    """One record."""
+    return reader.tables.records.get(query.key)
+
+
+def list_records(reader: Reader, query: ListRecords) -> list[Record]:
+    """Records of a kind in order of id."""
+    records = reader.tables.records
+    found = (records[key] for key in keys_after(records, (query.tenant, query.kind, query.after)))
+    return list(islice(found, query.limit))
+
+
+def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
+    """Entries after a number."""
+    return reader.journal.after(query.after, query.limit, query.tenant)
+
+
+def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
+    """Entries about a subject."""
+    return reader.journal.about(query.tenant, query.subject)
+
+
+def find_end(reader: Reader, _query: FindEnd) -> JournalRow:
+    """The last entry."""
+    return reader.journal.end()
+
+
+def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
+    """Keys with the same beginning as `after` whose last part is greater, in order.
+
+    Sorted anew each time: ids that were minted arrive in order, and sorting what is sorted costs one pass.
+    """
+    keys = sorted(rows)
+    for key in islice(keys, bisect_right(keys, after), None):
+        if key[:-1] != after[:-1]:
+            return
+        yield key
+
+
+ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
+    FindPool: find_pool,
+    ListPools: list_pools,
+    FindHold: find_hold,
+    ListHolds: list_holds,
+    FindRecord: find_record,
+    ListRecords: list_records,
+    ReadJournal: read_journal,
+    ReadHistory: read_history,
+    FindEnd: find_end,
+}
+
+
+def answer(query: Query[Any], tables: Tables, journal: Journal, limits: Limits, slot: Slot) -> Any:
+    """Find who answers, and ask."""
+    return ANSWERS[type(query)](Reader(tables, journal, limits, slot), query)
