@@ -1,1 +1,143 @@
-"""Holdkit, the reservation kernel for Python."""
+"""Holdkit: hold N units of something scarce until a deadline, then confirm or release.
+
+import holdkit
+
+hk = holdkit.connect("sqlite:///holds.db")
+hk.create_pool("show:42", total=500)
+hold = hk.hold("show:42", 2, ttl="5m")
+hk.confirm(hold, entity="order:9")
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from .core.audit import Difference
+from .core.commands import (
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+)
+from .core.entries import Action
+from .core.model import HeldLeg, Leg, Limits, Pool, Record, State
+from .core.outcomes import Reason, Shortfall
+from .errors import (
+    Aborted,
+    AlreadyConfirmed,
+    AlreadyReleased,
+    BelowInUse,
+    CursorLost,
+    DeadlinePassed,
+    EngineError,
+    HoldExists,
+    HoldExpired,
+    HoldkitError,
+    HoldNotFound,
+    HoldRetired,
+    HoldTableFull,
+    InsufficientCapacity,
+    InvalidRequest,
+    LifetimeExceeded,
+    NotConfirmed,
+    NotDue,
+    NotOwner,
+    OperationConflict,
+    OperationTableFull,
+    OutcomeUnknown,
+    Overloaded,
+    PoolExists,
+    PoolNotFound,
+    PoolTableFull,
+    PromiseBroken,
+    QuantityExceedsHold,
+    Refused,
+    SlotOverflow,
+    VersionConflict,
+)
+from .kernel._async.kernel import AsyncKernel
+from .kernel._sync.kernel import Kernel
+from .kernel._sync.reads import reconstruct
+from .kernel.context import Actor, ReleaseReason, context
+from .kernel.opening import connect, connect_async
+from .kernel.surface import Hold, JournalEntry, Position, SweepReport, VerifyReport
+
+try:
+    __version__ = version("holdkit")
+except PackageNotFoundError:  # a source tree that nobody installed
+    __version__ = "0"
+
+__all__ = [
+    "Aborted",
+    "Action",
+    "Actor",
+    "AlreadyConfirmed",
+    "AlreadyReleased",
+    "AsyncKernel",
+    "BelowInUse",
+    "ConfirmHold",
+    "Consume",
+    "CreatePool",
+    "CursorLost",
+    "DeadlinePassed",
+    "Difference",
+    "EngineError",
+    "ExpireHold",
+    "ExtendHold",
+    "HeldLeg",
+    "Hold",
+    "HoldExists",
+    "HoldExpired",
+    "HoldNotFound",
+    "HoldRetired",
+    "HoldTableFull",
+    "HoldkitError",
+    "InsufficientCapacity",
+    "InvalidRequest",
+    "JournalEntry",
+    "Kernel",
+    "Leg",
+    "LifetimeExceeded",
+    "Limits",
+    "NotConfirmed",
+    "NotDue",
+    "NotOwner",
+    "OperationConflict",
+    "OperationTableFull",
+    "OutcomeUnknown",
+    "Overloaded",
+    "PlaceHold",
+    "Pool",
+    "PoolExists",
+    "PoolNotFound",
+    "PoolTableFull",
+    "Position",
+    "PromiseBroken",
+    "PutRecord",
+    "QuantityExceedsHold",
+    "Reason",
+    "Record",
+    "Refused",
+    "ReleaseHold",
+    "ReleaseReason",
+    "ResizePool",
+    "ReturnUnits",
+    "Shortfall",
+    "SlotOverflow",
+    "State",
+    "Sweep",
+    "SweepReport",
+    "VerifyReport",
+    "VersionConflict",
+    "connect",
+    "connect_async",
+    "context",
+    "reconstruct",
+]

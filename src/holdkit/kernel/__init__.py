@@ -1,0 +1,1 @@
+"""The kernel: the queue, group commit, retries, context, sweeping, following, listening. It holds no rule."""

@@ -1,0 +1,98 @@
+"""The kernel users hold: `hold`, `confirm`, `release` and their kin, on any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from ...core.commands import Ttl
+from ...core.entries import Action
+from ...core.model import Limits
+from ...core.validation import invalid, text
+from ..spelling import What
+from ..surface import JournalEntry
+from .background import AsyncSubscription, AsyncSweeper
+from .desk import Call
+from .lending import AsyncHolding, AsyncLease
+from .reads import AsyncReads
+
+
+class AsyncKernel(AsyncReads):
+    """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    def tenant(self, name: str) -> AsyncKernel:
+        """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own."""
+        return AsyncKernel(self._submitter, self._mint, text(name, "tenant", 64))
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds in force."""
+        return self._limits
+
+    @property
+    def url(self) -> str:
+        """Where it stores."""
+        return self._submitter.engine.url
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._submitter.committed.closed
+
+    def holding(
+        self,
+        what: What,
+        quantity: int | None = None,
+        *,
+        ttl: Ttl,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> AsyncHolding:
+        """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
+        _no_transaction(call)
+        command = self._placing(what, quantity, ttl, None, None, None, None, metadata, call)
+        return AsyncHolding(self, command, entity)
+
+    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
+        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
+        _no_transaction(call)
+        return AsyncLease(self, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+
+    def sweeper(self, every: float = 5, *, limit: int = 500) -> AsyncSweeper:
+        """Sweep in the background every so many seconds. Nobody needs it to be right; it keeps tables small."""
+        if type(every) not in (int, float) or not 0 < every <= 86_400:
+            raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
+        return AsyncSweeper(self, every, limit)
+
+    async def on(self, action: str | None, callback: Callable[[JournalEntry], Any]) -> AsyncSubscription:
+        """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
+
+        Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
+        For deliveries that must survive this process use `follow` with a name.
+        """
+        if action is not None and action not in set(Action):
+            raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
+        wanted = frozenset() if action is None else frozenset({action})
+        return AsyncSubscription(self, wanted, callback, await self.cursor())
+
+    async def aclose(self) -> None:
+        """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
+        await self._submitter.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}{' tenant=' + self._tenant if self._tenant else ''}>"
+
+
+def _no_transaction(call: Call) -> None:
+    if call.get("tx") is not None:
+        raise invalid("tx", "tx_unsupported", "a block spans several transactions: use hold() and confirm() with tx=")

@@ -1,0 +1,198 @@
+# Generated from ../_async/verbs.py by tools/gen_sync.py: do not edit.
+"""The verbs of the API: each builds one command. `what` is the same everywhere: a pool id with a quantity, a mapping of
+pool to quantity, or a list of legs. What names a hold is the same everywhere: a `Hold`, a ticket, or an id with `owner=`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Unpack
+from uuid import UUID
+
+from ...core.commands import (
+    Amounts,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    Overage,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+    Ttl,
+)
+from ...core.model import Pool, Record, Slot
+from ..spelling import What, hold_id, legs_of, moment, reference, span
+from ..surface import Hold, SweepReport, hold_of
+from .desk import Call, Desk
+
+
+class Verbs(Desk):
+    """Everything that changes something."""
+
+    def create_pool(self, id: str, total: int, **call: Unpack[Call]) -> Pool:
+        """Make a pool with nothing held. Raises `PoolExists`."""
+        done = self._do(CreatePool(id=id, total=total, **self._frame(call)), call.get("tx"))
+        assert done.pool is not None
+        return done.pool
+
+    def resize_pool(self, id: str, total: int, **call: Unpack[Call]) -> Pool:
+        """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed."""
+        done = self._do(ResizePool(id=id, total=total, **self._frame(call)), call.get("tx"))
+        assert done.pool is not None
+        return done.pool
+
+    def hold(
+        self,
+        what: What,
+        quantity: int | None = None,
+        *,
+        ttl: Ttl | None = None,
+        deadline: Slot | datetime | None = None,
+        id: str | UUID | None = None,
+        owner: str | None = None,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
+        command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
+        return hold_of(self._do(command, call.get("tx")), None)
+
+    def _placing(
+        self,
+        what: What,
+        quantity: int | None,
+        ttl: Ttl | None,
+        deadline: Slot | datetime | None,
+        id: str | UUID | None,
+        owner: str | None,
+        entity: str | None,
+        metadata: dict[str, Any] | None,
+        call: Call,
+    ) -> PlaceHold:
+        return PlaceHold(
+            legs=legs_of(what, quantity),
+            ttl_slots=None if ttl is None else span(ttl),
+            deadline=moment(deadline) if isinstance(deadline, datetime) else deadline,
+            id=None if id is None else hold_id(id),
+            owner=owner,
+            entity=entity,
+            metadata=metadata,
+            **self._frame(call),
+        )
+
+    def consume(
+        self,
+        what: What,
+        quantity: int | None = None,
+        *,
+        id: str | UUID | None = None,
+        owner: str | None = None,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Hold and confirm in one step: for money that came too late, and for whatever needs no second thought."""
+        command = Consume(
+            legs=legs_of(what, quantity),
+            id=None if id is None else hold_id(id),
+            owner=owner,
+            entity=entity,
+            metadata=metadata,
+            **self._frame(call),
+        )
+        return hold_of(self._do(command, call.get("tx")), None)
+
+    def confirm(
+        self,
+        hold: Hold | str | UUID,
+        *,
+        owner: str | None = None,
+        entity: str | None = None,
+        quantity: Amounts = None,
+        keep_rest: bool = False,
+        overage: Overage = "reject",
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`."""
+        id, token = reference(hold, owner)
+        command = ConfirmHold(
+            id=id,
+            owner=token,
+            entity=entity,
+            quantity=quantity,
+            keep_rest=keep_rest,
+            overage=overage,
+            **self._frame(call),
+        )
+        return self._do_hold(command, token, call.get("tx"))
+
+    def release(
+        self,
+        hold: Hold | str | UUID,
+        *,
+        owner: str | None = None,
+        quantity: Amounts = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Held units become available. `force=True` with a reason needs no token, and is journaled as forced."""
+        id, token = reference(hold, owner)
+        command = ReleaseHold(id=id, owner=token, quantity=quantity, force=force, **self._frame(call))
+        return self._do_hold(command, token, call.get("tx"))
+
+    def extend(
+        self,
+        hold: Hold | str | UUID,
+        *,
+        by: Ttl | None = None,
+        ttl: Ttl | None = None,
+        until: Slot | datetime | None = None,
+        owner: str | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens."""
+        id, token = reference(hold, owner)
+        command = ExtendHold(
+            id=id,
+            owner=token,
+            by_slots=None if by is None else span(by, "by"),
+            ttl_slots=None if ttl is None else span(ttl),
+            until=moment(until, "until") if isinstance(until, datetime) else until,
+            **self._frame(call),
+        )
+        return self._do_hold(command, token, call.get("tx"))
+
+    def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
+        """Say that a hold's deadline has come. Nobody needs to: it is true anyway. Raises `NotDue`."""
+        id, _ = reference(hold, None)
+        return self._do_hold(ExpireHold(id=id, **self._frame(call)), None, call.get("tx"))
+
+    def return_units(
+        self, hold: Hold | str | UUID, *, owner: str | None = None, quantity: Amounts = None, **call: Unpack[Call]
+    ) -> Hold:
+        """Consumed units become available again: an order cancelled after it was paid."""
+        id, token = reference(hold, owner)
+        command = ReturnUnits(id=id, owner=token, quantity=quantity, **self._frame(call))
+        return self._do_hold(command, token, call.get("tx"))
+
+    def put_record(
+        self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
+    ) -> Record | None:
+        """Write (or with body None remove) a small JSON document. Raises `VersionConflict`."""
+        command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **self._frame(call))
+        return (self._do(command, call.get("tx"))).record
+
+    def sweep(self, limit: int = 500) -> SweepReport:
+        """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little."""
+        done = self._do(Sweep(limit=limit))
+        return SweepReport(done.expired, done.slot, done.more)
+
+    def lock(self, *, tx: Any) -> None:
+        """Take the write lock of the caller's transaction early, before several calls with `tx=`."""
+        self._submitter.apply_in(tx, None)

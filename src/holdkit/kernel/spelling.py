@@ -1,0 +1,148 @@
+"""The many ways people spell things, brought to one: intervals, deadlines, legs, ids. Raises `InvalidRequest`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from msgspec import structs
+
+from ..core.codec import read_ticket
+from ..core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    ExpireHold,
+    ExtendHold,
+    PlaceHold,
+    ReleaseHold,
+    ReturnUnits,
+    Ttl,
+)
+from ..core.model import Leg, Slot
+from ..core.validation import invalid
+
+What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | tuple[str, int]]"
+"""A pool id (with a quantity), a mapping of pool to quantity, or a list of legs."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_LONGEST: Final = 2**53  # microseconds that a float still counts exactly: 285 years
+
+
+def span(value: Ttl, field: str = "ttl") -> Slot:
+    """An interval as slots: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
+    if isinstance(value, timedelta):
+        return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    if isinstance(value, str):
+        match = _spelled.fullmatch(value) if len(value) <= 32 else None
+        if match is None:
+            raise invalid(field, f"{field}_malformed", "must look like '90s', '5m', '2h', '1d' or '250ms'")
+        number = match[1]
+        slots = int(number) * _UNITS[match[2]] if number.isdigit() else round(float(number) * _UNITS[match[2]])
+        return _bounded(slots, field)
+    if type(value) is int:
+        return _bounded(value * 1_000_000, field)
+    if isinstance(value, float) and value == value:
+        return _bounded(round(value * 1e6) if abs(value) < 1e12 else _LONGEST + 1, field)
+    kinds = "seconds, a timedelta, or text such as '5m'"
+    raise invalid(field, f"{field}_malformed", f"must be {kinds}, not {type(value).__name__}")
+
+
+def _bounded(slots: int, field: str) -> Slot:
+    if abs(slots) > _LONGEST:
+        raise invalid(field, f"{field}_too_long", "is longer than any clock here can count")
+    return slots
+
+
+def moment(value: Slot | datetime, field: str = "deadline") -> Slot:
+    """A point in time as a slot; a datetime must know its time zone."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise invalid(field, f"{field}_naive", "a datetime must know its time zone: datetime.now(timezone.utc)")
+        gap = value - EPOCH
+        return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
+    return value
+
+
+def datetime_of(slot: Slot | None) -> datetime | None:
+    """A slot as an aware datetime, where the calendar reaches that far."""
+    if slot is None:
+        return None
+    try:
+        return EPOCH + timedelta(microseconds=slot)
+    except OverflowError:
+        return None
+
+
+def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
+    """The legs behind `what`: the same everywhere in the API."""
+    if isinstance(what, str):
+        return (Leg(what, 1 if quantity is None else quantity),)
+    if isinstance(what, Leg):
+        what = [what]
+    if quantity is not None:
+        raise invalid("quantity", "quantity_ambiguous", "goes with a single pool id; name amounts in `what` instead")
+    if isinstance(what, Mapping):
+        return tuple([Leg(pool, amount) for pool, amount in what.items()])
+    try:
+        return tuple([item if isinstance(item, Leg) else Leg(*item) for item in what])
+    except TypeError:
+        raise invalid("what", "what_malformed", "must be a pool id, a mapping, or a list of legs") from None
+
+
+def hold_id(value: Any) -> Any:
+    """An id in its one form, 32 hex digits; what is not an id is passed on for validation to refuse."""
+    if isinstance(value, UUID):
+        return value.hex
+    if isinstance(value, str) and len(value) == 36:
+        return value.replace("-", "").lower()
+    return value.lower() if isinstance(value, str) else value
+
+
+def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
+    """Id and token of whatever names a hold: a `Hold`, a ticket, or an id with `owner=`."""
+    if isinstance(value, str):
+        if value.startswith("hk1."):
+            parts = read_ticket(value)
+            if parts is None:
+                raise invalid("hold", "ticket_malformed", "this ticket is cut short or damaged")
+            return hold_id(parts[0]), parts[1]
+        return hold_id(value), owner
+    if isinstance(value, UUID):
+        return value.hex, owner
+    if hasattr(value, "id") and hasattr(value, "owner"):
+        return value.id, value.owner if owner is None else owner
+    raise invalid("hold", "hold_malformed", "must be a Hold, a ticket, or an id with owner=")
+
+
+def normalise(command: AnyCommand) -> AnyCommand:
+    """A command as the core wants it: intervals and deadlines as slots, ids in their one form."""
+    changes: dict[str, Any] = {}
+    if isinstance(command, PlaceHold):
+        if command.ttl is not None:
+            changes |= {"ttl": None, "ttl_slots": span(command.ttl)}
+        if isinstance(command.deadline, datetime):
+            changes["deadline"] = moment(command.deadline)
+    elif isinstance(command, ExtendHold):
+        if command.by is not None:
+            changes |= {"by": None, "by_slots": span(command.by, "by")}
+        if command.ttl is not None:
+            changes |= {"ttl": None, "ttl_slots": span(command.ttl)}
+        if isinstance(command.until, datetime):
+            changes["until"] = moment(command.until, "until")
+    legs: object = getattr(command, "legs", None)
+    if isinstance(legs, list):
+        changes["legs"] = tuple(legs)
+    if isinstance(command, _NAMES_HOLD) and command.id is not None:
+        spelled = hold_id(command.id)
+        if spelled is not command.id:
+            changes["id"] = spelled
+    return structs.replace(command, **changes) if changes else command
+
+
+_NAMES_HOLD: Final = (PlaceHold, Consume, ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits)
