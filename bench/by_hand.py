@@ -256,7 +256,7 @@ class AsyncByHand:
         """Give the units back."""
         await asyncio.to_thread(self._sync.release, held)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the file."""
         await asyncio.to_thread(self._sync.close)
 

@@ -1,0 +1,174 @@
+"""``python -m bench``: measure, compare, print. Fails only if a run was not what it claims to be."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from . import ageing, memory
+from .contest import SCENARIOS, Run, Scenario, play
+from .core_speed import core_speed
+from .disk import MEMORY_FILE_SYSTEMS, FlushCounter, file_system, flush_counter, sync_time
+from .figures import Figure, age_figures, contest_figure, core_figure, memory_figure, raw_figure
+from .raw import RawRound, raw_round
+from .report import print_setting, print_table, setting, write_json, write_plot
+from .rows import BenchFailed
+from .syncs import count_all, strace_missing
+
+PARTS = ("syncs", "callers", "engine", "core", "age", "memory")
+BUILD = Path(".build")
+
+
+class Bench:
+    """One session: what was asked for, where it happens, what came out."""
+
+    def __init__(self, options: argparse.Namespace, directory: Path, progress: Progress) -> None:
+        self.quick: bool = options.quick
+        self.rounds: int = options.rounds or (3 if options.quick else 5)
+        self.directory, self.progress = directory, progress
+        self.flushes: FlushCounter | None = flush_counter(directory)
+        self.figures: list[Figure] = []
+        self.runs: dict[str, Any] = {}
+
+    def syncs(self) -> None:
+        """The exact count, before anything is measured."""
+        missing = strace_missing()
+        if missing is not None:
+            self.progress.console.print(f"[yellow]{missing}: the syncs of short runs are not counted[/]")
+            return
+        bar = self.progress.add_task("syncs, by strace", total=1)
+        self.runs["syncs"] = counted = count_all(self.directory)
+        self.progress.update(bar, completed=1)
+        for one in counted:
+            self.progress.console.print(
+                f"syncs by strace: {one.side}, {one.scenario}: {one.holds} holds in {one.batches} batches, {one.syncs} syncs"
+            )
+
+    def callers(self) -> None:
+        """By hand and ours, 1/32/256."""
+        runs: list[Run] = []
+        scenarios = [quicker(scenario) for scenario in SCENARIOS] if self.quick else list(SCENARIOS)
+        bar = self.progress.add_task("callers", total=2 * self.rounds * len(scenarios))
+        for scenario in scenarios:
+            self.progress.update(bar, description=scenario.name)
+            played = play(scenario, self.rounds, self.directory, self.flushes, lambda: self.progress.advance(bar))
+            self.figures.append(contest_figure(played))
+            runs += played
+        self.runs["callers"] = runs
+
+    def engine(self) -> None:
+        """`engine.apply` beside the same rows raw."""
+        runs: list[RawRound] = []
+        sizes = {1: 1_000, 32: 6_400, 256: 12_800}
+        bar = self.progress.add_task("engine.apply", total=self.rounds * len(sizes))
+        for batch, holds in sizes.items():
+            rounds: list[RawRound] = []
+            for _ in range(self.rounds):
+                with tempfile.TemporaryDirectory(dir=self.directory) as place:
+                    rounds.append(raw_round(batch, holds, Path(place), self.flushes))
+                self.progress.advance(bar)
+            self.figures.append(raw_figure(rounds))
+            runs += rounds
+        self.runs["engine"] = runs
+
+    def core(self) -> None:
+        """Decisions per second."""
+        bar = self.progress.add_task("core", total=3)
+        self.runs["core"] = []
+        for batch in (1, 32, 256):
+            speed = core_speed(batch, self.rounds)
+            self.figures.append(core_figure(speed))
+            self.runs["core"].append(speed)
+            self.progress.advance(bar)
+
+    def age(self) -> None:
+        """A short past and a long one."""
+        pasts = (10_000, 100_000 if self.quick else 1_000_000)
+        paths = {past: self.directory / f"past-{past}.db" for past in pasts}
+        bar = self.progress.add_task("making a past", total=sum(pasts))
+        for past, path in paths.items():
+            ageing.make_past(path, past, lambda many: self.progress.advance(bar, many))
+        ageing.expect_sound(paths[pasts[0]])
+        rounds = 2 * self.rounds
+        bar = self.progress.add_task("holds after a long past", total=4 * rounds)
+        young, old = ageing.measure(paths, rounds, lambda: self.progress.advance(bar))
+        self.figures += age_figures(young, old)
+        self.runs["age"] = [young, old]
+        for path in paths.values():
+            path.unlink()
+
+    def memory(self) -> None:
+        """Endless hold and release."""
+        marks = 3
+        pairs = 48_000 if self.quick else 150_000
+        bar = self.progress.add_task("endless hold and release", total=marks)
+        found = memory.measure(self.directory / "endless.db", pairs, marks, lambda: self.progress.advance(bar))
+        self.figures.append(memory_figure(found))
+        self.runs["memory"] = found
+
+
+def quicker(scenario: Scenario) -> Scenario:
+    """The same with fewer holds, for a taste."""
+    return Scenario(scenario.colour, scenario.callers, max(scenario.holds // 4, scenario.callers * 4), scenario.with_op)
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a taste: fewer rounds, fewer holds, a shorter past")
+    parser.add_argument("--rounds", type=int, help="rounds per scenario (5; with --quick 3)")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some parts only")
+    parser.add_argument("--dir", type=Path, default=BUILD, help="where the databases go: a real disk, not memory")
+    parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where every run is written")
+    parser.add_argument("--plot", type=Path, default=BUILD / "bench.png", help="where the plot is written")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the parts asked for; 1 if a check failed."""
+    options = options_of(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    options.dir.mkdir(parents=True, exist_ok=True)
+    kind = file_system(options.dir)
+    if kind in MEMORY_FILE_SYSTEMS:
+        console.print(f"[red]{options.dir} is on {kind}, where a sync costs nothing: choose a disk with --dir[/]")
+        return 1
+    where = setting(kind, sync_time(options.dir))
+    print_setting(console, where)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        tempfile.TemporaryDirectory(dir=options.dir, prefix="bench-") as directory,
+        Progress(*columns, console=console, transient=True) as progress,
+    ):
+        bench = Bench(options, Path(directory), progress)
+        if bench.flushes is None:
+            console.print(
+                "[yellow]this system does not count flushes: measured runs are not checked for their syncs[/]"
+            )
+        try:
+            for part in PARTS:
+                if part in options.only:
+                    getattr(bench, part)()
+        except BenchFailed as failed:
+            console.print(f"[bold red]bench failed:[/] {failed}")
+            return 1
+    print_table(console, bench.figures)
+    write_json(options.json, {"setting": where, "figures": [as_json(one) for one in bench.figures], "runs": bench.runs})
+    write_plot(options.plot, bench.figures, where)
+    console.print(f"every run: {options.json}, plot: {options.plot}")
+    return 0
+
+
+def as_json(figure: Figure) -> dict[str, Any]:
+    """A figure with its verdict."""
+    return {**{name: getattr(figure, name) for name in figure.__struct_fields__}, "reached": figure.reached}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

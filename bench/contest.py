@@ -1,0 +1,135 @@
+"""Callers 1/32/256, as threads and as tasks, by hand and ours in turn on fresh files of the same disk.
+
+Who goes first changes with every round, so that a disk that tires or a machine that warms up favours neither. After each
+run the rows are counted, and its syncs are held against its batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from .callers import POOL, TOTAL, TTL, Timing, run_tasks, run_threads
+from .disk import FlushCounter
+from .rows import expect_rows, expect_same_shape, expect_syncs, written
+from .sides import SIDES, Side, open_async, open_sync
+
+Colour: TypeAlias = Literal["threads", "tasks"]
+
+WARM_UP = 20
+
+
+class Scenario(Struct, frozen=True):
+    """How many callers of which kind place how many holds."""
+
+    colour: Colour
+    callers: int
+    holds: int
+    with_op: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the table shows it."""
+        kind = self.colour if self.callers > 1 else self.colour[:-1]
+        return f"{self.callers} {kind}" + (", operation ids" if self.with_op else "")
+
+
+class Run(Struct, frozen=True):
+    """One side, one round."""
+
+    scenario: str
+    side: Side
+    holds: int
+    seconds: float
+    p50: float
+    p99: float
+    batches: int
+    flushes: int | None
+    """What the device completed meanwhile; other programs' flushes are in it too."""
+
+    @property
+    def per_second(self) -> float:
+        """Holds per second."""
+        return self.holds / self.seconds
+
+
+SCENARIOS = (
+    Scenario("threads", 1, 2_000),
+    Scenario("threads", 32, 4_096),
+    Scenario("threads", 256, 6_144),
+    Scenario("tasks", 1, 2_000),
+    Scenario("tasks", 32, 4_096),
+    Scenario("tasks", 256, 6_144),
+    Scenario("threads", 32, 4_096, with_op=True),
+    Scenario("tasks", 32, 4_096, with_op=True),
+)
+
+
+def play(
+    scenario: Scenario, rounds: int, directory: Path, flushes: FlushCounter | None, step: Callable[[], None]
+) -> list[Run]:
+    """All rounds of one scenario."""
+    runs: list[Run] = []
+    for turn in range(rounds):
+        place = directory / f"round-{turn}"
+        place.mkdir()
+        for side in SIDES if turn % 2 == 0 else reversed(SIDES):
+            runs.append(run(scenario, side, place / f"{side}.db", flushes))
+            step()
+        expect_same_shape(place / "by_hand.db", place / "ours.db")
+        shutil.rmtree(place)
+    return runs
+
+
+def run(scenario: Scenario, side: Side, path: Path, flushes: FlushCounter | None) -> Run:
+    """One side on a fresh file, checked."""
+    before = 0 if flushes is None else flushes()
+    timing = timed(scenario, side, path)
+    after = None if flushes is None else flushes() - before
+    found = written(path)
+    each = scenario.holds // scenario.callers
+    expect_rows(side, found, each * scenario.callers + WARM_UP,
+                operations=each * scenario.callers if scenario.with_op else 0)  # fmt: skip
+    expect_syncs(side, found.batches, after)
+    return Run(
+        scenario=scenario.name,
+        side=side,
+        holds=len(timing.calls),
+        seconds=timing.seconds,
+        p50=median(timing.calls),
+        p99=quantiles(timing.calls, n=100)[98],
+        batches=found.batches - WARM_UP - 1,
+        flushes=after,
+    )
+
+
+def timed(scenario: Scenario, side: Side, path: Path) -> Timing:
+    """The run itself."""
+    if scenario.colour == "tasks":
+        return asyncio.run(timed_tasks(scenario, side, path))
+    store = open_sync(side, path)
+    try:
+        store.create_pool(POOL, TOTAL)
+        for _ in range(WARM_UP):
+            store.hold(POOL, 1, ttl=TTL)
+        return run_threads(store, scenario.callers, scenario.holds // scenario.callers, with_op=scenario.with_op)
+    finally:
+        store.close()
+
+
+async def timed_tasks(scenario: Scenario, side: Side, path: Path) -> Timing:
+    """The run itself, on an event loop."""
+    store = await open_async(side, path)
+    try:
+        await store.create_pool(POOL, TOTAL)
+        for _ in range(WARM_UP):
+            await store.hold(POOL, 1, ttl=TTL)
+        return await run_tasks(store, scenario.callers, scenario.holds // scenario.callers, with_op=scenario.with_op)
+    finally:
+        await store.aclose()

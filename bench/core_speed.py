@@ -1,0 +1,73 @@
+"""How many commands per second the core decides, with no engine around it."""
+
+from __future__ import annotations
+
+from statistics import median
+from time import perf_counter
+
+from msgspec import Struct
+
+from holdkit.core.codec import minted_id
+from holdkit.core.commands import Group, PlaceHold, ReleaseHold
+from holdkit.core.decide import decide_groups
+from holdkit.core.model import SECOND, Leg, Limits, Pool, Slot
+from holdkit.core.outcomes import Done, Outcome
+from holdkit.core.view import Loaded, View
+
+from .rows import BenchFailed
+
+SLOT = 1_000_000 * SECOND
+
+
+class CoreSpeed(Struct, frozen=True):
+    """Decisions per second of placing and releasing, at one size of batch."""
+
+    batch: int
+    decisions: float
+
+
+def place_groups(batch: int, turn: int = 0, slot: Slot = SLOT) -> list[Group]:
+    """As many single holds, each of its own caller."""
+    groups = []
+    for number in range(batch):
+        hold_id = minted_id(slot, (turn * batch + number).to_bytes(10, "big"))
+        command = PlaceHold(legs=(Leg("pool", 1),), ttl_slots=600 * SECOND, id=hold_id, owner=f"token-{number:032}")
+        groups.append(Group((command,)))
+    return groups
+
+
+def release_groups(placed: list[Group]) -> list[Group]:
+    """The release of each hold placed."""
+    groups = []
+    for group in placed:
+        command = group.commands[0]
+        assert isinstance(command, PlaceHold)
+        assert command.id is not None
+        groups.append(Group((ReleaseHold(id=command.id, owner=command.owner),)))
+    return groups
+
+
+def fresh_view() -> View:
+    """One large pool and nothing else."""
+    pools = {("", "pool"): Pool("", "pool", 10**9)}
+    return View(Loaded(SLOT, 1, pools, {}, {}, {}, lambda _: [], SLOT, Limits()))
+
+
+def core_speed(batch: int, rounds: int, decisions: int = 20_000) -> CoreSpeed:
+    """Place a batch and release it, on one view, again and again."""
+    rates: list[float] = []
+    for _ in range(rounds):
+        placed = [place_groups(batch, turn) for turn in range(decisions // (2 * batch))]
+        released = [release_groups(groups) for groups in placed]
+        answers: list[tuple[list[list[Outcome]], list[list[Outcome]]]] = []
+        begin = perf_counter()
+        for place, release in zip(placed, released, strict=True):
+            view = fresh_view()
+            answers.append((decide_groups(view, place), decide_groups(view, release)))
+        taken = perf_counter() - begin
+        if not all(
+            isinstance(one, Done) for pair in answers for answer in pair for outcomes in answer for one in outcomes
+        ):
+            raise BenchFailed("core: a command of the bench was refused")
+        rates.append(2 * batch * len(placed) / taken)
+    return CoreSpeed(batch, median(rates))

@@ -1,0 +1,105 @@
+"""The figures to reach, and how a measurement is held against them. Falling short is printed, never asserted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import Final
+
+from msgspec import Struct
+
+from .ageing import Age
+from .contest import Run
+from .core_speed import CoreSpeed
+from .memory import FLAT, Mark
+from .raw import RawRound
+
+RATE: Final = "holds/s"
+LATENCY: Final = "µs"
+
+
+class Figure(Struct, frozen=True):
+    """One line of the table: `ratio` is ours over the other side's."""
+
+    group: str
+    name: str
+    unit: str
+    other: float | None
+    ours: float
+    ratio: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    note: str = ""
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the target is reached; None if there is none."""
+        if self.ratio is None or (self.at_least is None and self.at_most is None):
+            return None
+        return (self.at_least is None or self.ratio >= self.at_least) and (
+            self.at_most is None or self.ratio <= self.at_most
+        )
+
+    @property
+    def target(self) -> str:
+        """As the table shows it."""
+        if self.at_least is not None:
+            return f"≥ {self.at_least:g}×"
+        return "" if self.at_most is None else f"≤ {self.at_most:g}×"
+
+
+RATES: Final = {"32 threads": 2.5, "32 tasks": 4.0, "256 tasks": 6.0}
+LATENCIES: Final = {"1 thread": 1.5, "1 task": 2.3}
+APPLY_AT_256: Final = 0.6
+AGE: Final = 1.25
+
+
+def contest_figure(runs: list[Run]) -> Figure:
+    """One scenario: rates where many call, latency where one does."""
+    name = runs[0].scenario
+    hand = [run for run in runs if run.side == "by_hand"]
+    ours = [run for run in runs if run.side == "ours"]
+    size = median(run.holds / max(1, run.batches) for run in ours)
+    note = f"{size:.0f} holds per sync" if size >= 1.5 else ""
+    if name in LATENCIES:
+        before, after = (1e6 * median(run.p50 for run in side) for side in (hand, ours))
+        return Figure("callers", name, LATENCY, before, after, after / before, at_most=LATENCIES[name])
+    before, after = (median(run.per_second for run in side) for side in (hand, ours))
+    return Figure("callers", name, RATE, before, after, after / before, at_least=RATES.get(name), note=note)
+
+
+def raw_figure(rounds: list[RawRound]) -> Figure:
+    """`engine.apply` beside raw `executemany`, at one size of batch."""
+    batch = rounds[0].batch
+    raw, apply = median(one.raw for one in rounds), median(one.apply for one in rounds)
+    return Figure("engine", f"apply of {batch}, beside raw", RATE, raw, apply, apply / raw,
+                  at_least=APPLY_AT_256 if batch == 256 else None)  # fmt: skip
+
+
+def core_figure(speed: CoreSpeed) -> Figure:
+    """The core alone."""
+    return Figure("core", f"decisions, batches of {speed.batch}", "decisions/s", None, speed.decisions)
+
+
+def age_figures(young: Age, old: Age) -> list[Figure]:
+    """What a long past costs."""
+    past = f"{young.past:,} → {old.past:,} past holds"
+    return [
+        Figure("age", f"lone caller, {past}", LATENCY, 1e6 * young.alone, 1e6 * old.alone, old.alone / young.alone,
+               at_most=AGE),
+        Figure("age", f"apply of 256, {past}", LATENCY, 1e6 * young.in_batch, 1e6 * old.in_batch,
+               old.in_batch / young.in_batch, at_most=AGE),
+    ]  # fmt: skip
+
+
+def memory_figure(marks: list[Mark]) -> Figure:
+    """Resident memory at the end, beside the first mark."""
+    first, last = marks[0], marks[-1]
+    name = f"resident after {first.pairs:,} → {last.pairs:,} hold + release"
+    return Figure("memory", name, "MiB", first.resident / 2**20, last.resident / 2**20, last.resident / first.resident,
+                  at_most=FLAT)  # fmt: skip
+
+
+def short(figures: Iterable[Figure]) -> list[Figure]:
+    """Those that miss their target."""
+    return [figure for figure in figures if figure.reached is False]

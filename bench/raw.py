@@ -1,0 +1,144 @@
+"""`engine.apply` beside `executemany` of exactly the rows it wrote.
+
+The engine writes a database first; its rows are read back, batch by batch, and written again into an equal but empty file
+by the least code there is. What lies between the two is the price of loading, deciding and encoding.
+"""
+
+from __future__ import annotations
+
+import gc
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from holdkit.core.codec import decode_entry
+from holdkit.core.commands import CreatePool, Group
+from holdkit.core.outcomes import Done
+from holdkit.engines.port import Engine
+
+from .core_speed import place_groups
+from .disk import FlushCounter
+from .rows import BenchFailed, expect_rows, expect_syncs, table_names, written
+from .sides import open_engine
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+
+class RawBatch(Struct, frozen=True):
+    """The rows of one transaction."""
+
+    pool: tuple[Any, ...]
+    holds: Rows
+    legs: Rows
+    journal: Rows
+
+
+class RawRound(Struct, frozen=True):
+    """Holds per second of both, in one round."""
+
+    batch: int
+    raw: float
+    apply: float
+
+
+def raw_round(batch: int, holds: int, directory: Path, flushes: FlushCounter | None) -> RawRound:
+    """The engine writes, then the same rows are written raw."""
+    batches = holds // batch
+    ours, raw = directory / "apply.db", directory / "raw.db"
+    applied = flushed(flushes, "engine.apply", batches, lambda: run_apply(ours, batch, batches))
+    rows = read_batches(ours, batch)
+    if len(rows) != batches or sum(len(part.holds) for part in rows) != batches * batch:
+        raise BenchFailed("engine.apply: its database does not hold the batches it was given")
+    copy_schema(ours, raw)
+    executed = flushed(flushes, "raw", batches, lambda: run_raw(raw, rows))
+    for name, path in (("engine.apply", ours), ("raw", raw)):
+        expect_rows(name, written(path), batches * batch, operations=0)
+    return RawRound(batch, raw=batches * batch / executed, apply=batches * batch / applied)
+
+
+def flushed(flushes: FlushCounter | None, side: str, batches: int, work: Callable[[], float]) -> float:
+    """Run it, and see that it synced at least once per batch."""
+    before = 0 if flushes is None else flushes()
+    seconds = work()
+    expect_syncs(side, batches, None if flushes is None else flushes() - before)
+    return seconds
+
+
+def run_apply(path: Path, batch: int, batches: int) -> float:
+    """Seconds for all batches, commands made beforehand."""
+    engine = open_engine(path)
+    try:
+        engine.apply([Group((CreatePool(id="pool", total=10**9),))])
+        work = [place_groups(batch, turn, engine.clock()) for turn in range(batches)]
+        return timed_apply(engine, work)
+    finally:
+        engine.close()
+
+
+def timed_apply(engine: Engine, work: list[list[Group]]) -> float:
+    """Seconds to apply these batches; every command must be granted."""
+    gc.collect()
+    begin = perf_counter()
+    applied = [engine.apply(groups) for groups in work]
+    seconds = perf_counter() - begin
+    if not all(isinstance(outcome, Done) for one in applied for outcomes in one.outcomes for outcome in outcomes):
+        raise BenchFailed("engine.apply: a command of the bench was refused")
+    return seconds
+
+
+def read_batches(path: Path, batch: int) -> list[RawBatch]:
+    """What the engine wrote, cut into its batches again."""
+    with closing(sqlite3.connect(path)) as db:
+        names = table_names(db)
+        columns = [row[1] for row in db.execute(f"pragma table_info({names['pools']})")]
+        journal = db.execute(f"select * from {names['journal']} order by seq").fetchall()[1:]  # without pool.created
+        holds = {row[1]: row for row in db.execute(f"select * from {names['holds']}")}
+        legs = {row[3]: row for row in db.execute(f"select * from {names['legs']}")}
+    batches: list[RawBatch] = []
+    for start in range(0, len(journal), batch):
+        part = journal[start : start + batch]
+        ids = [row[2] for row in part]
+        pool = decode_entry(part[-1][3]).effects[-1].pool
+        after = tuple(int(value) if isinstance(value := getattr(pool, name), bool) else value for name in columns)
+        batches.append(RawBatch(after, [holds[id_] for id_ in ids], [legs[id_] for id_ in ids], part))
+    return batches
+
+
+def copy_schema(source: Path, target: Path) -> None:
+    """The same tables and indexes, empty but for the pool's first row and entry."""
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target, isolation_level=None)) as new:
+        new.execute("pragma journal_mode = wal")
+        for (sql,) in old.execute("select sql from sqlite_master where sql is not null order by type desc"):
+            new.execute(sql)
+        name = table_names(old)["journal"]
+        new.execute(
+            f"insert into {name} values (?, ?, ?, ?, ?)", old.execute(f"select * from {name} limit 1").fetchone()
+        )
+
+
+def run_raw(path: Path, batches: list[RawBatch]) -> float:
+    """Seconds to write all batches, one transaction each."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("pragma synchronous = full")
+        names = table_names(db)
+        first = batches[0]
+        pool, hold, leg, journal = (
+            f"insert or replace into {names[table]} values ({', '.join('?' * len(row))})"
+            for table, row in (("pools", first.pool), ("holds", first.holds[0]), ("legs", first.legs[0]),
+                               ("journal", first.journal[0]))
+        )  # fmt: skip
+        gc.collect()
+        begin = perf_counter()
+        for part in batches:
+            db.execute("begin immediate")
+            db.execute(pool, part.pool)
+            db.executemany(hold, part.holds)
+            db.executemany(leg, part.legs)
+            db.executemany(journal, part.journal)
+            db.execute("commit")
+        return perf_counter() - begin

@@ -1,0 +1,76 @@
+"""The exact count of syncs, by strace, in short runs that are not measured.
+
+``python -m bench.syncs SIDE COLOUR CALLERS HOLDS FILE`` is what strace watches. A run with fewer syncs than batches fails.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from .contest import Scenario, timed
+from .rows import BenchFailed, expect_syncs, written
+from .sides import SIDES, Side
+
+CALL = re.compile(r"\b(?:fsync|fdatasync|sync_file_range)\(")
+
+
+class Counted(Struct, frozen=True):
+    """One run under strace."""
+
+    scenario: str
+    side: Side
+    holds: int
+    batches: int
+    syncs: int
+
+
+def strace_missing() -> str | None:
+    """Why the calls cannot be counted here, or None if they can."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    tried = subprocess.run(["strace", "-f", "-e", "trace=fsync", "true"], capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else f"strace may not trace here: {tried.stderr.strip().splitlines()[-1:]}"
+
+
+def count_syncs(scenario: Scenario, side: Side, directory: Path) -> Counted:
+    """Run one side under strace and hold its syncs against its batches."""
+    path, log = directory / f"{side}.db", directory / f"{side}.trace"
+    subject = [sys.executable, "-m", "bench.syncs", side, scenario.colour, str(scenario.callers), str(scenario.holds),
+               str(path)]  # fmt: skip
+    strace = ["strace", "-f", "--quiet=all", "-e", "trace=fsync,fdatasync", "-o", str(log)]
+    done = subprocess.run([*strace, *subject], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchFailed(f"{side} under strace: {done.stderr.strip()[-2000:]}")
+    found = written(path)
+    syncs = sum(CALL.search(line) is not None for line in log.read_text().splitlines())
+    expect_syncs(f"{side}, {scenario.name}, by strace", found.batches, syncs)
+    return Counted(scenario.name, side, found.rows["holds"], found.batches, syncs)
+
+
+def count_all(directory: Path) -> list[Counted]:
+    """Both sides, both colours."""
+    counted: list[Counted] = []
+    for colour in ("threads", "tasks"):
+        for side in SIDES:
+            place = directory / f"syncs-{colour}-{side}"
+            place.mkdir()
+            counted.append(count_syncs(Scenario(colour, 32, 640), side, place))
+            shutil.rmtree(place)
+    return counted
+
+
+def main() -> None:
+    """What strace watches."""
+    side, colour, callers, holds, path = sys.argv[1:]
+    scenario = Scenario("tasks" if colour == "tasks" else "threads", int(callers), int(holds))
+    timed(scenario, "ours" if side == "ours" else "by_hand", Path(path))
+
+
+if __name__ == "__main__":
+    main()
