@@ -1,11 +1,13 @@
 -- The first schema. Times are slots: whole microseconds since 1970, UTC. JSON is canonical text.
+-- Every name begins with holdkit_, so that our tables can live in an application's own file.
 
-create table settings (
-    name  text primary key,
-    value text not null
+create table holdkit_settings (
+    name  text    primary key,
+    value text    not null,                   -- JSON
+    crc   integer not null                    -- of name and value, so that `verify` can name a row changed by hand
 ) strict, without rowid;
 
-create table pools (
+create table holdkit_pools (
     tenant    text    not null,
     id        text    not null,
     total     integer not null check (total >= 0),
@@ -20,9 +22,9 @@ create table pools (
     check (held + consumed <= total or over)  -- the second lock on the door; the first is core.decide
 ) strict, without rowid;
 
-create index pools_empty on pools (tenant, id) where on_demand and held = 0 and consumed = 0;
+create index holdkit_pools_empty on holdkit_pools (tenant, id) where on_demand and held = 0 and consumed = 0;
 
-create table holds (
+create table holdkit_holds (
     tenant         text    not null,
     id             text    not null,
     state          text    not null check (state in ('held', 'confirmed', 'released', 'expired')),
@@ -43,12 +45,12 @@ create table holds (
     primary key (tenant, id)
 ) strict, without rowid;
 
-create index holds_due on holds (deadline) where open and deadline is not null;  -- the sweep, earliest first
-create index holds_ended on holds (ended_at) where ended_at is not null and not open;  -- retention
-create index holds_entity on holds (tenant, entity) where entity is not null;
+create index holdkit_holds_due on holdkit_holds (deadline, id) where open and deadline is not null;   -- the sweep
+create index holdkit_holds_ended on holdkit_holds (ended_at, id) where not open and ended_at is not null;  -- retention
+create index holdkit_holds_entity on holdkit_holds (tenant, entity, id) where entity is not null;
 
 -- Outstanding legs only: a pool's `held` is always the sum of its rows here.
-create table legs (
+create table holdkit_legs (
     tenant   text    not null,
     pool     text    not null,
     deadline integer not null,                -- 2^63-1 where the hold has none
@@ -57,29 +59,29 @@ create table legs (
     primary key (tenant, pool, deadline, hold)
 ) strict, without rowid;
 
-create table journal (
+create table holdkit_journal (
     seq     integer primary key,
     tenant  text    not null,
     subject text    not null,
     body    text    not null,                 -- JSON: the whole entry
-    crc     integer not null                  -- of the body, so that `verify` can name a row changed by hand
+    crc     integer not null                  -- of the body
 ) strict;
 
-create index journal_subject on journal (tenant, subject);
+create index holdkit_journal_subject on holdkit_journal (tenant, subject);
 
-create table operations (
+create table holdkit_operations (
     tenant      text    not null,
     id          text    not null,
     fingerprint text    not null,
     slot        integer not null,
     outcome     text    not null,             -- JSON: the answer, with the owner token for the retry
-    crc         integer not null,
+    crc         integer not null,             -- of all the columns before it
     primary key (tenant, id)
 ) strict, without rowid;
 
-create index operations_age on operations (slot);
+create index holdkit_operations_age on holdkit_operations (slot);
 
-create table records (
+create table holdkit_records (
     tenant  text    not null,
     kind    text    not null,
     id      text    not null,

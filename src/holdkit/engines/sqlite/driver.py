@@ -1,0 +1,88 @@
+"""The driver: runs a script's statements on a sqlite3 connection.
+
+The only place in this package that executes SQL, so a test can count statements, or fail or die at the n-th one, by a
+hook. Decides nothing, retries nothing, and leaves the connection's own settings alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from .statements import load
+
+T = TypeVar("T")
+
+Row: TypeAlias = tuple[Any, ...]
+OnStatement: TypeAlias = Callable[[str], None]
+"""Called with each statement's name before it is executed; may raise."""
+
+
+class Statement(NamedTuple):
+    """A named statement with its parameters; with `many`, one set of them per row to write."""
+
+    name: str
+    parameters: Sequence[Any] = ()
+    many: bool = False
+
+
+Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]
+"""Yields statements, receives the rows of each, returns its result."""
+
+
+class Driver:
+    """A connection, and the one cursor everything runs on."""
+
+    __slots__ = ("_named", "connection", "cursor", "on_statement")
+
+    def __init__(self, connection: sqlite3.Connection, on_statement: OnStatement | None = None) -> None:
+        self.connection = connection
+        self.cursor = sqlite3.Cursor(connection)
+        self.cursor.row_factory = None  # a caller's own connection may have another
+        self.on_statement = on_statement
+        self._named = load()
+
+    def run(self, script: Script[T]) -> T:
+        """Run a script to its end; an error stops it where it is."""
+        cursor, named, hook = self.cursor, self._named, self.on_statement
+        try:
+            statements = next(script)
+            while True:
+                answers: list[list[Row]] = []
+                for name, parameters, many in statements:
+                    if hook is not None:
+                        hook(name)
+                    if many:
+                        cursor.executemany(named[name], parameters)
+                        answers.append([])
+                    else:
+                        answers.append(cursor.execute(named[name], parameters).fetchall())
+                statements = script.send(answers)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            script.close()
+
+    def ask(self, name: str, parameters: Any = ()) -> list[Row]:
+        """The rows of one named statement."""
+        if self.on_statement is not None:
+            self.on_statement(name)
+        return self.cursor.execute(self._named[name], parameters).fetchall()
+
+    def each(self, name: str, parameters: Any = ()) -> Iterator[Row]:
+        """The rows of one named statement, fetched as they are needed, on a cursor of their own."""
+        if self.on_statement is not None:
+            self.on_statement(name)
+        cursor = self.connection.cursor()
+        try:
+            yield from cursor.execute(self._named[name], parameters)
+        finally:
+            cursor.close()
+
+    def tell(self, sql: str) -> list[Row]:
+        """Run a plain statement (begin, commit, a pragma, a migration's step); the hook sees its text."""
+        if self.on_statement is not None:
+            self.on_statement(sql)
+        return self.cursor.execute(sql).fetchall()

@@ -1,0 +1,146 @@
+"""The SQLite engine: one file, any number of threads and processes.
+
+Stores; the core decides. A done answer is fsynced. Writes are serialised by a lock in the process and a turnstile between
+processes; reads have connections of their own. Never runs with unsafe settings, and never survives a fork: a child opens
+the file anew.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...core.audit import Difference
+from ...core.commands import Group
+from ...core.model import SECOND, Limits, Slot
+from ...core.reading import Query
+from ...errors import EngineError
+from ..port import Applied, Clock
+from .driver import Driver, OnStatement, Script
+from .migrating import migrate, present_version, stored_limits
+from .opening import check_library, connect, prepare_file, set_up, trouble, turn_to_wal
+from .readers import Readers
+from .reading import At, answer
+from .script import Ran, apply_script
+from .turnstile import Turnstile
+from .writer import Writer
+
+T = TypeVar("T")
+
+
+def wall_clock() -> Slot:
+    """Microseconds UTC."""
+    return time.time_ns() // 1000
+
+
+class SqliteEngine:
+    """Holds in an SQLite file, beside an application's own tables if it likes."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        on_statement: OnStatement | None = None,
+    ) -> None:
+        check_library()
+        self.path = str(Path(path).absolute())
+        self.url = f"sqlite:///{self.path}"
+        self.clock: Clock = clock or wall_clock
+        seconds = (limits or Limits()).lock_timeout / SECOND
+        self.limits, turnstile = _open(self.path, self.clock, limits, seconds, on_statement)
+        self._writer = Writer(self.path, seconds, turnstile, on_statement)
+        self._readers = Readers(self.path, seconds)
+        self._pid = os.getpid()
+        self._closed = False
+        self._writer.tidy()
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """Decide and write these groups in one transaction, in order."""
+        self._check()
+
+        def make(scrub: bool) -> Script[Ran]:
+            return apply_script(groups, self.clock, self.limits, scrub=scrub)
+
+        ran = self._writer.run(make)
+        assert ran.outcomes is not None
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0)
+
+    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
+        """The same inside the caller's own transaction, in a savepoint."""
+        raise NotImplementedError
+
+    def read(self, query: Query[T]) -> T:
+        """Answer a question from committed, durable state only."""
+        self._check()
+        self._writer.check_file()
+        if self._writer.suspect:
+            self._writer.settle()
+        with self._readers.one() as driver:
+            result: T = answer(At(driver, self.limits, self.clock()), query)
+            return result
+
+    def verify(self) -> Iterator[Difference]:
+        """Fold the whole journal and name every row that differs from it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give back every file and connection; closing twice is quiet."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        self._readers.close()
+        self._writer.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise EngineError(f"{self.path} is closed")
+        if os.getpid() != self._pid:
+            raise EngineError(f"{self.path} was opened before a fork; open it anew after fork")
+
+
+def _open(
+    path: str, clock: Clock, limits: Limits | None, seconds: float, on_statement: OnStatement | None
+) -> tuple[Limits, Turnstile]:
+    """Create or check the file, bring its schema up to date, and read the limits stored in it."""
+    prepare_file(path)
+    connection = connect(path, seconds)
+    turnstile: Turnstile | None = None
+    try:
+        driver = Driver(connection, on_statement)
+        present_version(driver, path)  # a stranger's file is refused before anything beside it is made
+        turnstile = Turnstile(path)
+        turnstile.enter(seconds)
+        try:
+            set_up(connection)
+            turn_to_wal(connection, path)
+            migrate(driver, path, limits or Limits(), clock())
+            return stored_limits(driver, path, limits), turnstile
+        finally:
+            turnstile.leave()
+    except BaseException as error:
+        if turnstile is not None:
+            turnstile.close()
+        if isinstance(error, sqlite3.Error):
+            raise trouble(path, error) from error
+        raise
+    finally:
+        connection.close()
+
+
+def open_engine(
+    path: str | os.PathLike[str],
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    *,
+    on_statement: OnStatement | None = None,
+) -> SqliteEngine:
+    """Open a file, or an ``sqlite:///`` URL (four slashes for an absolute path)."""
+    if isinstance(path, str) and path.startswith("sqlite:///"):
+        path = path.removeprefix("sqlite:///")
+    return SqliteEngine(Path(path), clock=clock, limits=limits, on_statement=on_statement)

@@ -1,0 +1,166 @@
+"""Loading: what a batch needs, in as few statements as can be.
+
+Asks for pools, holds, operations and records by key, the due legs of these pools and the holds behind them, and nothing
+else: a due hold's other pools are never touched. Decides nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from msgspec import Struct
+
+from ...core.decide import Needs, SweepList
+from ...core.model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.view import Counts, DueLeg, Loaded
+from .driver import Row, Script, Statement
+from .rows import hold_of, keys_json, operation_of, pool_of, record_of
+
+EMPTY_POOLS = 100
+"""How many empty on-demand pools one sweep takes away."""
+
+
+class Gathered(Struct):
+    """What was loaded for one batch, and what the pruning will want to know."""
+
+    loaded: Loaded
+    swept: SweepList
+    due: dict[Key, list[DueLeg]]
+    oldest_operation: Slot | None
+    oldest_ended: Slot | None
+
+
+class Rows(Struct):
+    """The rows gathered so far."""
+
+    pools: dict[Key, Pool]
+    holds: dict[Key, StoredHold]
+    operations: dict[Key, Operation]
+    records: dict[RecordKey, Record]
+    first_deadlines: dict[Key, Slot]
+
+    def add(self, name: str, rows: list[Row]) -> None:
+        """Take in the rows of one statement."""
+        if name in _POOLS:
+            for row in rows:
+                self.pools[row[0], row[1]] = pool_of(row)
+                if row[9] is not None:
+                    self.first_deadlines[row[0], row[1]] = row[9]
+        elif name in _HOLDS:
+            for row in rows:
+                self.holds[row[0], row[1]] = hold_of(row)
+        elif name in _OPERATIONS:
+            for row in rows:
+                self.operations[row[0], row[1]] = operation_of(row)
+        elif name == "load_record":
+            for row in rows:
+                self.records[row[0], row[1], row[2]] = record_of(row)
+
+
+_POOLS = frozenset({"load_pool", "load_pools", "load_empty_pools"})
+_HOLDS = frozenset({"load_hold", "load_holds", "load_sweep"})
+_OPERATIONS = frozenset({"load_operation", "load_operations"})
+
+
+def by_keys(one: str, many: str, keys: Iterable[Key]) -> list[Statement]:
+    """One statement per tenant: a plain lookup for a single key, `json_each` for several."""
+    tenants: dict[str, list[str]] = {}
+    for tenant, name in keys:
+        tenants.setdefault(tenant, []).append(name)
+    return [
+        Statement(one, (tenant, names[0])) if len(names) == 1 else Statement(many, (tenant, keys_json(names)))
+        for tenant, names in tenants.items()
+    ]
+
+
+def gather(need: Needs, slot: Slot, limits: Limits) -> Script[Gathered]:
+    """Load everything `need` names."""
+    rows = Rows({}, {}, {}, {}, {})
+    first = [Statement("load_head")]
+    first += by_keys("load_pool", "load_pools", need.pools)
+    first += by_keys("load_hold", "load_holds", need.holds)
+    first += by_keys("load_operation", "load_operations", need.operations)
+    first += [Statement("load_record", key) for key in need.records]
+    answers = yield tuple(first)
+    for statement, answer in zip(first, answers, strict=True):
+        rows.add(statement.name, answer)
+    last_seq, floor, oldest_operation, oldest_ended = answers[0][0]
+    swept = (yield from list_sweep(rows, need.sweep, slot)) if need.sweep else SweepList([], [])
+    counts = (yield from count(limits, slot)) if _bounded(limits) else Counts()
+    yield from load_pools_of(rows)
+    horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
+    due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
+    loaded = Loaded(slot=slot, next_seq=(last_seq or 0) + 1, pools=rows.pools, holds=rows.holds,
+                    operations=rows.operations, records=rows.records, due=lookup(due), horizon=horizon, limits=limits,
+                    fence_floor=int(floor or 0), counts=counts)  # fmt: skip
+    return Gathered(loaded, swept, due, oldest_operation, oldest_ended)
+
+
+def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
+    """The due legs of a pool, as the view asks for them."""
+    none: list[DueLeg] = []
+    return lambda key: due.get(key, none)
+
+
+def list_sweep(rows: Rows, limit: int, slot: Slot) -> Script[SweepList]:
+    """The holds with due legs anywhere, and the empty on-demand pools."""
+    holds, pools = yield (Statement("load_sweep", (slot, limit + 1)), Statement("load_empty_pools", (EMPTY_POOLS,)))
+    rows.add("load_sweep", holds[:limit])
+    rows.add("load_empty_pools", pools)
+    return SweepList([(row[0], row[1]) for row in holds[:limit]], [(row[0], row[1]) for row in pools],
+                     len(holds) > limit)  # fmt: skip
+
+
+def load_pools_of(rows: Rows) -> Script[None]:
+    """The pools behind the loaded holds' legs."""
+    wanted = {(hold.tenant, leg.pool) for hold in rows.holds.values() for leg in hold.legs} - rows.pools.keys()
+    if not wanted:
+        return
+    statements = by_keys("load_pool", "load_pools", wanted)
+    answers = yield tuple(statements)
+    for answer in answers:
+        rows.add("load_pools", answer)
+
+
+def load_due(rows: Rows, slot: Slot, horizon: Slot, limit: int) -> Script[dict[Key, list[DueLeg]]]:
+    """The legs due by `horizon` on the loaded pools, and the holds behind them.
+
+    Of what is due by a pool's own time at most `limit` legs are loaded, for a backlog goes first; what only another
+    pool's later clock makes due cannot go first, so all of it is loaded.
+    """
+    keys = sorted(key for key, deadline in rows.first_deadlines.items() if deadline <= horizon)
+    if not keys:
+        return {}
+    statements = []
+    for key in keys:
+        own = max(slot, rows.pools[key].slot)
+        statements.append(Statement("load_due", (*key, -1, own, limit)))
+        statements.append(Statement("load_due", (*key, own, horizon, -1)))
+    answers = yield tuple(statements)
+    due = {key: [*answers[2 * index], *answers[2 * index + 1]] for index, key in enumerate(keys)}
+    behind = {(key[0], hold) for key, legs in due.items() for _, hold in legs} - rows.holds.keys()
+    if behind:
+        answers = yield tuple(by_keys("load_hold", "load_holds", behind))
+        for answer in answers:
+            rows.add("load_holds", answer)
+    return cast(dict[Key, list[DueLeg]], due)
+
+
+def _bounded(limits: Limits) -> bool:
+    return limits.max_pools is not None or limits.max_holds is not None or limits.max_operations is not None
+
+
+def count(limits: Limits, slot: Slot) -> Script[Counts]:
+    """How full the bounded tables are; each costs a scan, so only where a bound is set."""
+    counts = {"pools": 0, "live_holds": 0, "operations": 0}
+    asked = [
+        ("pools", limits.max_pools, Statement("count_pools")),
+        ("live_holds", limits.max_holds, Statement("count_live_holds", (slot,))),
+        ("operations", limits.max_operations, Statement("count_operations", (slot - limits.retry_window,))),
+    ]
+    wanted = [(field, statement) for field, bound, statement in asked if bound is not None]
+    answers = yield tuple(statement for _, statement in wanted)
+    for (field, _), answer in zip(wanted, answers, strict=True):
+        counts[field] = answer[0][0]
+    return Counts(**counts)

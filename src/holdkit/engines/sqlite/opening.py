@@ -1,0 +1,150 @@
+"""Opening: from a path to connections with the settings we rely on, or a message that says what to do.
+
+WAL, synchronous=FULL and wal_autocheckpoint=0, always: these are not choices. Creates a missing file for its owner only
+and syncs it together with its directory. Never opens an existing database file by itself: closing such a descriptor would
+drop SQLite's own locks in this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from ...errors import EngineError, Overloaded
+
+MINIMUM: Final = (3, 38, 0)
+"""The first release with the ->> operator and built-in JSON."""
+
+NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs",
+                            "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"})  # fmt: skip
+"""File systems on which SQLite's shared memory does not work."""
+
+Identity = tuple[int, int]
+"""Device and inode: what tells a file from another one at the same path."""
+
+
+def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
+    """The SQLite that Python was built with must be new enough."""
+    if version < MINIMUM:
+        raise EngineError(
+            f"needs SQLite {'.'.join(map(str, MINIMUM))} or later, but this Python was built with "
+            f"{'.'.join(map(str, version))}: use a newer Python build"
+        )
+
+
+def prepare_file(path: str) -> bool:
+    """Make sure that there is a file of ours to open; whether it was created now."""
+    directory = Path(path).parent
+    if not directory.is_dir():
+        raise EngineError(f"cannot open {path}: the directory {directory} does not exist; create it first")
+    if Path(path).is_dir():
+        raise EngineError(f"cannot open {path}: it is a directory; name a file in it")
+    kind = file_system(path)
+    if kind in NETWORK:
+        raise EngineError(
+            f"cannot open {path}: it lies on a network file system ({kind}), where SQLite loses data; use a local disk"
+        )
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise EngineError(
+                f"cannot open {path}: this process may not read and write it; check its owner and mode"
+            ) from None
+        return False
+    except OSError as error:
+        raise EngineError(f"cannot create {path}: {_advice(error)}") from error
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(directory)
+    return True
+
+
+def sync_directory(directory: Path) -> None:
+    """A new name is on disk only once its directory is."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _advice(error: OSError) -> str:
+    if error.errno == errno.EROFS:
+        return "the disk is mounted read-only"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "this process may not write to its directory"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    return error.strerror or str(error)
+
+
+def file_system(path: str, mounts: str | None = None) -> str | None:
+    """The type of the file system a path lies on, where the system tells it."""
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mounts").read_text("utf-8", "surrogateescape")
+        except OSError:
+            return None
+    best, kind = "", None
+    real = os.path.realpath(path)
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = fields[1].replace("\\040", " ").rstrip("/") + "/"
+        if real.startswith(point) and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
+
+
+def identity(path: str) -> Identity:
+    """Which file is at this path now."""
+    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
+    return (status.st_dev, status.st_ino)
+
+
+def connect(path: str, seconds: float, *, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+    """A connection in autocommit mode, usable from any thread, that waits so long for foreign writers."""
+    try:
+        connection = sqlite3.connect(path, timeout=seconds, isolation_level=None, check_same_thread=False,
+                                     cached_statements=256, factory=factory)  # fmt: skip
+    except sqlite3.Error as error:
+        raise trouble(path, error) from error
+    return connection
+
+
+def set_up(connection: sqlite3.Connection) -> None:
+    """The settings of every connection of ours that may write."""
+    connection.execute("pragma wal_autocheckpoint = 0")
+    connection.execute("pragma synchronous = full")
+    connection.execute("pragma trusted_schema = off")
+
+
+def turn_to_wal(connection: sqlite3.Connection, path: str) -> None:
+    """WAL is a property of the file; a change of it may have to wait."""
+    mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
+    if mode != "wal":
+        raise EngineError(f"cannot open {path}: it cannot be turned to WAL mode (it stays in {mode!r})")
+
+
+def trouble(path: str, error: sqlite3.Error) -> EngineError | Overloaded:
+    """An SQLite error in our words; certainly nothing was done."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Overloaded(f"{path} is locked by another writer", retry_after=1.0)
+    words = {
+        sqlite3.SQLITE_NOTADB: "it is not an SQLite database (or is encrypted)",
+        sqlite3.SQLITE_CORRUPT: "it is damaged: restore a backup",
+        sqlite3.SQLITE_READONLY: "it, its directory or its disk is read-only",
+        sqlite3.SQLITE_FULL: "the disk is full; nothing was written",
+        sqlite3.SQLITE_CANTOPEN: "SQLite cannot open it or the files beside it; check owner and mode",
+        sqlite3.SQLITE_PERM: "this process may not write it; check its owner and mode",
+        sqlite3.SQLITE_IOERR: f"the disk reports an error ({error})",
+    }
+    return EngineError(f"cannot use {path}: {words.get(code, str(error))}")

@@ -1,0 +1,152 @@
+"""Reads: one function per query, from committed state only.
+
+Never shows a due leg as held, never writes, never waits for a writer. `ListHolds` walks holds in id order, except where
+an index answers it: by entity, and by pool for those still held (through the outstanding legs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from ...core.model import Limits, Pool, Record, Slot, State, StoredHold
+from ...core.reading import (
+    FindEnd,
+    FindHold,
+    FindPool,
+    FindRecord,
+    JournalRow,
+    ListHolds,
+    ListPools,
+    ListRecords,
+    Query,
+    ReadHistory,
+    ReadJournal,
+    seen_hold,
+    seen_pool,
+)
+from .driver import Driver, Row
+from .rows import hold_of, pool_of, record_of
+
+
+class At(NamedTuple):
+    """Where and when a question is answered."""
+
+    driver: Driver
+    limits: Limits
+    now: Slot
+
+
+def answer(at: At, query: Query[Any]) -> Any:
+    """Answer any query."""
+    return _ANSWERS[type(query)](at, query)
+
+
+def _pool(row: Row) -> Pool:
+    return seen_pool(pool_of(row), row[9] or 0)
+
+
+def find_pool(at: At, query: FindPool) -> Pool | None:
+    """One pool, due legs counted as returned."""
+    rows = at.driver.ask("read_pool", (*query.key, at.now))
+    return _pool(rows[0]) if rows else None
+
+
+def list_pools(at: At, query: ListPools) -> list[Pool]:
+    """A page of pools by id."""
+    rows = at.driver.ask("read_pools", {
+        "tenant": query.tenant, "after": query.after, "prefix": query.prefix, "upper": beyond(query.prefix), "now": at.now,
+        "reserved": query.prefix.startswith("~"), "limit": query.limit})  # fmt: skip
+    return [_pool(row) for row in rows]
+
+
+def beyond(prefix: str) -> str | None:
+    """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
+    while prefix:
+        last = ord(prefix[-1])
+        if last < 0x10FFFF:
+            return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
+        prefix = prefix[:-1]
+    return None
+
+
+def _hold(row: Row, at: At) -> StoredHold | None:
+    return seen_hold(hold_of(row), at.limits, max(at.now, row[16] or at.now))
+
+
+def find_hold(at: At, query: FindHold) -> StoredHold | None:
+    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
+    rows = at.driver.ask("read_hold", query.key)
+    return _hold(rows[0], at) if rows else None
+
+
+def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
+    """Holds by id, in the state they show now."""
+    name = "read_holds"
+    parameters: dict[str, Any] = {"tenant": query.tenant, "after": query.after}
+    parameters["state"] = query.state and query.state.value
+    if query.entity is not None:
+        name, parameters = "read_holds_of_entity", {**parameters, "entity": query.entity}
+    elif query.pool is not None and query.state is State.HELD:
+        name = "read_holds_of_pool"
+        parameters = {"tenant": query.tenant, "after": query.after, "pool": query.pool, "now": at.now}
+    return _take(at.driver.each(name, parameters), query, at)
+
+
+def _take(rows: Iterable[Row], query: ListHolds, at: At) -> list[StoredHold]:
+    found: list[StoredHold] = []
+    for row in rows:
+        hold = _hold(row, at)
+        if hold is None or (query.state is not None and hold.state is not query.state):
+            continue
+        if query.pool is not None and all(leg.pool != query.pool for leg in hold.legs):
+            continue
+        found.append(hold)
+        if len(found) >= query.limit:
+            break
+    return found
+
+
+def find_record(at: At, query: FindRecord) -> Record | None:
+    """One record."""
+    rows = at.driver.ask("load_record", query.key)
+    return record_of(rows[0]) if rows else None
+
+
+def list_records(at: At, query: ListRecords) -> list[Record]:
+    """A page of records of one kind."""
+    rows = at.driver.ask("read_records", (query.tenant, query.kind, query.after, query.limit))
+    return [record_of(row) for row in rows]
+
+
+def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
+    """Entries after a number."""
+    if query.tenant is None:
+        rows = at.driver.ask("read_journal", (query.after, query.limit))
+    else:
+        rows = at.driver.ask("read_journal_of_tenant", (query.tenant, query.after, query.limit))
+    return [JournalRow(*row) for row in rows]
+
+
+def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
+    """All entries about one subject."""
+    return [JournalRow(*row) for row in at.driver.ask("read_history", (query.tenant, query.subject))]
+
+
+def find_end(at: At, _: FindEnd) -> JournalRow:
+    """The last entry."""
+    rows = at.driver.ask("read_end")
+    return JournalRow(*rows[0]) if rows else JournalRow(0, "")
+
+
+_ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
+    FindPool: find_pool,
+    ListPools: list_pools,
+    FindHold: find_hold,
+    ListHolds: list_holds,
+    FindRecord: find_record,
+    ListRecords: list_records,
+    ReadJournal: read_journal,
+    ReadHistory: read_history,
+    FindEnd: find_end,
+}

@@ -1,0 +1,99 @@
+"""Rows to records and back: the one place that knows the order of columns.
+
+Pure functions. Nothing here reads a clock, a file or a connection.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final
+
+import msgspec
+
+from ...core.codec import encode_entry
+from ...core.entries import Entry
+from ...core.model import MAX_SLOT, HeldLeg, Operation, Pool, Record, State, StoredHold
+from .driver import Row
+
+_legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
+_encode: Final = msgspec.json.Encoder().encode
+_STATES: Final = {state.value: state for state in State}
+_WORDS: Final = {state: state.value for state in State}  # sqlite3 binds a plain str several times faster than an enum
+
+
+def keys_json(ids: list[str]) -> str:
+    """Ids for `json_each`."""
+    return _encode(ids).decode()
+
+
+def pool_of(row: Row) -> Pool:
+    """tenant, id, total, held, consumed, fence, slot, version, on_demand."""
+    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]))
+
+
+def pool_row(pool: Pool) -> Row:
+    """For `insert_pools` and `update_pools`."""
+    return (pool.total, pool.held, pool.consumed, pool.fence, pool.slot, pool.version,
+            pool.held + pool.consumed > pool.total, pool.on_demand, pool.tenant, pool.id)  # fmt: skip
+
+
+def hold_of(row: Row) -> StoredHold:
+    """The columns in the order of `StoredHold`'s fields."""
+    return StoredHold(row[0], row[1], _legs.decode(row[2]), row[3], row[4], row[5], row[6], _STATES[row[7]], row[8],
+                      row[9], row[10], row[11], row[12], row[13], row[14], row[15])  # fmt: skip
+
+
+def new_hold_row(hold: StoredHold, open_: bool) -> Row:
+    """For `insert_holds`."""
+    return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
+            hold.correlation_id, hold.metadata, _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
+            hold.reason, hold.last_op, hold.version)  # fmt: skip
+
+
+def changed_hold_row(hold: StoredHold, open_: bool) -> Row:
+    """For `update_holds`."""
+    return (_encode(hold.legs).decode(), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
+            hold.reason, hold.last_op, hold.version, hold.tenant, hold.id)  # fmt: skip
+
+
+def leg_deadline(hold: StoredHold) -> int:
+    """The deadline under which a hold's legs are filed: a hold without one comes last."""
+    return MAX_SLOT if hold.deadline is None else hold.deadline
+
+
+def entry_row(entry: Entry) -> Row:
+    """For `insert_journal`."""
+    body = encode_entry(entry)
+    return (entry.seq, entry.tenant, entry.subject, body, zlib.crc32(body.encode()))
+
+
+def operation_of(row: Row) -> Operation:
+    """tenant, id, fingerprint, slot, outcome."""
+    return Operation(row[0], row[1], row[2], row[3], row[4])
+
+
+def operation_row(operation: Operation) -> Row:
+    """For `put_operations`."""
+    columns = (operation.tenant, operation.id, operation.fingerprint, operation.slot, operation.outcome)
+    return (*columns, checksum(*columns))
+
+
+def record_of(row: Row) -> Record:
+    """tenant, kind, id, body, version, slot."""
+    return Record(row[0], row[1], row[2], row[3], row[4], row[5])
+
+
+def record_row(record: Record) -> Row:
+    """For `put_records`."""
+    return (record.tenant, record.kind, record.id, record.body, record.version, record.slot)
+
+
+def setting_row(name: str, value: Any) -> Row:
+    """For `put_setting`."""
+    text = _encode(value).decode()
+    return (name, text, checksum(name, text))
+
+
+def checksum(*columns: str | int) -> int:
+    """Of several columns: names a row that was changed by hand."""
+    return zlib.crc32("\0".join(map(str, columns)).encode())

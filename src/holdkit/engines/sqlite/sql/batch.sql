@@ -1,0 +1,159 @@
+-- What a batch loads, writes and prunes. No rule lives here: core.decide decides.
+
+-- name: load_head
+-- where the journal ends, the floor of new fences, and whether anything is old enough to prune: four seeks
+select (select max(seq) from holdkit_journal),
+       (select value from holdkit_settings where name = 'fence_floor'),
+       (select min(slot) from holdkit_operations),
+       (select min(ended_at) from holdkit_holds where not open and ended_at is not null)
+
+-- name: load_pool
+-- one pool; its earliest deadline says whether due legs must be asked for at all
+select tenant, id, total, held, consumed, fence, slot, version, on_demand,
+       case when held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+from holdkit_pools p
+where tenant = ? and id = ?
+
+-- name: load_pools
+-- the same for many: one statement, whatever their number
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+       case when p.held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
+
+-- name: load_hold
+-- one hold, or none: for a new one this is the check that its id is free
+select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
+       metadata, last_op, version
+from holdkit_holds
+where tenant = ? and id = ?
+
+-- name: load_holds
+-- the same for many
+select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version
+from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.value
+
+-- name: load_operation
+-- the answer given before to an operation id
+select tenant, id, fingerprint, slot, outcome from holdkit_operations where tenant = ? and id = ?
+
+-- name: load_operations
+-- the same for many
+select o.tenant, o.id, o.fingerprint, o.slot, o.outcome
+from json_each(?2) k cross join holdkit_operations o on o.tenant = ?1 and o.id = k.value
+
+-- name: load_record
+-- one record
+select tenant, kind, id, body, version, slot from holdkit_records where tenant = ? and kind = ? and id = ?
+
+-- name: load_due
+-- the due legs of one pool, earliest first, straight off the primary key
+select deadline, hold from holdkit_legs
+where tenant = ? and pool = ? and deadline > ? and deadline <= ?
+order by deadline, hold
+limit ?
+
+-- name: load_sweep
+-- the holds with due legs anywhere, earliest deadline first, straight off holdkit_holds_due
+select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
+       metadata, last_op, version
+from holdkit_holds
+where open and deadline is not null and deadline <= ?
+order by deadline, id
+limit ?
+
+-- name: load_empty_pools
+-- on-demand pools that hold nothing, straight off holdkit_pools_empty
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, null
+from holdkit_pools
+where on_demand and held = 0 and consumed = 0
+order by tenant, id
+limit ?
+
+-- name: count_pools
+-- asked only where max_pools is set
+select count(*) from holdkit_pools
+
+-- name: count_live_holds
+-- asked only where max_holds is set
+select count(*) from holdkit_holds where state = 'held' and (deadline is null or deadline > ?)
+
+-- name: count_operations
+-- asked only where max_operations is set
+select count(*) from holdkit_operations where slot > ?
+
+-- name: count_holds
+-- asked only where max_holds is set: how many rows must make room
+select count(*) from holdkit_holds
+
+-- name: insert_pools
+-- a pool is born
+insert into holdkit_pools (total, held, consumed, fence, slot, version, over, on_demand, tenant, id)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update_pools
+-- a pool moved
+update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?, version = ?, over = ?, on_demand = ?
+where tenant = ? and id = ?
+
+-- name: delete_pools
+-- an empty on-demand pool is swept away
+delete from holdkit_pools where tenant = ? and id = ?
+
+-- name: insert_holds
+-- a hold is born; its id was free, or the hold that had it has retired
+insert or replace into holdkit_holds
+       (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
+        state, deadline, open, ended_at, entity, reason, last_op, version)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update_holds
+-- a hold went on or ended: what never changes is not written again
+update holdkit_holds
+set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reason = ?, last_op = ?, version = ?
+where tenant = ? and id = ?
+
+-- name: insert_legs
+-- units are outstanding; a leg that kept its deadline only changes their number
+insert or replace into holdkit_legs (tenant, pool, deadline, hold, units) values (?, ?, ?, ?, ?)
+
+-- name: delete_legs
+-- nothing is outstanding any more, or under another deadline
+delete from holdkit_legs where tenant = ? and pool = ? and deadline = ? and hold = ?
+
+-- name: insert_journal
+-- every change of state appends its entry in the same transaction
+insert into holdkit_journal (seq, tenant, subject, body, crc) values (?, ?, ?, ?, ?)
+
+-- name: put_operations
+-- the answer, for the retry; an id whose window is over may be used anew
+insert or replace into holdkit_operations (tenant, id, fingerprint, slot, outcome, crc) values (?, ?, ?, ?, ?, ?)
+
+-- name: put_records
+-- written or replaced
+insert or replace into holdkit_records (tenant, kind, id, body, version, slot) values (?, ?, ?, ?, ?, ?)
+
+-- name: delete_records
+-- removed
+delete from holdkit_records where tenant = ? and kind = ? and id = ?
+
+-- name: put_setting
+-- a setting and its checksum
+insert or replace into holdkit_settings (name, value, crc) values (?, ?, ?)
+
+-- name: prune_operations
+-- past the retry window they are gone for every reader already
+delete from holdkit_operations where (tenant, id) in
+       (select tenant, id from holdkit_operations where slot <= ? order by slot limit ?)
+
+-- name: prune_holds
+-- past the retention they are gone for every reader already
+delete from holdkit_holds where (tenant, id) in
+       (select tenant, id from holdkit_holds
+        where not open and ended_at is not null and ended_at <= ? order by ended_at, id limit ?)
+
+-- name: make_room
+-- max_holds is reached: ended holds leave, oldest first; their history stays in the journal
+delete from holdkit_holds where (tenant, id) in
+       (select tenant, id from holdkit_holds
+        where not open and ended_at is not null order by ended_at, id limit ?)

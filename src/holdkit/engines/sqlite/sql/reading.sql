@@ -1,0 +1,88 @@
+-- Reads. Due legs are counted as returned at max(clock, the pool's last slot); nothing is written.
+
+-- name: read_pool
+-- one pool, and how many of its units are due
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+       case when p.held then (select sum(l.units) from holdkit_legs l
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
+from holdkit_pools p
+where p.tenant = ?1 and p.id = ?2
+
+-- name: read_pools
+-- a page of pools, by id; reserved ones only if the prefix asks for them
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+       case when p.held then (select sum(l.units) from holdkit_legs l
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
+from holdkit_pools p
+where p.tenant = :tenant and p.id > :after and p.id >= :prefix and (:upper is null or p.id < :upper)
+  and (:reserved or substr(p.id, 1, 1) <> '~')
+order by p.id
+limit :limit
+
+-- name: read_hold
+-- one hold, and the latest slot of its pools
+select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       case when h.open and h.deadline is not null then
+            (select max(p.slot) from json_each(h.legs) l
+             cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+from holdkit_holds h
+where h.tenant = ? and h.id = ?
+
+-- name: read_holds
+-- holds by id; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
+select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       case when h.open and h.deadline is not null then
+            (select max(p.slot) from json_each(h.legs) l
+             cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+from holdkit_holds h
+where h.tenant = :tenant and h.id > :after and (:state is null or h.state = :state or h.state = 'held')
+order by h.id
+
+-- name: read_holds_of_entity
+-- the same, straight off holdkit_holds_entity
+select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       case when h.open and h.deadline is not null then
+            (select max(p.slot) from json_each(h.legs) l
+             cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+from holdkit_holds h indexed by holdkit_holds_entity
+where h.tenant = :tenant and h.entity = :entity and h.id > :after
+  and (:state is null or h.state = :state or h.state = 'held')
+order by h.id
+
+-- name: read_holds_of_pool
+-- the live holds of a pool, by its outstanding legs
+select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       case when h.open and h.deadline is not null then
+            (select max(p.slot) from json_each(h.legs) g
+             cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool') end
+from (select hold from holdkit_legs
+      where tenant = :tenant and pool = :pool and deadline > :now and hold > :after order by hold) l
+cross join holdkit_holds h on h.tenant = :tenant and h.id = l.hold
+order by l.hold
+
+-- name: read_records
+-- a page of records of one kind, by id
+select tenant, kind, id, body, version, slot from holdkit_records
+where tenant = ? and kind = ? and id > ?
+order by id
+limit ?
+
+-- name: read_journal
+-- everybody's entries, in order
+select seq, body from holdkit_journal where seq > ? order by seq limit ?
+
+-- name: read_journal_of_tenant
+-- one tenant's entries, in order
+select seq, body from holdkit_journal where tenant = ? and seq > ? order by seq limit ?
+
+-- name: read_history
+-- one subject's entries, in journal order, straight off holdkit_journal_subject
+select seq, body from holdkit_journal where tenant = ? and subject = ? order by seq
+
+-- name: read_end
+-- the last entry
+select seq, body from holdkit_journal order by seq desc limit 1

@@ -1,0 +1,214 @@
+"""The writer: the one connection that writes, and everything that can go wrong with it.
+
+Every transaction runs under the process's lock and the turnstile, so that nobody starves. An error before COMMIT is
+rolled back and certainly did nothing. An error at COMMIT leaves its fate open: the connection is dropped, a new one
+checkpoints (which puts the frames on disk anew, or fails) and only then looks whether the transaction is there. Nothing is
+ever acknowledged that only sits in the page cache.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+
+from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from .checkpointing import Checkpoints
+from .driver import Driver, OnStatement, Row, Script
+from .opening import Identity, connect, identity, set_up, trouble
+from .script import Ran
+from .turnstile import Turnstile
+
+
+class Writer:
+    """Runs scripts as transactions, one at a time."""
+
+    def __init__(self, path: str, seconds: float, turnstile: Turnstile, on_statement: OnStatement | None) -> None:
+        self.path = path
+        self.identity: Identity = identity(path)
+        self.checkpoints = Checkpoints(path)
+        self._seconds = seconds
+        self._turnstile = turnstile
+        self._hook = on_statement
+        self._lock = Lock()
+        self._driver: Driver | None = None
+        self._guard: Driver | None = None
+        self.suspect = False
+        """A commit failed: what is in the WAL may not be on disk. Nothing is answered before a whole checkpoint."""
+
+    def run(self, make: Callable[[bool], Script[Ran]]) -> Ran:
+        """Run the script in a transaction, as often as it says that a backlog comes first."""
+        self._enter()
+        try:
+            ran = self._transact(self._ready(), make)
+            while ran.outcomes is None:
+                ran = self._transact(self._ready(), make)
+            if self.checkpoints.due():
+                with suppress(sqlite3.Error, HoldkitError):  # it will be due again; the batch is committed
+                    self._checkpoint()
+            return ran
+        finally:
+            self._leave()
+
+    def tidy(self) -> None:
+        """Checkpoint if it is due: for callers whose writes we do not see."""
+        if self.checkpoints.due():
+            with suppress(HoldkitError, sqlite3.Error):
+                self._enter()
+                try:
+                    self._ready()
+                    self._checkpoint()
+                finally:
+                    self._leave()
+
+    def settle(self) -> None:
+        """After a failed commit: make sure that what can be seen is on disk, or say that it cannot be told."""
+        self._enter()
+        try:
+            self._ready()
+        finally:
+            self._leave()
+
+    def check_file(self) -> None:
+        """The file must still be the one that was opened."""
+        try:
+            same = identity(self.path) == self.identity
+        except OSError as error:
+            raise EngineError(f"{self.path} was deleted or moved away while it was open; open it anew") from error
+        if not same:
+            raise EngineError(f"{self.path} was replaced by another file while it was open; open it anew")
+
+    def close(self) -> None:
+        """Close under the locks if they can be had, so that the last checkpoint meets nobody."""
+        entered = False
+        with suppress(Overloaded):
+            self._enter()
+            entered = True
+        for driver in (self._guard, self._driver):
+            if driver is not None:
+                with suppress(sqlite3.Error):
+                    driver.connection.close()
+        self._guard = self._driver = None
+        if entered:
+            self._leave()
+        self._turnstile.close()
+
+    def _enter(self) -> None:
+        deadline = time.monotonic() + self._seconds
+        if not self._lock.acquire(timeout=self._seconds):
+            raise Overloaded(f"another thread kept the write lock for {self._seconds:g} s", retry_after=1.0)
+        try:
+            self._turnstile.enter(max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _leave(self) -> None:
+        try:
+            self._turnstile.leave()
+        finally:
+            self._lock.release()
+
+    def _ready(self) -> Driver:
+        """A connection to the right file, with nothing in doubt."""
+        self.check_file()
+        if self._driver is None:
+            connection = connect(self.path, self._seconds)
+            try:
+                set_up(connection)
+            except sqlite3.Error as error:
+                connection.close()
+                raise trouble(self.path, error) from error
+            self._driver = Driver(connection, self._hook)
+        if self.suspect:
+            try:
+                whole = self._checkpoint()
+            except sqlite3.Error as error:
+                raise trouble(self.path, error) from error
+            if not whole:
+                raise EngineError(
+                    f"a commit to {self.path} failed, and a reader keeps it from being checked; try again"
+                )
+            self.suspect = False
+        return self._driver
+
+    def _transact(self, driver: Driver, make: Callable[[bool], Script[Ran]]) -> Ran:
+        try:
+            driver.tell("begin immediate")
+            ran = driver.run(make(False))
+            if not ran.written:
+                driver.tell("rollback")
+                return ran
+        except sqlite3.Error as error:
+            self._undo()
+            raise trouble(self.path, error) from error
+        except BaseException:
+            self._undo()
+            raise
+        try:
+            driver.tell("commit")
+        except sqlite3.Error as error:
+            return self._resolve(ran, make, error)
+        except BaseException:
+            self._poison()
+            raise
+        self.checkpoints.wrote(ran.written)
+        return ran
+
+    def _undo(self) -> None:
+        """Roll back; a connection that cannot even do that is dropped."""
+        driver = self._driver
+        if driver is not None and driver.connection.in_transaction:
+            try:
+                driver.connection.rollback()
+            except sqlite3.Error:
+                self._poison()
+
+    def _poison(self) -> None:
+        """Drop the connection: what it did last is in doubt."""
+        self.suspect = True
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            with suppress(sqlite3.Error):
+                driver.connection.close()
+
+    def _resolve(self, ran: Ran, make: Callable[[bool], Script[Ran]], error: sqlite3.Error) -> Ran:
+        """COMMIT failed: find out what came of it, or say that it cannot be told."""
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+            self._undo()  # the commit record is written last, and there was no room for it
+            raise trouble(self.path, error) from error
+        self._poison()
+        unknown = OutcomeUnknown(f"the commit to {self.path} failed ({error}), and it cannot be told what came of it")
+        try:
+            driver = self._ready()
+            if self._is_there(driver, ran.mark):
+                return ran
+            driver.tell("begin immediate")  # overwrites what the failed commit left, so that it can never come back
+            again = driver.run(make(True))
+            driver.tell("commit")
+        except (sqlite3.Error, HoldkitError) as second:
+            self._poison()
+            raise unknown from second
+        except BaseException:
+            self._poison()
+            raise
+        self.checkpoints.wrote(again.written)
+        return again
+
+    def _is_there(self, driver: Driver, mark: tuple[str, Row] | None) -> bool:
+        if mark is None:
+            return False
+        table, row = mark
+        if table == "journal":
+            return driver.ask("find_journal_row", row[:1]) == [row]
+        return driver.ask("find_operation_row", row[:2]) == [row]
+
+    def _checkpoint(self) -> bool:
+        assert self._driver is not None
+        if self._guard is None:
+            connection = connect(self.path, self._seconds)
+            set_up(connection)
+            self._guard = Driver(connection, self._hook)
+        return self.checkpoints.run(self._driver, self._guard)

@@ -1,0 +1,119 @@
+"""Writing back: the difference between what was loaded and what the batch left, as bulk statements.
+
+Writes pools, holds, outstanding legs, journal, operations, records and the fence floor, and prunes a little. Decides
+nothing; reads nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...core.model import Limits, Slot, StoredHold
+from ...core.view import View
+from .driver import Row, Statement
+from .loading import Gathered
+from .rows import (
+    changed_hold_row,
+    entry_row,
+    leg_deadline,
+    new_hold_row,
+    operation_row,
+    pool_row,
+    record_row,
+    setting_row,
+)
+
+PRUNE_FEW = 20
+"""How many old rows any batch that writes takes away, at least."""
+PRUNE_MANY = 1_000
+"""How many a sweep takes away."""
+
+
+class HoldWrites(NamedTuple):
+    """The rows of holds and legs, by what is done with them."""
+
+    born: list[Row]
+    changed: list[Row]
+    legs_gone: list[Row]
+    legs: list[Row]
+
+
+def write_back(view: View) -> list[Statement]:
+    """Everything the batch changed, as statements; empty if nothing did."""
+    statements = [*_pools(view)]
+    holds = HoldWrites([], [], [], [])
+    for key, hold in view.holds.changed.items():
+        assert hold is not None, "holds are pruned, never removed by a command"
+        _hold(holds, view.loaded.holds.get(key), hold)
+    statements += [
+        Statement(name, rows, many=True)
+        for name, rows in (
+            ("insert_holds", holds.born),
+            ("update_holds", holds.changed),
+            ("delete_legs", holds.legs_gone),
+            ("insert_legs", holds.legs),
+            ("insert_journal", [entry_row(entry) for entry in view.entries]),
+            ("put_operations", [operation_row(row) for row in view.operations.changed.values() if row is not None]),
+            ("put_records", [record_row(row) for row in view.records.changed.values() if row is not None]),
+            ("delete_records", [key for key, row in view.records.changed.items() if row is None]),
+        )
+        if rows
+    ]
+    if view.fence_floor != view.loaded.fence_floor:
+        statements.append(Statement("put_setting", setting_row("fence_floor", view.fence_floor)))
+    return statements
+
+
+def _pools(view: View) -> list[Statement]:
+    born: list[Row] = []
+    moved: list[Row] = []
+    gone: list[Row] = []
+    for key, pool in view.pools.changed.items():
+        known = key in view.loaded.pools
+        if pool is not None:
+            (moved if known else born).append(pool_row(pool))
+        elif known:
+            gone.append(key)
+    named = (("delete_pools", gone), ("insert_pools", born), ("update_pools", moved))
+    return [Statement(name, rows, many=True) for name, rows in named if rows]
+
+
+def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
+    """One hold and its outstanding legs."""
+    tenant, hold_id, deadline = after.tenant, after.id, leg_deadline(after)
+    is_open = False
+    if before is None:
+        for leg in after.legs:
+            if leg.held:
+                is_open = True
+                writes.legs.append((tenant, leg.pool, deadline, hold_id, leg.held))
+        writes.born.append(new_hold_row(after, is_open))
+        return
+    filed = {(leg.pool, leg_deadline(before)): leg.held for leg in before.legs if leg.held}
+    for leg in after.legs:
+        if leg.held:
+            is_open = True
+            if filed.pop((leg.pool, deadline), None) != leg.held:
+                writes.legs.append((tenant, leg.pool, deadline, hold_id, leg.held))
+    writes.legs_gone.extend((tenant, pool, filed_under, hold_id) for pool, filed_under in filed)
+    if _born_again(before, after):
+        writes.born.append(new_hold_row(after, is_open))
+    else:
+        writes.changed.append(changed_hold_row(after, is_open))
+
+
+def _born_again(before: StoredHold, after: StoredHold) -> bool:
+    """Whether a new hold took the id of a retired one: what never changes in a life is different."""
+    return (before.owner_hash, before.held_at, before.fence, before.actor, before.correlation_id, before.metadata) != (
+        after.owner_hash, after.held_at, after.fence, after.actor, after.correlation_id, after.metadata)  # fmt: skip
+
+
+def prune(gathered: Gathered, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
+    """Take away a few rows that are gone for every reader already; always more than a batch can add."""
+    few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
+    statements = []
+    if gathered.oldest_operation is not None and gathered.oldest_operation <= slot - limits.retry_window:
+        statements.append(Statement("prune_operations", (slot - limits.retry_window, few)))
+    if gathered.oldest_ended is not None and gathered.oldest_ended <= slot - limits.retention:
+        statements.append(Statement("prune_holds", (slot - limits.retention, few)))
+    return statements
