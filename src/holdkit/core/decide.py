@@ -30,6 +30,7 @@ from .commands import (
 from .ladders.ending import confirm_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.extending import extend_hold
+from .ladders.finding import retired
 from .ladders.placing import consume, place_hold
 from .ladders.pools import create_pool, remove_empty_pools, resize_pool
 from .ladders.records import put_record
@@ -125,12 +126,16 @@ def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list
 
 
 def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outcome]:
-    """One was refused, so none is applied; each answer is remembered under its operation id."""
+    """One was refused, so none is applied; each answer is remembered under its operation id.
+
+    Unless the culprit was turned away rather than refused: then the same group may well succeed next time.
+    """
+    settled = isinstance(outcome, Refusal) and outcome.reason not in UNSETTLED
     aborted = Refusal(Reason.ABORTED, outcome.reason if isinstance(outcome, Refusal) else "invalid_request")
     answers: list[Outcome] = []
     for index, command in enumerate(group.commands):
         known = outcome if index == culprit else recall(view, command)
-        if isinstance(outcome, Refusal):
+        if settled:
             remember(view, command, known or aborted)
         answers.append(known or aborted)
     return answers
@@ -162,7 +167,9 @@ def recall(view: View, command: AnyCommand) -> Outcome | None:
         return structs.replace(decode_outcome(operation.outcome), replayed=True)
     if isinstance(command, ConfirmHold | ReleaseHold):
         hold = view.holds.get((command.tenant, command.id))
-        if hold is not None and hold.last_op is not None and hold.last_op[32:] == command.op:
+        if hold is None or hold.last_op is None or retired(hold, view.limits.retention, slot):
+            return None
+        if hold.last_op[32:] == command.op:
             if hold.last_op[:32] != command.fingerprint:
                 return Refusal(Reason.OPERATION_CONFLICT, command.op)
             return Done(slot=slot, hold=hold, replayed=True)
@@ -194,11 +201,18 @@ def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
     """One command at its slot: max(the engine's clock, the last slot of its pools)."""
     now = view.loaded.slot
     if isinstance(command, Sweep):
-        outcome = sweep(view, due.holds, now, more=due.more)
-        remove_empty_pools(view, due.pools, now)
-        return outcome
+        return sweep_up(view, command, due, now)
     now = catch_up(view, command.tenant, touched(view, command), now)
     return LADDERS[type(command)](view, command, now)
+
+
+def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
+    """The holds that were listed, as far as this sweep's own limit goes, and the pools."""
+    before = len(view.entries)
+    expired, more = sweep(view, due.holds, command.limit, now)
+    remove_empty_pools(view, due.pools, now)
+    seq = view.next_seq - 1 if len(view.entries) > before else 0
+    return Done(slot=now, seq=seq, expired=expired, more=more or due.more)
 
 
 def touched(view: View, command: AnyCommand) -> list[str]:

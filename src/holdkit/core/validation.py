@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, Final
 
 import msgspec
@@ -54,7 +55,9 @@ def invalid(field: str, code: str, message: str) -> InvalidRequest:
 
 def text(value: object, field: str, limit: int) -> str:
     """A text of 1 to `limit` characters, not blank, without control characters or lone surrogates."""
-    if not isinstance(value, str):
+    if type(value) is not str and not (
+        isinstance(value, str) and isinstance(value, Enum)
+    ):  # other kinds of text do not encode
         raise invalid(field, f"{field}_not_text", f"must be text, not {type(value).__name__}")
     if not value or value.isspace():
         raise invalid(field, f"{field}_required", "must not be empty or blank")
@@ -94,7 +97,11 @@ def metadata(value: object) -> None:
     if not isinstance(value, dict):
         raise invalid("metadata", "metadata_not_object", f"must be a JSON object, not {type(value).__name__}")
     _check_json(value, 1)
-    if len(canonical_json(value).encode()) > MAX_METADATA:
+    try:
+        encoded = canonical_json(value).encode()
+    except TypeError as error:  # a subclass of str, int or float
+        raise invalid("metadata", "metadata_not_json", f"cannot be written as JSON: {error}") from None
+    if len(encoded) > MAX_METADATA:
         raise invalid("metadata", "metadata_too_large", f"is larger than {MAX_METADATA} bytes as JSON")
 
 
@@ -140,7 +147,7 @@ def check(command: AnyCommand, limits: Limits, *, faces: bool = False) -> None:
 def _check_context(command: Command) -> None:
     if command.op is not None:
         text(command.op, "op", MAX_OP)
-    if command.tenant:
+    if command.tenant != "":
         text(command.tenant, "tenant", MAX_TENANT)
     if command.actor is not None:
         text(command.actor, "actor", MAX_TEXT)
@@ -296,7 +303,7 @@ def _check_record(command: PutRecord, _limits: Limits, faces: bool) -> None:
         raise invalid("body", "body_too_large", f"must be JSON text of at most {MAX_BODY} bytes")
     try:
         msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise invalid("body", "body_not_json", "must be JSON text") from None
 
 

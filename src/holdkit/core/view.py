@@ -83,7 +83,7 @@ class Loaded(Struct, frozen=True, gc=False):
 class View:
     """The state a batch is decided on. Created for one batch, then written back or dropped."""
 
-    __slots__ = ("_fresh", "_mark", "counts", "entries", "fence_floor", "grown", "holds", "limits", "loaded",
+    __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "grown", "holds", "limits", "loaded",
                  "operations", "pools", "records")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
@@ -96,7 +96,9 @@ class View:
         self.entries: list[Entry] = []
         self.fence_floor = loaded.fence_floor
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
-        self._fresh: dict[Key, list[DueLeg]] = {}
+        self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has come past yet
+        self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch made itself
+        self._taken: list[tuple[Key, list[DueLeg]]] = []  # handed out since the mark
         self._mark: tuple[int, int, list[int]] | None = None
 
     @property
@@ -105,17 +107,30 @@ class View:
         return self.loaded.next_seq + len(self.entries)
 
     def put_hold(self, hold: StoredHold) -> None:
-        """Change a hold; one that may come due within this very batch is remembered for `due`."""
+        """Change a hold; one that may come due within this very batch becomes a candidate for return."""
         self.holds.put((hold.tenant, hold.id), hold)
         if hold.deadline is not None and hold.deadline <= self.loaded.horizon:
             for leg in hold.legs:
-                self._fresh.setdefault((hold.tenant, leg.pool), []).append((hold.deadline, hold.id))
+                if leg.held:
+                    self._fresh.setdefault((hold.tenant, leg.pool), []).append((hold.deadline, hold.id))
 
-    def due(self, pool: Key) -> list[DueLeg]:
-        """Candidates for return on a pool; whether each is due still is for the caller to check."""
-        loaded = self.loaded.due(pool)
-        fresh = self._fresh.get(pool)
-        return sorted({*loaded, *fresh}) if fresh else loaded
+    def take_due(self, pool: Key, now: Slot) -> list[DueLeg]:
+        """Candidates for return on a pool at `now`, each handed out once, so that a batch never pays twice for a backlog.
+
+        Whether each is due still is for the caller to check: it may have ended or been extended in this batch.
+        """
+        waiting = self._waiting.get(pool)
+        if waiting is None:
+            waiting = self._waiting[pool] = self.loaded.due(pool)
+        if pool in self._fresh:
+            waiting = waiting + self._fresh.pop(pool)
+        if not waiting:
+            return waiting
+        self._waiting[pool] = [leg for leg in waiting if leg[0] > now]
+        due = [leg for leg in waiting if leg[0] <= now]
+        if self._mark is not None:
+            self._taken.append((pool, due))
+        return due
 
     def begin_atomic(self) -> None:
         """Open an undo mark: either `keep` or `roll_back` follows."""
@@ -126,6 +141,7 @@ class View:
     def keep(self) -> None:
         """Close the mark and keep everything."""
         self._mark = None
+        self._taken = []
         for table in self._tables():
             table.undo = None
 
@@ -136,7 +152,9 @@ class View:
         del self.entries[length:]
         for table in self._tables():
             table.roll_back()
-        self._mark = None
+        for pool, due in self._taken:
+            self._fresh.setdefault(pool, []).extend(due)
+        self._mark, self._taken = None, []
 
     def _tables(self) -> tuple[Table[Key, Pool], Table[Key, StoredHold], Table[Key, Operation],
                                Table[RecordKey, Record]]:  # fmt: skip

@@ -13,20 +13,18 @@ from .finding import find_hold
 from .recording import became, moved, record
 
 
-def return_due_legs(view: View, tenant: str, pools: Iterable[str], now: Slot) -> None:
+def return_due_legs(view: View, tenant: str, pools: list[str], now: Slot) -> None:
     """Return what is due at `now` on these pools, in order of (deadline, hold id)."""
-    candidates: set[tuple[Slot, str]] | None = None
-    touched = tuple(pools)
-    for pool in touched:
-        due = view.due((tenant, pool))
-        if due:
-            candidates = {*due} if candidates is None else candidates | {*due}
-    if candidates is None:
+    candidates: set[str] = set()
+    for pool in pools:
+        for _, hold_id in view.take_due((tenant, pool), now):
+            candidates.add(hold_id)
+    if not candidates:
         return
-    for _, hold_id in sorted(candidates):
-        hold = view.holds.get((tenant, hold_id))
-        if hold is not None and hold.due(now):
-            expire(view, hold, touched, now)
+    found = [view.holds.get((tenant, hold_id)) for hold_id in candidates]
+    due = [hold for hold in found if hold is not None and hold.due(now)]
+    for hold in sorted(due, key=lambda hold: (hold.deadline or 0, hold.id)):
+        expire(view, hold, pools, now)
 
 
 def expire(view: View, hold: StoredHold, pools: Iterable[str], now: Slot) -> None:
@@ -66,13 +64,12 @@ def expire_hold(view: View, command: ExpireHold, now: Slot) -> Outcome:
     return Done(slot=now, hold=hold)
 
 
-def sweep(view: View, due: list[Key], now: Slot, *, more: bool) -> Outcome:
-    """Expire the listed holds wholly, as far as each is due still."""
-    expired = 0
-    for key in due:
-        hold = view.holds.get(key)
-        if hold is not None and hold.due(now) and hold.open:
-            at = max([now, *(pool.slot for leg in hold.legs if (pool := view.pools.get((key[0], leg.pool))))])
-            expired += hold.state is State.HELD
-            expire(view, hold, [leg.pool for leg in hold.legs], at)
-    return Done(slot=now, seq=view.next_seq - 1, expired=expired, more=more)
+def sweep(view: View, listed: list[Key], limit: int, now: Slot) -> tuple[int, bool]:
+    """Expire up to `limit` of the listed holds wholly, as far as each is due still: how many, and whether any is left."""
+    found = [hold for key in listed if (hold := view.holds.get(key)) is not None]
+    due = [hold for hold in found if hold.due(now) and hold.open]
+    for hold in due[:limit]:
+        pools = [leg.pool for leg in hold.legs if leg.held]
+        slots = [pool.slot for name in pools if (pool := view.pools.get((hold.tenant, name))) is not None]
+        expire(view, hold, pools, max([now, *slots]))
+    return sum(hold.state is State.HELD for hold in due[:limit]), len(due) > limit

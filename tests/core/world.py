@@ -1,0 +1,302 @@
+"""The smallest world the core can be tested in: plain dicts, naive loading, and every invariant checked after every batch."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from msgspec import structs
+
+from holdkit.core.audit import Stored, audit, outstanding
+from holdkit.core.codec import decode_entry, encode_entry, fingerprint
+from holdkit.core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    Group,
+    PlaceHold,
+    ReleaseHold,
+    ReturnUnits,
+)
+from holdkit.core.decide import SweepList, decide_groups, needs
+from holdkit.core.entries import Action, Entry
+from holdkit.core.ladders.finding import retired
+from holdkit.core.model import Key, Leg, Limits, Operation, Pool, Record, RecordKey, State, StoredHold
+from holdkit.core.outcomes import Done, Outcome, Refusal
+from holdkit.core.view import Counts, DueLeg, Loaded, View
+
+What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
+
+
+class World:
+    """Dicts, a slot that the test sets, and `do`."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.limits = Limits(**limits)
+        self.slot = 0
+        self.last_slot = 0
+        self.pools: dict[Key, Pool] = {}
+        self.holds: dict[Key, StoredHold] = {}
+        self.operations: dict[Key, Operation] = {}
+        self.records: dict[RecordKey, Record] = {}
+        self.fence_floor = 0
+        self.entries: list[Entry] = []
+
+    def pool(self, name: str, total: int, **context: Any) -> Pool:
+        """Create a pool; it must work."""
+        outcome = self.do(CreatePool(id=name, total=total, **context))
+        assert isinstance(outcome, Done), outcome
+        assert outcome.pool is not None
+        return outcome.pool
+
+    def do(self, command: AnyCommand) -> Outcome:
+        """One command in a batch of its own."""
+        return self.batch(command)[0]
+
+    def batch(self, *commands: AnyCommand) -> list[Outcome]:
+        """Several commands in one batch, each for itself."""
+        return self.apply(Group(commands))[0]
+
+    def atomic(self, *commands: AnyCommand) -> list[Outcome]:
+        """All or none."""
+        return self.apply(Group(commands, atomic=True))[0]
+
+    def apply_groups(self, *groups: list[AnyCommand]) -> list[list[Outcome]]:
+        """Several atomic groups in one batch."""
+        return self.apply(*(Group(tuple(commands), atomic=True) for commands in groups))
+
+    def apply(self, *groups: Group) -> list[list[Outcome]]:
+        """Load, decide, write, check everything."""
+        groups = tuple(Group(tuple(map(signed, group.commands)), group.atomic) for group in groups)
+        view = View(self.loaded())
+        outcomes = decide_groups(view, groups, self.sweep_list(needs(groups).sweep))
+        _write(self.pools, view.pools.changed)
+        _write(self.holds, view.holds.changed)
+        _write(self.operations, view.operations.changed)
+        _write(self.records, view.records.changed)
+        self.fence_floor = view.fence_floor
+        self.entries += view.entries
+        self.last_slot = max([self.last_slot, self.slot, *(entry.slot for entry in view.entries)])
+        check(self)
+        return outcomes
+
+    def loaded(self) -> Loaded:
+        """What an engine would load: everything."""
+        horizon = max(self.slot, self.last_slot)
+        live = [hold for hold in self.holds.values() if hold.state is State.HELD and not hold.due(self.slot)]
+        young = [row for row in self.operations.values() if self.slot - row.slot < self.limits.retry_window]
+        return Loaded(
+            slot=self.slot,
+            next_seq=len(self.entries) + 1,
+            pools=self.pools,
+            holds=self.holds,
+            operations=self.operations,
+            records=self.records,
+            due=lambda pool: self.due(pool, horizon),
+            horizon=horizon,
+            limits=self.limits,
+            fence_floor=self.fence_floor,
+            counts=Counts(len(self.pools), len(live), len(young)),
+        )
+
+    def due(self, pool: Key, until: int) -> list[DueLeg]:
+        """Outstanding legs of a pool up to a slot."""
+        legs = (key for key in outstanding(self.holds.values()) if key[:2] == pool)
+        return sorted((deadline, hold) for _, _, deadline, hold in legs if deadline is not None and deadline <= until)
+
+    def sweep_list(self, limit: int) -> SweepList:
+        """What a sweep has to do."""
+        due = sorted(
+            (hold.deadline, hold.id, key) for key, hold in self.holds.items() if hold.open and hold.due(self.slot)
+        )
+        empty = sorted(
+            key for key, pool in self.pools.items() if pool.on_demand and not pool.held and not pool.consumed
+        )
+        return SweepList([key for *_, key in due[:limit]], empty if limit else [], len(due) > limit)
+
+    def prune(self) -> None:
+        """Drop what has retired, as every engine does sooner or later."""
+        for key, hold in list(self.holds.items()):
+            if not hold.open and retired(hold, self.limits.retention, self.slot):
+                del self.holds[key]
+
+    def state(self) -> dict[str, Any]:
+        """Everything, for comparison."""
+        return {name: repr(getattr(self, name)) for name in ("pools", "holds", "operations", "records", "entries")}
+
+    def actions(self, subject: str | None = None) -> list[str]:
+        """What the journal says, of one subject or of all."""
+        return [entry.action.value for entry in self.entries if subject is None or entry.subject == subject]
+
+    def row(self, name: str) -> Pool:
+        """A pool."""
+        return self.pools["", name]
+
+    def counters(self, name: str) -> tuple[int, int, int]:
+        """A pool's total, held and consumed."""
+        pool = self.row(name)
+        return pool.total, pool.held, pool.consumed
+
+    def held(self, name: str) -> StoredHold:
+        """A hold."""
+        return self.holds["", hold_id(name)]
+
+
+def _write(table: dict[Any, Any], changed: Mapping[Any, Any]) -> None:
+    for key, row in changed.items():
+        if row is None:
+            table.pop(key, None)
+        else:
+            table[key] = row
+
+
+# Commands, short
+
+
+def hold_id(name: str) -> str:
+    """A readable name as a 128-bit id that does not look minted."""
+    return f"{int.from_bytes(name.encode(), 'big'):032x}"
+
+
+def legs_of(what: What) -> tuple[Leg, ...]:
+    """A pool, amounts by pool, or legs."""
+    if isinstance(what, str):
+        return (Leg(what),)
+    return what if isinstance(what, tuple) else tuple(Leg(pool, units) for pool, units in what.items())
+
+
+def place(name: str, what: What, ttl: int | None = None, **more: Any) -> PlaceHold:
+    """PlaceHold under a readable name, owned by "owner of <name>"."""
+    return PlaceHold(
+        **{"id": hold_id(name), "legs": legs_of(what), "ttl_slots": ttl, "owner": f"owner of {name}"} | more
+    )
+
+
+def consume(name: str, what: What, **more: Any) -> Consume:
+    """Consume."""
+    return Consume(**{"id": hold_id(name), "legs": legs_of(what), "owner": f"owner of {name}"} | more)
+
+
+def confirm(name: str, quantity: Any = None, **more: Any) -> ConfirmHold:
+    """ConfirmHold by its owner."""
+    return ConfirmHold(**{"id": hold_id(name), "owner": f"owner of {name}", "quantity": quantity} | more)
+
+
+def release(name: str, quantity: Any = None, **more: Any) -> ReleaseHold:
+    """ReleaseHold by its owner."""
+    return ReleaseHold(**{"id": hold_id(name), "owner": f"owner of {name}", "quantity": quantity} | more)
+
+
+def extend(name: str, **more: Any) -> ExtendHold:
+    """ExtendHold by its owner."""
+    return ExtendHold(**{"id": hold_id(name), "owner": f"owner of {name}"} | more)
+
+
+def give_back(name: str, quantity: Any = None, **more: Any) -> ReturnUnits:
+    """ReturnUnits by its owner."""
+    return ReturnUnits(**{"id": hold_id(name), "owner": f"owner of {name}", "quantity": quantity} | more)
+
+
+def expire(name: str, **more: Any) -> ExpireHold:
+    """ExpireHold."""
+    return ExpireHold(**{"id": hold_id(name)} | more)
+
+
+def signed(command: AnyCommand) -> AnyCommand:
+    """With its fingerprint, as the kernel takes it."""
+    if command.op is None or command.fingerprint:
+        return command
+    return structs.replace(command, fingerprint=fingerprint(command))
+
+
+# Answers, short
+
+
+def said(outcome: Outcome) -> str:
+    """One word for an outcome: done, the reason, or the code of an invalid request."""
+    if isinstance(outcome, Done):
+        return "done"
+    return outcome.reason.value if isinstance(outcome, Refusal) else outcome.code
+
+
+def done(outcome: Outcome) -> Done:
+    """The outcome, which must be done."""
+    assert isinstance(outcome, Done), outcome
+    return outcome
+
+
+def refused(outcome: Outcome) -> Refusal:
+    """The outcome, which must be a refusal."""
+    assert isinstance(outcome, Refusal), outcome
+    return outcome
+
+
+# Invariants (SPEC section 2)
+
+LIFE = re.compile("held( extended| partly_confirmed| partly_released)*( confirmed| released| expired)?")
+ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
+"""What may be told of a hold beside its life: units given back after they were consumed, late legs of an expired one."""
+
+
+def check(world: World) -> None:
+    """All that must be true after every batch."""
+    assert [entry.seq for entry in world.entries] == list(range(1, len(world.entries) + 1))
+    for entry in world.entries:
+        assert decode_entry(encode_entry(entry)) == entry
+    legs = outstanding(world.holds.values())
+    stored = Stored(world.pools, world.holds, world.records, legs, world.fence_floor)
+    assert [str(difference) for difference in audit(world.entries, stored, world.limits, world.last_slot)] == []
+    for pool in world.pools.values():
+        assert pool.total >= 0
+        assert pool.held == sum(units for key, units in legs.items() if key[:2] == pool.key)
+        assert pool.held + pool.consumed <= pool.total
+        assert pool.available == pool.total - pool.held - pool.consumed
+        assert not pool.over
+    for hold in world.holds.values():
+        check_hold(hold)
+    check_journal(world.entries, world.holds)
+
+
+def check_hold(hold: StoredHold) -> None:
+    """What a hold's own fields must agree on."""
+    assert (hold.ended_at is None) == (hold.state is State.HELD)
+    assert hold.open or hold.state is not State.HELD
+    assert not hold.open or hold.state in (State.HELD, State.EXPIRED)
+    assert hold.deadline is None or hold.deadline > hold.held_at
+    assert hold.state is not State.EXPIRED or hold.ended_at == hold.deadline
+    for leg in hold.legs:
+        assert 0 <= leg.held <= leg.quantity
+        assert 0 <= leg.returned <= leg.confirmed
+
+
+def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None:
+    """Lives read as they must, time and fences never fall along a pool, and every unit of a hold is accounted for."""
+    lives: dict[Key, list[str]] = defaultdict(list)
+    moved: Counter[tuple[str, Key, str]] = Counter()
+    slots: dict[Key, int] = {}
+    fences: dict[Key, int] = {}
+    for entry in entries:
+        key = (entry.tenant, entry.subject)
+        if entry.action is Action.HOLD_HELD:
+            lives[key], moved = [], Counter({item: n for item, n in moved.items() if item[1] != key})
+        if entry.action not in ASIDE and entry.action.value.startswith("hold."):
+            lives[key].append(entry.action.value[5:])
+        for effect in entry.effects:
+            pool = effect.pool.key
+            assert entry.slot == effect.pool.slot >= slots.get(pool, 0)
+            assert effect.pool.fence >= fences.get(pool, 0) + (entry.action is Action.HOLD_HELD)
+            slots[pool], fences[pool] = effect.pool.slot, effect.pool.fence
+            if entry.hold is not None or entry.change is not None:
+                moved["held", key, effect.pool.id] += effect.held
+                moved["consumed", key, effect.pool.id] += effect.consumed
+    for life in lives.values():
+        assert LIFE.fullmatch(" ".join(life)), life
+    for key, hold in holds.items():
+        for leg in hold.legs:
+            assert moved["held", key, leg.pool] == leg.held
+            assert moved["consumed", key, leg.pool] == leg.confirmed - leg.returned
