@@ -1,0 +1,72 @@
+"""Stories: promises as plain text, run on any engine and in both colours.
+
+    pool   gpu total=2
+    hold   a   gpu 2 ttl=60  -> held
+    hold   b   gpu 1 ttl=60  -> insufficient_capacity requested=1 available=0
+    clock  60
+    hold   b   gpu 1 ttl=60  -> held           # at the deadline the units are already free
+    confirm a                -> hold_expired
+
+A line is a verb, its words, `option=value` pairs, and behind `->` what must be the answer. A word that is not known, or an
+answer that is not expected anywhere, is an error that names file and line. Text with spaces is quoted: `'so'`; `x*513` is
+x, 513 times; `\\u0000` is that character; `none`, `true`, `nan` and numbers mean themselves. All times are seconds. A story
+begins at 0. `verify` is asked behind every line that wrote, and must find nothing.
+
+Setting the scene
+
+    limits   max_holds=2 retention=10         first line only; every field of `Limits`, spans in seconds
+    clock    60 | +5 | -5                     set, or move
+    tenant   acme | none                      whom the following lines speak for
+    context  actor=user:7 correlation_id=c reason=r    what the following lines carry; alone: nothing
+    restart                                   close and open again (an engine without durability goes on as it is)
+
+Commands. All take `op= actor= correlation_id= reason=`. A granted hold is known by its name from then on; `@7` is the hold
+with the id 7, whether there is one or not. A hold presents its own token; `owner=` presents another, `owner=none` none,
+`via=ticket` shows the ticket instead.
+
+    pool     gpu total=2                      the only two that need no expectation: none is "done"
+    resize   gpu total=3
+    hold     a gpu 2 ttl=60                   deadline= id= owner= entity= metadata=
+    hold     a gpu:2 cpu:1 rate:1/10          several legs; `/10`: create_with_total=10
+    consume  a gpu 2
+    confirm  a | a 2 | a gpu:1 cpu:0          keep_rest overage= entity=
+    release  a | a 2 | a gpu:1                force
+    extend   a by=30 | ttl=30 | until=90
+    expire   a
+    return   a | a 2
+    record   kind id body='{}' if_version=0   body=none removes it
+    sweep    limit=500
+    batch [atomic] … end                      the commands between are one `apply`
+
+Reads
+
+    expect   pool gpu                   -> held=2 available=0
+    expect   hold a                     -> held deadline=60
+    expect   record kind id             -> version=1      (or: nothing)
+    expect   pools | holds | records kind   prefix= pool= state= entity= limit=   -> the names, in order (or: nothing)
+    history  a | pool/gpu | record/k/i  -> held extended confirmed
+    entry    a 2                        -> hold.extended actor=user:7 at=60        (its second entry; -1: its last)
+    journal  [after=c] [limit=5]        -> pool.created hold.held
+    cursor   c                                remembers where the journal ends now
+    follow   name                       -> what a follower of that name had not seen yet
+    verify                              -> ok
+
+What an answer may be asked for: its word (`held`, `confirmed`, `released`, `expired`, `done`, a reason, or `invalid` with
+`field=` and `code=`), `replayed` (which must be said if it was), and any of its numbers; of one leg of several as
+`gpu.held=1`; `short=gpu:2/1,cpu:1/0` names every shortfall as pool:requested/available.
+"""
+
+from .commanding import StoryFailed
+from .language import Story, StorySyntax, read_stories, read_story
+from .running import Told, run_story, run_story_async
+
+__all__ = [
+    "Story",
+    "StoryFailed",
+    "StorySyntax",
+    "Told",
+    "read_stories",
+    "read_story",
+    "run_story",
+    "run_story_async",
+]

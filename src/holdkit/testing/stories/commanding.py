@@ -1,0 +1,209 @@
+"""Commanding: lines become calls that a driver makes, and answers are judged. A generator, so that it serves both colours.
+
+Checks every answer where it comes; opens, closes and awaits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, field, structs
+
+from ...core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+)
+from ...errors import InvalidRequest
+from ...kernel.spelling import legs_of, reference
+from ...kernel.surface import Hold
+from ..clock import FakeClock
+from .expecting import complaints
+from .language import Line, Story
+from .words import identity
+
+
+class StoryFailed(AssertionError):
+    """An answer was not what the story says."""
+
+
+class Call(Struct, frozen=True):
+    """A method of the kernel, to be called for a tenant and in a context. The answer is its result or its exception."""
+
+    method: str
+    positional: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    tenant: str | None = None
+    around: dict[str, Any] = field(default_factory=dict)
+
+
+class Restart(Struct, frozen=True):
+    """Close the kernel and open it again, if its engine is durable."""
+
+
+Script: TypeAlias = Generator[Call | Restart, Any, int]
+Step: TypeAlias = Generator[Call | Restart, Any, None]
+
+METHODS: Final = {"pool": "create_pool", "resize": "resize_pool", "return": "return_units", "record": "put_record"}
+"""The verbs whose method has another name."""
+
+COMMANDS: Final[dict[str, type[AnyCommand]]] = {
+    "pool": CreatePool,
+    "resize": ResizePool,
+    "hold": PlaceHold,
+    "consume": Consume,
+    "confirm": ConfirmHold,
+    "release": ReleaseHold,
+    "extend": ExtendHold,
+    "expire": ExpireHold,
+    "return": ReturnUnits,
+    "record": PutRecord,
+    "sweep": Sweep,
+}
+
+
+class Commander:
+    """What a telling knows, and how it commands and judges."""
+
+    def __init__(self, story: Story, clock: FakeClock) -> None:
+        self.story, self.clock = story, clock
+        self.holds: dict[str, Hold] = {}
+        self.cursors: dict[str, str] = {}
+        self.tenant: str | None = None
+        self.around: dict[str, Any] = {}
+        self.checked = 0
+
+    # Setting the scene
+
+    def on_clock(self, line: Line) -> Step:
+        """Set it, or move it."""
+        start = self.clock.now() if line.said["relative"] else 0
+        self.clock.set(start + line.said["slot"])
+        yield from ()
+
+    def on_tenant(self, line: Line) -> Step:
+        """Speak for another tenant."""
+        self.tenant = line.said["tenant"]
+        yield from ()
+
+    def on_context(self, line: Line) -> Step:
+        """Carry another context."""
+        self.around = line.said
+        yield from ()
+
+    def on_restart(self, _line: Line) -> Step:
+        """Have the driver close and open the kernel."""
+        yield Restart()
+
+    # Commands
+
+    def command(self, line: Line) -> Step:
+        """Any command: call its method, judge its answer."""
+        said = dict(line.said)
+        positional: tuple[Any, ...] = ()
+        if line.verb in ("hold", "consume"):
+            positional = said.pop("what")
+            del said["name"]
+        elif "name" in said:
+            positional = (self.shown(line, said),)
+        elif line.verb == "record":
+            positional = (said.pop("kind"), said.pop("id"), said.pop("body", None))
+        elif line.verb in ("pool", "resize"):
+            positional = (said.pop("id"),)
+        answer = yield self.call(METHODS.get(line.verb, line.verb), *positional, **said)
+        self.judge(line, answer)
+
+    def on_batch(self, line: Line) -> Step:
+        """Several commands as one `apply`."""
+        commands: list[AnyCommand] = []
+        known: dict[str, str | None] = {}
+        for inner in line.inside:
+            try:
+                commands.append(self._as_command(inner, known))
+            except InvalidRequest as wrong:  # a spelling that does not even make a command
+                self.judge(line, wrong)
+                return
+        answers = yield self.call("apply", commands, atomic=line.said["atomic"])
+        if line.want is not None or isinstance(answers, Exception):
+            self.judge(line, answers)
+            return
+        for inner, answer in zip(line.inside, answers, strict=True):
+            self.judge(inner, answer)
+
+    def _as_command(self, line: Line, known: dict[str, str | None]) -> AnyCommand:
+        """A line of a batch; what the same batch places can be named in it if its id and owner are given."""
+        said = dict(line.said)
+        if line.verb in ("hold", "consume"):
+            said["legs"] = legs_of(*said.pop("what"))
+            if "id" in said:
+                known[said["name"]] = said["id"]
+            del said["name"]
+        elif "name" in said:
+            name = said["name"]
+            if name in known and name not in self.holds:
+                said["name"] = "@" + str(known[name])
+            shown = self.shown(line, said)
+            said["id"], said["owner"] = reference(shown, said.get("owner"))
+            if line.verb == "expire":
+                del said["owner"]
+        return COMMANDS[line.verb](**said)
+
+    def shown(self, line: Line, said: dict[str, Any]) -> Any:
+        """What the line shows to name its hold: the hold itself, its ticket, or only an id. Takes that out of `said`."""
+        name, via = said.pop("name"), said.pop("via", None)
+        if name.startswith("@"):
+            return identity(name)
+        hold = self.holds.get(name)
+        if hold is None:
+            raise StoryFailed(f"{line.where}: no hold was granted under the name {name!r}\n    {line.text}")
+        if via == "ticket":
+            return hold.ticket
+        return hold.id if "owner" in said and said["owner"] is None else hold
+
+    def judge(self, line: Line, answer: Any) -> None:
+        """Compare the answer with what was wanted, and remember a hold by its name."""
+        wanted = line.want
+        if wanted is not None:
+            self.checked += 1
+            subject = wanted.fields.get("subject")
+            if subject in self.holds:
+                wanted = structs.replace(wanted, fields={**wanted.fields, "subject": self.holds[subject].id})
+            self.complain(line, complaints(wanted, answer))
+        elif isinstance(answer, Exception):
+            self.complain(line, [f"got {type(answer).__name__}: {answer}"])
+        if isinstance(answer, Hold) and line.verb in ("hold", "consume"):
+            before = self.holds.setdefault(line.said["name"], answer)
+            if (before.id, before.owner) != (answer.id, answer.owner):
+                self.complain(line, [f"the name {line.said['name']!r} belongs to another hold: {before.id}"])
+
+    def complain(self, line: Line, found: list[str]) -> None:
+        """Fail, naming the line, if there is anything to complain of."""
+        if found:
+            raise StoryFailed(f"{line.where}: {'; '.join(found)}\n    {line.text}\n    at {self.clock.now() / 1e6:g} s")
+
+    def compare(self, line: Line, answer: Any, name: Any) -> None:
+        """A list, in order."""
+        self.checked += 1
+        if isinstance(answer, Exception):
+            self.complain(line, [f"got {type(answer).__name__}: {answer}"])
+        found = [str(name(item)) for item in answer]
+        if found != line.listed:
+            self.complain(line, [f"expected {_spelled(line.listed or [])}, got {_spelled(found)}"])
+
+    def call(self, method: str, *positional: Any, **options: Any) -> Call:
+        """A call as the present tenant, in the present context."""
+        return Call(method, positional, options, self.tenant, self.around)
+
+
+def _spelled(found: list[str]) -> str:
+    return " ".join(found) or "nothing"

@@ -1,0 +1,180 @@
+"""What may stand behind `->`, and whether an answer is that. Knows the fields of answers, and nothing of lines or engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ...core.entries import Action
+from ...core.model import Pool, Record, State
+from ...core.outcomes import Reason
+from ...errors import InvalidRequest, Refused
+from ...kernel.surface import Hold, JournalEntry, SweepReport
+from . import words
+
+Converters: TypeAlias = Mapping[str, Callable[[str], Any]]
+
+LEG: Final[Converters] = dict.fromkeys(("quantity", "held", "confirmed", "returned", "uncovered"), words.whole)
+MOVED: Final[Converters] = dict.fromkeys(("total", "held", "consumed"), words.whole)
+HOLD: Final[Converters] = {
+    **LEG,
+    **dict.fromkeys(("deadline", "held_at", "ended_at"), words.slot),
+    **dict.fromkeys(("entity", "reason", "actor", "correlation_id", "tenant", "owner", "ticket"), words.text),
+    **dict.fromkeys(("fence", "version"), words.whole),
+    "metadata": words.document,
+}
+POOL: Final[Converters] = {
+    **dict.fromkeys(("total", "held", "consumed", "available", "fence", "version"), words.whole),
+    "over": words.scalar,
+}
+RECORD: Final[Converters] = {"version": words.whole, "body": words.document}
+SWEEP: Final[Converters] = {"expired": words.whole, "more": words.scalar, "scanned_at": words.slot}
+ENTRY: Final[Converters] = {
+    **dict.fromkeys(("actor", "reason", "correlation_id", "op", "tenant", "was"), words.text),
+    "forced": words.scalar,
+    "at": words.slot,
+}
+REFUSAL: Final[Converters] = {
+    **dict.fromkeys(("requested", "available", "total", "found"), words.whole),
+    "found_at": words.slot,
+    "subject": words.text,
+    "short": words.shortfalls,
+    "transient": words.scalar,
+}
+INVALID: Final[Converters] = {"field": words.text, "code": words.text}
+
+
+class Kind(Struct, frozen=True):
+    """A kind of answer: the words it may have, its fields, and those it has per pool."""
+
+    said: tuple[str, ...]
+    fields: Converters
+    by_pool: Converters = {}
+
+
+HOLDS: Final = Kind(tuple(State), HOLD, LEG)
+POOLS: Final = Kind(("done",), POOL)
+SEEN_POOL: Final = Kind(("",), POOL)
+RECORDS: Final = Kind(("done",), RECORD)
+SEEN_RECORD: Final = Kind(("", "nothing"), RECORD)
+SWEEPS: Final = Kind(("done",), SWEEP)
+ENTRIES: Final = Kind(tuple(Action), ENTRY, MOVED)
+BATCHES: Final = Kind((), {})
+OK: Final = Kind(("ok",), {})
+
+
+class Want(Struct, frozen=True):
+    """What must be the answer."""
+
+    word: str
+    replayed: bool
+    fields: dict[str, Any]
+
+
+def want(kind: Kind, behind: list[str]) -> Want:
+    """Read an expectation; `ValueError` if any of it is unknown."""
+    bare = [token for token in behind if not is_option(token)]
+    replayed = "replayed" in bare[1:]
+    if len(bare) > 1 + replayed:
+        raise ValueError(f"expects several answers: {' '.join(bare)}")
+    word = bare[0] if bare else ""
+    if word in set(Reason):
+        return Want(word, replayed, _fields(behind, REFUSAL, {}))
+    if word == "invalid":
+        return Want(word, replayed, _fields(behind, INVALID, {}))
+    if word not in kind.said:
+        raise ValueError(f"{word or 'nothing'!r} is no answer to this; known are {', '.join(kind.said)}, and reasons")
+    return Want(word, replayed, _fields(behind, kind.fields, kind.by_pool))
+
+
+def is_option(token: str) -> bool:
+    """Whether a token is `name=value`."""
+    return "=" in token and token[0] not in "='"
+
+
+def _fields(behind: list[str], known: Converters, by_pool: Converters) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for token in filter(is_option, behind):
+        name, _, raw = token.partition("=")
+        pool, _, field = name.rpartition(".")
+        convert = by_pool.get(field) if pool else known.get(name)
+        if convert is None:
+            raise ValueError(f"an answer like this has no {name!r}")
+        if name in found:
+            raise ValueError(f"{name!r} is expected twice")
+        found[name] = convert(raw)
+    return found
+
+
+def word_of(answer: object) -> str:
+    """The one word of an answer."""
+    if isinstance(answer, Hold):
+        return str(answer.state)
+    if isinstance(answer, JournalEntry):
+        return str(answer.action)
+    if isinstance(answer, Refused):
+        return answer.reason
+    if isinstance(answer, InvalidRequest):
+        return "invalid"
+    return type(answer).__name__ if isinstance(answer, Exception) else "done"
+
+
+def facts_of(answer: object) -> dict[str, Any]:
+    """Every field an answer can be asked for."""
+    if isinstance(answer, Hold):
+        return _hold_facts(answer)
+    if isinstance(answer, JournalEntry):
+        return _entry_facts(answer)
+    if isinstance(answer, Refused):
+        short = tuple((each.pool, each.requested, each.available) for each in answer.details.get("shortfalls", ()))
+        found = answer.details.get("found")
+        return {**answer.details, "found_at": found, "short": short, "transient": answer.transient}
+    if isinstance(answer, InvalidRequest):
+        return {"field": answer.field, "code": answer.code}
+    if isinstance(answer, Pool):
+        return {name: getattr(answer, name) for name in POOL}
+    if isinstance(answer, Record):
+        return {"version": answer.version, "body": msgspec.json.decode(answer.body)}
+    if isinstance(answer, SweepReport):
+        return {name: getattr(answer, name) for name in SWEEP}
+    return {}
+
+
+def _hold_facts(hold: Hold) -> dict[str, Any]:
+    facts = {name: getattr(hold, name) for name in HOLD if name not in LEG}
+    for leg in hold.legs:
+        counters = {name: getattr(leg, name) for name in LEG if name != "uncovered"}
+        counters["uncovered"] = hold.uncovered.get(leg.pool, 0)
+        facts |= {f"{leg.pool}.{name}": value for name, value in counters.items()}
+        if len(hold.legs) == 1:
+            facts |= counters
+    return facts
+
+
+def _entry_facts(entry: JournalEntry) -> dict[str, Any]:
+    facts = {name: getattr(entry, name) for name in ENTRY if name not in ("at", "was")}
+    facts |= {"at": entry.slot, "was": entry.before.get("state")}
+    for effect in entry.pools:
+        facts |= {f"{effect.pool.id}.{name}": getattr(effect, name) for name in MOVED}
+    return facts
+
+
+def complaints(wanted: Want, answer: object) -> list[str]:
+    """How the answer differs from what was wanted; nothing, if it does not."""
+    word = word_of(answer)
+    if word != wanted.word and (wanted.word or isinstance(answer, Exception)):
+        return [f"expected {wanted.word or 'an answer'}, got {word}: {answer}"]
+    found = []
+    replayed = bool(getattr(answer, "replayed", False))
+    if replayed != wanted.replayed:
+        found.append(f"expected {'a' if wanted.replayed else 'no'} replayed answer")
+    facts = facts_of(answer)
+    for name, value in wanted.fields.items():
+        if name not in facts:
+            found.append(f"{name}: expected {value!r}, but the answer has only {', '.join(sorted(facts))}")
+        elif facts[name] != value or isinstance(facts[name], bool) != isinstance(value, bool):
+            found.append(f"{name}: expected {value!r}, got {facts[name]!r}")
+    return found

@@ -1,0 +1,87 @@
+"""Running a story: two drivers of a few lines, one per colour. All that a story means is in `telling`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from ...core.model import Limits
+from ...errors import HoldkitError
+from ...kernel._async.kernel import AsyncKernel
+from ...kernel._sync.kernel import Kernel
+from ...kernel.context import context
+from ..clock import FakeClock
+from .commanding import Call
+from .language import Story
+from .telling import Teller
+
+
+class Told(Struct, frozen=True):
+    """What a telling came to."""
+
+    checked: int
+    """Answers that were compared with what the story says."""
+    restarts: int
+    """How often the engine was really closed and opened again."""
+
+
+def run_story(story: Story, connect: Callable[[FakeClock, Limits | None], Kernel], *, durable: bool) -> Told:
+    """Tell a story to a kernel; `connect` opens it on the same storage each time. Raises `StoryFailed`."""
+    clock = FakeClock()
+    script, reply, restarts = Teller(story, clock).tell(), None, 0
+    kernel = connect(clock, story.limits)
+    try:
+        while True:
+            call = script.send(reply)
+            if isinstance(call, Call):
+                reply = _answer(kernel, call)
+            elif durable:
+                kernel.close()
+                kernel, restarts, reply = connect(clock, story.limits), restarts + 1, None
+    except StopIteration as end:
+        return Told(end.value, restarts)
+    finally:
+        kernel.close()
+
+
+async def run_story_async(
+    story: Story, connect: Callable[[FakeClock, Limits | None], Awaitable[AsyncKernel]], *, durable: bool
+) -> Told:
+    """The same, awaited."""
+    clock = FakeClock()
+    script, reply, restarts = Teller(story, clock).tell(), None, 0
+    kernel = await connect(clock, story.limits)
+    try:
+        while True:
+            call = script.send(reply)
+            if isinstance(call, Call):
+                reply = await _answer_async(kernel, call)
+            elif durable:
+                await kernel.aclose()
+                kernel, restarts, reply = await connect(clock, story.limits), restarts + 1, None
+    except StopIteration as end:
+        return Told(end.value, restarts)
+    finally:
+        await kernel.aclose()
+
+
+def _answer(kernel: Kernel, call: Call) -> Any:
+    bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
+    try:
+        with context(**call.around):
+            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            return list(answer) if isinstance(answer, Iterator) else answer
+    except HoldkitError as error:
+        return error
+
+
+async def _answer_async(kernel: AsyncKernel, call: Call) -> Any:
+    bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
+    try:
+        with context(**call.around):
+            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
+    except HoldkitError as error:
+        return error

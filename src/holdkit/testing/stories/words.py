@@ -1,0 +1,159 @@
+"""The words of a line: how text becomes values, legs, amounts and lists. Strict; raises `ValueError` with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import msgspec
+
+from ...core.entries import Action
+from ...core.model import SECOND, Leg
+
+_TOKEN: Final = re.compile(r"(?:[^\s']|'[^']*')+")
+_NUMBER: Final = re.compile(r"[+-]?\d+")
+_LEG: Final = re.compile(r"(?P<pool>.+):(?P<quantity>[^:/]+)(?:/(?P<total>[+-]?\d+))?")
+_SPECIAL: Final[dict[str, Any]] = {"none": None, "true": True, "false": False}
+
+
+def tokens(line: str) -> list[str]:
+    """The tokens of a line, comment left out; quotes keep what is between them together."""
+    found: list[str] = []
+    end = 0
+    for match in _TOKEN.finditer(line):
+        if line[end : match.start()].strip():
+            raise ValueError("a quote is not closed")
+        end = match.end()
+        if match[0].startswith("#"):
+            return found
+        found.append(match[0])
+    if line[end:].strip():
+        raise ValueError("a quote is not closed")
+    return found
+
+
+def text(raw: str) -> str | None:
+    """Plain text; `none` is None, `x*513` repeats, `\\u0000` is that character."""
+    if raw == "none":
+        return None
+    raw = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), raw.replace("'", ""))
+    repeated = re.fullmatch(r"(.)\*(\d+)", raw)
+    return repeated[1] * int(repeated[2]) if repeated else raw
+
+
+def plain(raw: str) -> str:
+    """Text that must be there."""
+    found = text(raw)
+    if found is None:
+        raise ValueError(f"{raw!r} is not a name")
+    return found
+
+
+def scalar(raw: str) -> Any:
+    """A whole number, a fraction, true, false, none, nan; anything else is text."""
+    if raw in _SPECIAL:
+        return _SPECIAL[raw]
+    if _NUMBER.fullmatch(raw):
+        return int(raw)
+    try:
+        return float(raw)
+    except ValueError:
+        return text(raw)
+
+
+def whole(raw: str) -> int:
+    """A whole number."""
+    if not _NUMBER.fullmatch(raw):
+        raise ValueError(f"{raw!r} is not a whole number")
+    return int(raw)
+
+
+def slot(raw: str) -> int | None:
+    """Seconds as a slot, exact to the microsecond at any size."""
+    if raw == "none":
+        return None
+    try:
+        slots = Decimal(raw) * SECOND
+        if slots != int(slots):
+            raise ValueError(f"{raw} s is not a whole number of microseconds")
+    except (InvalidOperation, OverflowError):
+        raise ValueError(f"{raw!r} is not a number of seconds") from None
+    return int(slots)
+
+
+def document(raw: str) -> Any:
+    """A JSON value in quotes."""
+    return None if raw == "none" else msgspec.json.decode(plain(raw))
+
+
+def identity(raw: str) -> str:
+    """A hold's id: `@7` is 7 in 32 hex digits; anything else is passed on as it is."""
+    name = plain(raw.removeprefix("@"))
+    short = raw.startswith("@") and re.fullmatch("[0-9a-f]{1,32}", name)
+    return name.zfill(32) if short else name
+
+
+def one_of(known: Iterable[str]) -> Callable[[str], str]:
+    """A converter that takes one of these words."""
+    words = tuple(known)
+
+    def converted(raw: str) -> str:
+        if raw not in words:
+            raise ValueError(f"{raw!r} is none of {', '.join(words)}")
+        return raw
+
+    return converted
+
+
+def what(words: list[str]) -> tuple[Any, Any]:
+    """`gpu 2` as pool and quantity, `gpu:2 cpu:1` as a mapping, and legs wherever that cannot say it."""
+    if not words:
+        raise ValueError("names no pool")
+    if len(words) == 2 and not isinstance(scalar(words[1]), str):
+        return plain(words[0]), scalar(words[1])
+    if len(words) == 1 and not _LEG.fullmatch(words[0]):
+        return plain(words[0]), None
+    legs = [_leg(word) for word in words]
+    pools = {leg.pool for leg in legs}
+    if len(pools) == len(legs) and all(leg.create_with_total is None for leg in legs):
+        return {leg.pool: leg.quantity for leg in legs}, None
+    return legs, None
+
+
+def _leg(word: str) -> Leg:
+    match = _LEG.fullmatch(word)
+    if match is None:
+        raise ValueError(f"{word!r} is not pool:quantity or pool:quantity/total")
+    total = None if match["total"] is None else int(match["total"])
+    return Leg(plain(match["pool"]), scalar(match["quantity"]), total)
+
+
+def amounts(words: list[str]) -> Any:
+    """Nothing, a number, or `gpu:1 cpu:0` as a mapping."""
+    if not words:
+        return None
+    if len(words) == 1 and not _LEG.fullmatch(words[0]):
+        return scalar(words[0])
+    legs = [_leg(word) for word in words]
+    if len({leg.pool for leg in legs}) != len(legs) or any(leg.create_with_total is not None for leg in legs):
+        raise ValueError("names a pool twice, or a total")
+    return {leg.pool: leg.quantity for leg in legs}
+
+
+def shortfalls(raw: str) -> tuple[tuple[str, int, int], ...]:
+    """`gpu:2/1,cpu:1/0`: pool, requested, available of each."""
+    legs = [_leg(word) for word in raw.split(",")]
+    if any(leg.create_with_total is None for leg in legs):
+        raise ValueError("each shortfall is pool:requested/available")
+    return tuple((leg.pool, leg.quantity, leg.create_with_total or 0) for leg in legs)
+
+
+def actions(words: list[str], family: str = "") -> list[str]:
+    """Actions of the journal; within one family (`hold`) its short words do."""
+    if words == ["nothing"]:
+        return []
+    full = [word if "." in word or not family else f"{family}.{word}" for word in words]
+    known = one_of(Action)
+    return [known(word) for word in full]
