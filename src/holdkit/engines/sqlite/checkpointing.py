@@ -15,7 +15,7 @@ from .driver import Driver
 
 PAGES: Final = 1_000
 """About how long the WAL may grow between two checkpoints."""
-_HEADER, _FRAME = 32, 4096 + 24
+_FRAME: Final = 4096 + 24
 
 
 class Checkpoints:
@@ -26,6 +26,7 @@ class Checkpoints:
         self._rows = 0
         self._pages_per_row = 2.0
         self._frames = 0
+        self._round = b""
         self._size = 0
 
     def wrote(self, rows: int) -> None:
@@ -56,7 +57,14 @@ class Checkpoints:
 
     def _learn(self, frames: int) -> None:
         """How many pages a row costs: measured on what was written since the last checkpoint, by whomever."""
-        grown = frames - self._frames if frames >= self._frames else frames
+        present = self._read_round()
+        grown = frames - self._frames if present == self._round else frames
         if self._rows:
-            self._pages_per_row = min(8.0, max(0.05, grown / self._rows))
-        self._rows, self._frames, self._size = 0, frames, self.size()
+            self._pages_per_row = min(8.0, max(0.02, grown / self._rows))
+        self._rows, self._frames, self._round, self._size = 0, frames, present, self.size()
+
+    def _read_round(self) -> bytes:
+        """The part of the header that is new each time SQLite starts the WAL anew (it holds no lock on this file)."""
+        with suppress(OSError), open(self._wal, "rb") as file:  # noqa: PTH123  (the path is text everywhere here)
+            return file.read(32)[12:24]
+        return b""

@@ -20,7 +20,9 @@ from ...core.model import SECOND, Limits, Slot
 from ...core.reading import Query
 from ...errors import EngineError
 from ..port import Applied, Clock
+from .auditing import verify
 from .driver import Driver, OnStatement, Script
+from .joining import Joined, in_transaction, run_joined
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, trouble, turn_to_wal
 from .readers import Readers
@@ -56,6 +58,8 @@ class SqliteEngine:
         self.limits, turnstile = _open(self.path, self.clock, limits, seconds, on_statement)
         self._writer = Writer(self.path, seconds, turnstile, on_statement)
         self._readers = Readers(self.path, seconds)
+        self._joined = Joined()
+        self._on_statement = on_statement
         self._pid = os.getpid()
         self._closed = False
         self._writer.tidy()
@@ -63,6 +67,7 @@ class SqliteEngine:
     def apply(self, groups: Sequence[Group]) -> Applied:
         """Decide and write these groups in one transaction, in order."""
         self._check()
+        self._joined.check()
 
         def make(scrub: bool) -> Script[Ran]:
             return apply_script(groups, self.clock, self.limits, scrub=scrub)
@@ -73,7 +78,23 @@ class SqliteEngine:
 
     def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
-        raise NotImplementedError
+        self._check()
+        self._writer.check_file()
+        if self._writer.suspect:
+            self._writer.settle()
+        if isinstance(tx, sqlite3.Connection) and not in_transaction(tx):
+            self._joined.check()
+            self._writer.tidy()
+        ran = run_joined(
+            tx,
+            self.path,
+            self._writer.identity,
+            lambda: apply_script(groups, self.clock, self.limits),
+            self._on_statement,
+        )
+        assert ran.outcomes is not None
+        self._joined.remember(tx)
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0)
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""
@@ -87,7 +108,13 @@ class SqliteEngine:
 
     def verify(self) -> Iterator[Difference]:
         """Fold the whole journal and name every row that differs from it."""
-        raise NotImplementedError
+        self._check()
+        with self._readers.one() as driver:
+            driver.tell("begin")
+            try:
+                yield from verify(driver, self.limits, self.clock())
+            finally:
+                driver.tell("rollback")
 
     def close(self) -> None:
         """Give back every file and connection; closing twice is quiet."""

@@ -59,7 +59,7 @@ class Rows(Struct):
 
 
 _POOLS = frozenset({"load_pool", "load_pools", "load_empty_pools"})
-_HOLDS = frozenset({"load_hold", "load_holds", "load_sweep"})
+_HOLDS = frozenset({"load_hold", "load_holds"})
 _OPERATIONS = frozenset({"load_operation", "load_operations"})
 
 
@@ -86,9 +86,11 @@ def gather(need: Needs, slot: Slot, limits: Limits) -> Script[Gathered]:
     for statement, answer in zip(first, answers, strict=True):
         rows.add(statement.name, answer)
     last_seq, floor, oldest_operation, oldest_ended = answers[0][0]
-    swept = (yield from list_sweep(rows, need.sweep, slot)) if need.sweep else SweepList([], [])
-    counts = (yield from count(limits, slot)) if _bounded(limits) else Counts()
     yield from load_pools_of(rows)
+    touched = rows.first_deadlines.copy() if need.sweep else rows.first_deadlines
+    swept = (yield from list_sweep(rows, need.sweep, slot, limits.max_due)) if need.sweep else SweepList([], [])
+    rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
+    counts = (yield from count(limits, slot)) if _bounded(limits) else Counts()
     horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
     due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
     loaded = Loaded(slot=slot, next_seq=(last_seq or 0) + 1, pools=rows.pools, holds=rows.holds,
@@ -103,13 +105,21 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
     return lambda key: due.get(key, none)
 
 
-def list_sweep(rows: Rows, limit: int, slot: Slot) -> Script[SweepList]:
-    """The holds with due legs anywhere, and the empty on-demand pools."""
+def list_sweep(rows: Rows, limit: int, slot: Slot, max_due: int) -> Script[SweepList]:
+    """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
     holds, pools = yield (Statement("load_sweep", (slot, limit + 1)), Statement("load_empty_pools", (EMPTY_POOLS,)))
-    rows.add("load_sweep", holds[:limit])
-    rows.add("load_empty_pools", pools)
-    return SweepList([(row[0], row[1]) for row in holds[:limit]], [(row[0], row[1]) for row in pools],
-                     len(holds) > limit)  # fmt: skip
+    listed: list[Key] = []
+    legs = 0
+    for row in holds[:limit]:
+        hold = hold_of(row)
+        legs += sum(1 for leg in hold.legs if leg.held)
+        if listed and legs > max_due:
+            break
+        listed.append(hold.key)
+        rows.holds[hold.key] = hold
+    yield from load_pools_of(rows)
+    rows.add("load_empty_pools", [row for row in pools if (row[0], row[1]) not in rows.pools])
+    return SweepList(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
 
 
 def load_pools_of(rows: Rows) -> Script[None]:

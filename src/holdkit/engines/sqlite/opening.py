@@ -145,6 +145,7 @@ def trouble(path: str, error: sqlite3.Error) -> EngineError | Overloaded:
         sqlite3.SQLITE_FULL: "the disk is full; nothing was written",
         sqlite3.SQLITE_CANTOPEN: "SQLite cannot open it or the files beside it; check owner and mode",
         sqlite3.SQLITE_PERM: "this process may not write it; check its owner and mode",
+        sqlite3.SQLITE_CONSTRAINT: f"its rows contradict each other ({error}): run verify to have them named",
         sqlite3.SQLITE_IOERR: f"the disk reports an error ({error})",
     }
     return EngineError(f"cannot use {path}: {words.get(code, str(error))}")

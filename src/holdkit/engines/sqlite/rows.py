@@ -18,7 +18,8 @@ from .driver import Row
 _legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
 _encode: Final = msgspec.json.Encoder().encode
 _STATES: Final = {state.value: state for state in State}
-_WORDS: Final = {state: state.value for state in State}  # sqlite3 binds a plain str several times faster than an enum
+# sqlite3 binds exact str and int several times faster than enums and booleans: rows are made of these only.
+_WORDS: Final = {state: state.value for state in State}
 
 
 def keys_json(ids: list[str]) -> str:
@@ -34,7 +35,7 @@ def pool_of(row: Row) -> Pool:
 def pool_row(pool: Pool) -> Row:
     """For `insert_pools` and `update_pools`."""
     return (pool.total, pool.held, pool.consumed, pool.fence, pool.slot, pool.version,
-            pool.held + pool.consumed > pool.total, pool.on_demand, pool.tenant, pool.id)  # fmt: skip
+            1 if pool.held + pool.consumed > pool.total else 0, 1 if pool.on_demand else 0, pool.tenant, pool.id)  # fmt: skip
 
 
 def hold_of(row: Row) -> StoredHold:
@@ -43,14 +44,14 @@ def hold_of(row: Row) -> StoredHold:
                       row[9], row[10], row[11], row[12], row[13], row[14], row[15])  # fmt: skip
 
 
-def new_hold_row(hold: StoredHold, open_: bool) -> Row:
+def new_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `insert_holds`."""
     return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
             hold.correlation_id, hold.metadata, _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
             hold.reason, hold.last_op, hold.version)  # fmt: skip
 
 
-def changed_hold_row(hold: StoredHold, open_: bool) -> Row:
+def changed_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `update_holds`."""
     return (_encode(hold.legs).decode(), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
             hold.reason, hold.last_op, hold.version, hold.tenant, hold.id)  # fmt: skip

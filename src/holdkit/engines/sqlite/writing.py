@@ -33,15 +33,17 @@ class HoldWrites(NamedTuple):
     """The rows of holds and legs, by what is done with them."""
 
     born: list[Row]
+    born_again: list[Row]
     changed: list[Row]
     legs_gone: list[Row]
+    legs_born: list[Row]
     legs: list[Row]
 
 
 def write_back(view: View) -> list[Statement]:
     """Everything the batch changed, as statements; empty if nothing did."""
     statements = [*_pools(view)]
-    holds = HoldWrites([], [], [], [])
+    holds = HoldWrites([], [], [], [], [], [])
     for key, hold in view.holds.changed.items():
         assert hold is not None, "holds are pruned, never removed by a command"
         _hold(holds, view.loaded.holds.get(key), hold)
@@ -49,9 +51,11 @@ def write_back(view: View) -> list[Statement]:
         Statement(name, rows, many=True)
         for name, rows in (
             ("insert_holds", holds.born),
+            ("replace_holds", holds.born_again),
             ("update_holds", holds.changed),
             ("delete_legs", holds.legs_gone),
-            ("insert_legs", holds.legs),
+            ("insert_legs", holds.legs_born),
+            ("put_legs", holds.legs),
             ("insert_journal", [entry_row(entry) for entry in view.entries]),
             ("put_operations", [operation_row(row) for row in view.operations.changed.values() if row is not None]),
             ("put_records", [record_row(row) for row in view.records.changed.values() if row is not None]),
@@ -81,23 +85,23 @@ def _pools(view: View) -> list[Statement]:
 def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
     """One hold and its outstanding legs."""
     tenant, hold_id, deadline = after.tenant, after.id, leg_deadline(after)
-    is_open = False
+    is_open = 0
     if before is None:
         for leg in after.legs:
             if leg.held:
-                is_open = True
-                writes.legs.append((tenant, leg.pool, deadline, hold_id, leg.held))
+                is_open = 1
+                writes.legs_born.append((tenant, leg.pool, deadline, hold_id, leg.held))
         writes.born.append(new_hold_row(after, is_open))
         return
     filed = {(leg.pool, leg_deadline(before)): leg.held for leg in before.legs if leg.held}
     for leg in after.legs:
         if leg.held:
-            is_open = True
+            is_open = 1
             if filed.pop((leg.pool, deadline), None) != leg.held:
                 writes.legs.append((tenant, leg.pool, deadline, hold_id, leg.held))
     writes.legs_gone.extend((tenant, pool, filed_under, hold_id) for pool, filed_under in filed)
     if _born_again(before, after):
-        writes.born.append(new_hold_row(after, is_open))
+        writes.born_again.append(new_hold_row(after, is_open))
     else:
         writes.changed.append(changed_hold_row(after, is_open))
 

@@ -101,7 +101,14 @@ where tenant = ? and id = ?
 delete from holdkit_pools where tenant = ? and id = ?
 
 -- name: insert_holds
--- a hold is born; its id was free, or the hold that had it has retired
+-- a hold is born; its id was free
+insert into holdkit_holds
+       (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
+        state, deadline, open, ended_at, entity, reason, last_op, version)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: replace_holds
+-- a hold is born under the id of one that has retired
 insert or replace into holdkit_holds
        (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
         state, deadline, open, ended_at, entity, reason, last_op, version)
@@ -114,7 +121,11 @@ set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reaso
 where tenant = ? and id = ?
 
 -- name: insert_legs
--- units are outstanding; a leg that kept its deadline only changes their number
+-- the legs of a hold just born
+insert into holdkit_legs (tenant, pool, deadline, hold, units) values (?, ?, ?, ?, ?)
+
+-- name: put_legs
+-- the number of outstanding units changed, or their deadline
 insert or replace into holdkit_legs (tenant, pool, deadline, hold, units) values (?, ?, ?, ?, ?)
 
 -- name: delete_legs

@@ -23,9 +23,8 @@ limit :limit
 -- one hold, and the latest slot of its pools
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
        h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
-       case when h.open and h.deadline is not null then
-            (select max(p.slot) from json_each(h.legs) l
-             cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+       (select max(p.slot) from json_each(h.legs) l
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
 from holdkit_holds h
 where h.tenant = ? and h.id = ?
 
@@ -33,9 +32,8 @@ where h.tenant = ? and h.id = ?
 -- holds by id; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
        h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
-       case when h.open and h.deadline is not null then
-            (select max(p.slot) from json_each(h.legs) l
-             cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+       (select max(p.slot) from json_each(h.legs) l
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
 from holdkit_holds h
 where h.tenant = :tenant and h.id > :after and (:state is null or h.state = :state or h.state = 'held')
 order by h.id
@@ -44,9 +42,8 @@ order by h.id
 -- the same, straight off holdkit_holds_entity
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
        h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
-       case when h.open and h.deadline is not null then
-            (select max(p.slot) from json_each(h.legs) l
-             cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+       (select max(p.slot) from json_each(h.legs) l
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
 from holdkit_holds h indexed by holdkit_holds_entity
 where h.tenant = :tenant and h.entity = :entity and h.id > :after
   and (:state is null or h.state = :state or h.state = 'held')
@@ -56,9 +53,8 @@ order by h.id
 -- the live holds of a pool, by its outstanding legs
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
        h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
-       case when h.open and h.deadline is not null then
-            (select max(p.slot) from json_each(h.legs) g
-             cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool') end
+       (select max(p.slot) from json_each(h.legs) g
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool')
 from (select hold from holdkit_legs
       where tenant = :tenant and pool = :pool and deadline > :now and hold > :after order by hold) l
 cross join holdkit_holds h on h.tenant = :tenant and h.id = l.hold

@@ -1,0 +1,39 @@
+-- What `verify` reads, in one snapshot.
+
+-- name: audit_journal
+-- every entry with its columns and checksum
+select seq, tenant, subject, body, crc from holdkit_journal order by seq
+
+-- name: audit_pools
+-- every pool, and the column that is derived
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, over from holdkit_pools order by tenant, id
+
+-- name: audit_holds
+-- every hold, and the column that is derived
+select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
+       metadata, last_op, version, open
+from holdkit_holds order by tenant, id
+
+-- name: audit_legs
+-- every outstanding leg
+select tenant, pool, deadline, hold, units from holdkit_legs order by tenant, pool, deadline, hold
+
+-- name: audit_operations
+-- every remembered answer with its checksum
+select tenant, id, fingerprint, slot, outcome, crc from holdkit_operations order by tenant, id
+
+-- name: audit_records
+-- every record
+select tenant, kind, id, body, version, slot from holdkit_records order by tenant, kind, id
+
+-- name: audit_settings
+-- every setting with its checksum
+select name, value, crc from holdkit_settings order by name
+
+-- name: audit_migrations
+-- which migrations say that they were applied
+select version, name from holdkit_migrations order by version
+
+-- name: find_setting
+-- one setting's value
+select value from holdkit_settings where name = ?
