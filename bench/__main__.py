@@ -16,7 +16,7 @@ from .contest import SCENARIOS, Run, Scenario, play
 from .core_speed import core_speed
 from .disk import MEMORY_FILE_SYSTEMS, FlushCounter, file_system, flush_counter, sync_time
 from .figures import Figure, age_figures, contest_figure, core_figure, memory_figure, raw_figure
-from .raw import RawRound, raw_round
+from .raw import RawRound, raw_rounds
 from .report import print_setting, print_table, setting, write_json, write_plot
 from .rows import BenchFailed
 from .syncs import count_all, strace_missing
@@ -68,11 +68,10 @@ class Bench:
         sizes = {1: 1_000, 32: 6_400, 256: 12_800}
         bar = self.progress.add_task("engine.apply", total=self.rounds * len(sizes))
         for batch, holds in sizes.items():
-            rounds: list[RawRound] = []
-            for _ in range(self.rounds):
-                with tempfile.TemporaryDirectory(dir=self.directory) as place:
-                    rounds.append(raw_round(batch, holds, Path(place), self.flushes))
-                self.progress.advance(bar)
+            with tempfile.TemporaryDirectory(dir=self.directory) as place:
+                rounds = raw_rounds(
+                    batch, holds, self.rounds, Path(place), self.flushes, lambda: self.progress.advance(bar)
+                )
             self.figures.append(raw_figure(rounds))
             runs += rounds
         self.runs["engine"] = runs

@@ -39,9 +39,9 @@ create table if not exists holds (
     last_op text, version integer not null,
     primary key (tenant, id)
 ) strict, without rowid;
-create index if not exists holds_due on holds (deadline) where open and deadline is not null;
-create index if not exists holds_ended on holds (ended_at) where ended_at is not null and not open;
-create index if not exists holds_entity on holds (tenant, entity) where entity is not null;
+create index if not exists holds_due on holds (deadline, id) where open and deadline is not null;
+create index if not exists holds_ended on holds (ended_at, id) where ended_at is not null and not open;
+create index if not exists holds_entity on holds (tenant, entity, id) where entity is not null;
 
 create table if not exists legs (
     tenant text not null, pool text not null, deadline integer not null, hold text not null,

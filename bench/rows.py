@@ -56,6 +56,15 @@ def expect_syncs(side: str, batches: int, syncs: int | None) -> None:
         raise BenchFailed(f"{side}: {batches} batches, but only {syncs} syncs")
 
 
+def expect_identical(one: Path, other: Path) -> None:
+    """Both files hold the very same rows."""
+    with closing(sqlite3.connect(one)) as first, closing(sqlite3.connect(other)) as second:
+        for table, name in table_names(first).items():
+            query = f"select * from {name} order by 1, 2, 3, 4"
+            if first.execute(query).fetchall() != second.execute(query).fetchall():
+                raise BenchFailed(f"{one.name} and {other.name} hold different {table}")
+
+
 def expect_same_shape(by_hand: Path, ours: Path) -> None:
     """Columns and indexes are the same on both sides, so neither writes less per hold."""
     shapes = [shape(by_hand), shape(ours)]

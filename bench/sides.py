@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import holdkit
-from holdkit.engines.port import Engine
+from holdkit.engines.port import Clock, Engine
 from holdkit.kernel import opening
 
 from .by_hand import AsyncByHand, ByHand
@@ -31,6 +31,6 @@ async def open_async(side: Side, path: Path) -> AsyncStore:
     return AsyncByHand(path) if side == "by_hand" else await holdkit.connect_async(url(path))
 
 
-def open_engine(path: Path) -> Engine:
+def open_engine(path: Path, clock: Clock | None = None) -> Engine:
     """Our engine with no kernel around it."""
-    return opening.open_engine(url(path))
+    return opening.open_engine(url(path), clock=clock)
