@@ -171,8 +171,10 @@ class Writer:
         self.suspect = True
         driver, self._driver = self._driver, None
         if driver is not None:
-            with suppress(sqlite3.Error):
-                driver.connection.close()
+            # Closing alone would keep the locks until the last cached statement is collected.
+            for step in (driver.connection.rollback, driver.connection.close):
+                with suppress(sqlite3.Error):
+                    step()
 
     def _resolve(self, ran: Ran, make: Callable[[bool], Script[Ran]], error: sqlite3.Error) -> Ran:
         """COMMIT failed: find out what came of it, or say that it cannot be told."""
