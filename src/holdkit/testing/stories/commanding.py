@@ -45,6 +45,8 @@ class Call(Struct, frozen=True):
     options: dict[str, Any] = field(default_factory=dict)
     tenant: str | None = None
     around: dict[str, Any] = field(default_factory=dict)
+    where: str = ""
+    """The line it came from, for an exception that nobody expected."""
 
 
 class Restart(Struct, frozen=True):
@@ -81,6 +83,7 @@ class Commander:
         self.cursors: dict[str, str] = {}
         self.tenant: str | None = None
         self.around: dict[str, Any] = {}
+        self.where = ""
         self.checked = 0
 
     # Setting the scene
@@ -202,7 +205,7 @@ class Commander:
 
     def call(self, method: str, *positional: Any, **options: Any) -> Call:
         """A call as the present tenant, in the present context."""
-        return Call(method, positional, options, self.tenant, self.around)
+        return Call(method, positional, options, self.tenant, self.around, self.where)
 
 
 def _spelled(found: list[str]) -> str:

@@ -68,20 +68,26 @@ async def run_story_async(
 
 
 def _answer(kernel: Kernel, call: Call) -> Any:
-    bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
     try:
+        bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
             answer = getattr(bound, call.method)(*call.positional, **call.options)
             return list(answer) if isinstance(answer, Iterator) else answer
     except HoldkitError as error:
         return error
+    except Exception as error:
+        error.add_note(call.where)
+        raise
 
 
 async def _answer_async(kernel: AsyncKernel, call: Call) -> Any:
-    bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
     try:
+        bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
             answer = getattr(bound, call.method)(*call.positional, **call.options)
             return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
     except HoldkitError as error:
         return error
+    except Exception as error:
+        error.add_note(call.where)
+        raise

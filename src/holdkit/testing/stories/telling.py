@@ -7,7 +7,7 @@ from msgspec import structs
 from ...errors import HoldRetired
 from ...kernel._sync.reads import reconstruct
 from ...kernel.surface import Hold, JournalEntry, VerifyReport
-from .commanding import Commander, Script, Step
+from .commanding import Call, Commander, Script, Step
 from .language import VERBS, Line, family_of
 
 
@@ -17,6 +17,7 @@ class Teller(Commander):
     def tell(self) -> Script:
         """Every line in order; returns how many answers were checked."""
         for line in self.story.lines:
+            self.where = f"{line.where}: {line.text}"
             yield from getattr(self, "on_" + line.verb.replace(" ", "_"), self.command)(line)
             if line.verb == "batch" or VERBS[line.verb].command:
                 yield from self._verified(line)
@@ -118,7 +119,7 @@ class Teller(Commander):
         self.checked += 1
 
     def _verified(self, line: Line) -> Step:
-        report = yield self.call("verify")
+        report = yield Call("verify", where=self.where)
         if not isinstance(report, VerifyReport):
             self.complain(line, [f"verify failed: {report}"])
         self.complain(line, [f"verify: {difference}" for difference in report.differences])
