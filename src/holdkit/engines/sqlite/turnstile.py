@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from threading import Condition, Thread
 from weakref import WeakSet
 
@@ -34,7 +33,6 @@ class Turnstile:
         self._gate = _open(f"{path}-gate")
         self._changed = Condition()
         self._worker: Thread | None = None
-        self._work: Callable[[], None] | None = None
         self._blocked = False  # the worker is waiting for the locks, for whoever wants them when it gets them
         self._wanted = False  # somebody waits in `enter`
         self._granted = False
@@ -49,14 +47,22 @@ class Turnstile:
                     return
                 self._start_blocking()
             self._wanted = True
-            deadline = time.monotonic() + seconds
-            while not self._granted:
-                left = deadline - time.monotonic()
-                if left <= 0 or self._closed:
-                    self._wanted = False
-                    raise Overloaded(f"another process kept the write lock for {seconds:g} s", retry_after=1.0)
-                self._changed.wait(left)
-            self._wanted = self._granted = False
+            try:
+                self._wait(seconds)
+            except BaseException:
+                if self._granted:  # interrupted at the very moment it was our turn
+                    self.leave()
+                raise
+            finally:
+                self._wanted = self._granted = False
+
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not self._granted:
+            left = deadline - time.monotonic()
+            if left <= 0 or self._closed:
+                raise Overloaded(f"another process kept the write lock for {seconds:.2g} s", retry_after=1.0)
+            self._changed.wait(left)
 
     def leave(self) -> None:
         """Let the next one in."""
@@ -73,18 +79,11 @@ class Turnstile:
                 self._close_files()
 
     def _at_once(self) -> bool:
-        """The usual case: nobody is there."""
-        try:
-            fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        """The usual case: nobody is there. If only the main lock is taken the gate stays ours, for the worker."""
+        if not _try(self._gate) or not _try(self._main):
             return False
-        try:
-            fcntl.flock(self._main, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False  # the gate stays ours: the worker goes on from there
-        else:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
-            return True
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        return True
 
     def _start_blocking(self) -> None:
         self._blocked = True
@@ -124,6 +123,14 @@ class Turnstile:
         """In a forked child: close its copies, so that a parent that dies does not leave its lock behind."""
         self._closed = True
         self._close_files()
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _open(path: str) -> int:

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from holdkit.core.model import SECOND, Limits
+from holdkit.engines.sqlite import checkpointing, open_engine
+from holdkit.engines.sqlite.turnstile import Turnstile
+from holdkit.errors import Overloaded
+
+from .conftest import Open
+from .scenes import consistent, create, done, groups, outside, place, pool
+
+Worker = subprocess.Popen[str]
+Start = Callable[..., Worker]
+
+
+@pytest.fixture
+def start(path: Path) -> Iterator[Start]:
+    running: list[Worker] = []
+
+    def start_it(*arguments: object) -> Worker:
+        command = [sys.executable, str(Path(__file__).with_name("worker.py")), str(path), *map(str, arguments)]
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        running.append(worker)
+        assert hear(worker) == "ready"
+        return worker
+
+    yield start_it
+    for worker in running:
+        worker.kill()
+        worker.communicate()
+
+
+def hear(worker: Worker) -> str:
+    assert worker.stdout is not None
+    return worker.stdout.readline().strip()
+
+
+def tell(worker: Worker) -> None:
+    assert worker.stdin is not None
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+
+
+def test_racing_processes_admit_exactly_what_there_is(open_one: Open, start: Start) -> None:
+    engine = open_one()
+    done(engine, create(total=50))
+    workers = [start("hold", 40) for _ in range(3)]
+    for worker in workers:
+        tell(worker)
+    granted = [int(hear(worker)) for worker in workers]
+    assert sum(granted) == 50
+    assert pool(engine).held == 50
+    consistent(engine)
+
+
+def test_no_process_starves(path: Path, start: Start) -> None:
+    engine = open_engine(path)
+    done(engine, create(total=10**9))
+    workers = [start("until") for _ in range(3)]
+    for worker in workers:
+        tell(worker)
+    for _ in range(150):  # our own turns, among theirs
+        done(engine, place(ttl=10**9))
+    for worker in workers:
+        tell(worker)
+    placed = [int(hear(worker)) for worker in workers]
+    assert min(placed) >= 75, placed  # an even share would be about 150 each
+    assert pool(engine).held == 150 + sum(placed)
+    consistent(engine)
+    engine.close()
+
+
+def test_a_killed_process_leaves_no_lock_and_no_half_batch(path: Path, start: Start) -> None:
+    engine = open_engine(path)
+    done(engine, create(total=10**9))
+    for _ in range(3):
+        worker = start("until")
+        tell(worker)
+        before = pool(engine).held
+        while pool(engine).held < before + 5:
+            done(engine, place(ttl=10**9))
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
+        done(engine, place(ttl=10**9))
+        consistent(engine)
+    engine.close()
+
+
+def test_the_wait_for_another_process_is_bounded(open_one: Open, start: Start) -> None:
+    engine = open_one(limits=Limits(lock_timeout=SECOND // 20))
+    done(engine, create())
+    worker = start("lock")
+    for _ in range(2):
+        with pytest.raises(Overloaded, match=r"another process kept the write lock for 0\.05 s"):
+            engine.apply(groups(place()))
+    assert pool(engine).held == 0
+    tell(worker)
+    worker.wait()
+    done(engine, place())
+    assert pool(engine).held == 1
+
+
+def test_who_waits_goes_before_who_comes_back(path: Path) -> None:
+    path.touch()
+    mine, theirs = Turnstile(str(path)), Turnstile(str(path))
+    order: list[str] = []
+    mine.enter(9)
+    waiting = Event()
+
+    def wait() -> None:
+        waiting.set()
+        theirs.enter(9)
+        order.append("theirs")
+        theirs.leave()
+
+    thread = Thread(target=wait)
+    thread.start()
+    waiting.wait()
+    gate = os.open(f"{path}-gate", os.O_RDWR)
+    while not taken(gate):
+        pass
+    mine.leave()
+    mine.enter(9)
+    order.append("mine")
+    mine.leave()
+    thread.join()
+    assert order == ["theirs", "mine"]
+    os.close(gate)
+    mine.close()
+    theirs.close()
+
+
+def taken(descriptor: int) -> bool:
+    """Whether somebody holds this lock; if not, it is left as it was."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False
+
+
+def test_who_gave_up_does_not_keep_the_lock_it_gets_later(path: Path) -> None:
+    path.touch()
+    mine, theirs = Turnstile(str(path)), Turnstile(str(path))
+    mine.enter(9)
+    with pytest.raises(Overloaded):
+        theirs.enter(0.01)
+    mine.leave()
+    mine.enter(9)
+    mine.leave()
+    theirs.enter(9)
+    theirs.leave()
+    theirs.close()
+    mine.close()
+
+
+@pytest.mark.parametrize("reading", [False, True])
+def test_the_wal_stays_bounded_under_endless_load(
+    open_one: Open, path: Path, reading: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointing, "PAGES", 100)
+    engine = open_one()
+    done(engine, create(total=10**9))
+    stop = Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            pool(engine)
+
+    reader = Thread(target=read)
+    if reading:
+        reader.start()
+    sizes = []
+    for turn in range(1_000):
+        if turn % 5 == 0:
+            engine.apply(groups(*(place(ttl=10**9) for _ in range(50))))
+        else:
+            done(engine, place(ttl=10**9))
+        sizes.append(path.with_name("holds.db-wal").stat().st_size // 4120)
+    stop.set()
+    if reading:
+        reader.join()
+    assert max(sizes) < 1_000, max(sizes)
+    consistent(engine)
+
+
+def test_a_wal_grown_under_a_long_reader_is_worked_off_when_it_leaves(
+    open_one: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointing, "PAGES", 100)
+    engine = open_one()
+    done(engine, create(total=10**9))
+    with outside(path) as reader:
+        reader.execute("begin")
+        reader.execute("select * from holdkit_pools").fetchall()
+        for _ in range(100):
+            done(engine, place(ttl=10**9))
+    for _ in range(100):
+        done(engine, place(ttl=10**9))
+    busy, frames, written = rows_of_checkpoint(path)
+    assert (busy, frames) == (0, written)
+    assert frames < 400
+    consistent(engine)
+
+
+def rows_of_checkpoint(path: Path) -> tuple[int, int, int]:
+    with outside(path) as connection:
+        busy, frames, written = connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        return busy, frames, written
+
+
+def test_what_an_application_writes_by_itself_is_checkpointed_too(
+    open_one: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointing, "PAGES", 100)
+    engine = open_one()
+    done(engine, create(total=10**9))
+    with outside(path) as application:
+        application.execute("create table notes (body text)")
+        for _ in range(20):
+            application.execute("insert into notes values (?)", ("x" * 100_000,))
+        size = path.stat().st_size
+        done(engine, place())
+        assert path.stat().st_size > size + 1_000_000
+
+
+def test_a_checkpoint_never_meets_a_commit(open_one: Open, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointing, "PAGES", 20)
+    locked: list[bool] = []
+
+    def look(name: str) -> None:
+        if name.startswith("pragma wal_checkpoint"):
+            with outside(path) as other:
+                try:
+                    other.execute("begin immediate")
+                    locked.append(False)
+                except Exception:  # noqa: BLE001  (whatever the driver calls it)
+                    locked.append(True)
+
+    engine = open_one(on_statement=look)
+    done(engine, create(total=10**9))
+    for _ in range(30):
+        done(engine, place())
+    assert locked
+    assert all(locked)
