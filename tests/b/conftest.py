@@ -1,0 +1,25 @@
+"""The stages: every engine in both colours, or the durable one in both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .stage import PLACES, Stage
+
+
+@pytest.fixture(params=PLACES, ids="-".join)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    engine, colour = request.param
+    made = Stage(engine, colour, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def file_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    made = Stage("sqlite", request.param, tmp_path)
+    yield made
+    made.close()

@@ -1,0 +1,87 @@
+"""Where the B-tests play: an engine, a colour and a clock, behind one sync face, so that each test is written once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import holdkit
+from holdkit.testing import FakeClock
+from holdkit.testing.stories import Told, read_story, run_story, run_story_async
+
+PLACES = [(engine, colour) for engine in ("memory", "sqlite") for colour in ("sync", "async")]
+
+
+class Hands:
+    """A kernel of either colour whose methods are called plainly: an async one is driven to its end, call by call."""
+
+    def __init__(self, url: str, colour: str, **options: Any) -> None:
+        self.runner = asyncio.Runner() if colour == "async" else None
+        if self.runner is None:
+            self.kernel: Any = holdkit.connect(url, **options)
+        else:
+            self.kernel = self.runner.run(holdkit.connect_async(url, **options))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method, runner = getattr(self.kernel, name), self.runner
+        if runner is None:
+            found: Callable[..., Any] = method
+            return found
+        return lambda *positional, **options: runner.run(method(*positional, **options))
+
+    def close(self) -> None:
+        if self.runner is None:
+            self.kernel.close()
+        else:
+            self.runner.run(self.kernel.aclose())
+            self.runner.close()
+
+
+class Stage:
+    """One engine in one colour, in a folder of its own."""
+
+    def __init__(self, engine: str, colour: str, folder: Path) -> None:
+        self.engine, self.colour, self.durable = engine, colour, engine != "memory"
+        self.file = folder / "holds.db"
+        self.url = f"sqlite:///{self.file}" if self.durable else "memory://"
+        self.clock = FakeClock()
+        self.opened: list[Hands] = []
+
+    def open(self, limits: holdkit.Limits | None = None) -> Hands:
+        """A kernel on this stage, closed when the test is over."""
+        self.opened.append(Hands(self.url, self.colour, clock=self.clock, limits=limits))
+        return self.opened[-1]
+
+    def again(self, hands: Hands) -> Hands:
+        """The same storage, closed and opened again where it is durable."""
+        if not self.durable:
+            return hands
+        hands.close()
+        self.opened.remove(hands)
+        return self.open()
+
+    def tell(self, text: str) -> Told:
+        """Run a story here."""
+        story = read_story(text)
+        if self.colour == "sync":
+            return run_story(
+                story, lambda clock, limits: holdkit.connect(self.url, clock=clock, limits=limits), durable=self.durable
+            )
+        told = run_story_async(
+            story,
+            lambda clock, limits: holdkit.connect_async(self.url, clock=clock, limits=limits),
+            durable=self.durable,
+        )
+        return asyncio.run(told)
+
+    def close(self) -> None:
+        for hands in self.opened:
+            hands.close()
+
+
+def differences(hands: Hands) -> tuple[holdkit.Difference, ...]:
+    """What `verify` finds; nothing, if all is well."""
+    found: tuple[holdkit.Difference, ...] = hands.verify().differences
+    return found

@@ -1,0 +1,92 @@
+"""B18: N racing holders on capacity C admit exactly min(N, C): threads, tasks, connections and processes, C > 1."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import holdkit
+
+from .racing import race, with_tasks, with_threads
+
+PROCESSES = 4
+HOLDERS = 5
+"""Threads or tasks per process."""
+
+
+def check(url: str, granted: list[str], capacity: int, tries: int) -> None:
+    assert len(set(granted)) == len(granted) == min(tries, capacity)
+    with holdkit.connect(url) as hk:
+        pool = hk.pool("seats")
+        assert (pool.held, pool.available) == (len(granted), capacity - len(granted))
+        journaled = [entry.subject for entry in hk.journal(limit=10_000) if entry.action == "hold.held"]
+        assert sorted(journaled) == sorted(granted)
+        assert hk.verify().ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capacity", [2, 300, 1_000])
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_b18_processes_on_one_file_admit_exactly_what_there_is(colour: str, capacity: int, tmp_path: Path) -> None:
+    """Every process tries 200 times: more than there is, or (at 1,000) less. None of them goes away hungry."""
+    attempts = 200
+    url = f"sqlite:///{tmp_path}/holds.db"
+    with holdkit.connect(url) as hk:
+        hk.create_pool("seats", capacity)
+    granted = race(url, colour, PROCESSES, attempts, HOLDERS)
+    check(url, [each for some in granted for each in some], capacity, PROCESSES * attempts)
+    if capacity >= 100:
+        shares = [len(some) for some in granted]
+        assert min(shares) >= 0.05 * sum(shares), f"one process was starved: {shares}"
+
+
+@pytest.mark.parametrize("tries", [30, 60])
+@pytest.mark.parametrize("connections", [1, 3])
+def test_b18_threads_on_several_connections(connections: int, tries: int, tmp_path: Path) -> None:
+    url, capacity, holders = f"sqlite:///{tmp_path}/holds.db", 40, 6
+    with ExitStack() as open_kernels:
+        kernels = [open_kernels.enter_context(holdkit.connect(url)) for _ in range(connections)]
+        kernels[0].create_pool("seats", capacity)
+        granted = with_threads((kernels * holders)[:holders], tries // holders)
+    check(url, granted, capacity, tries)
+
+
+@pytest.mark.parametrize("tries", [30, 60])
+@pytest.mark.parametrize("connections", [1, 3])
+def test_b18_tasks_on_several_connections(connections: int, tries: int, tmp_path: Path) -> None:
+    url, capacity, holders = f"sqlite:///{tmp_path}/holds.db", 40, 6
+
+    async def play() -> list[str]:
+        kernels = [await holdkit.connect_async(url) for _ in range(connections)]
+        try:
+            await kernels[0].create_pool("seats", capacity)
+            return await with_tasks((kernels * holders)[:holders], tries // holders)
+        finally:
+            for kernel in kernels:
+                await kernel.aclose()
+
+    check(url, asyncio.run(play()), capacity, tries)
+
+
+@pytest.mark.parametrize("tries", [300, 1_200])
+def test_b18_threads_in_memory(tries: int) -> None:
+    with holdkit.connect("memory://") as hk:
+        hk.create_pool("seats", 700)
+        granted = with_threads([hk] * 12, tries // 12)
+        assert len(set(granted)) == len(granted) == min(tries, 700) == hk.pool("seats").held
+        assert hk.verify().ok
+
+
+@pytest.mark.parametrize("tries", [300, 1_200])
+def test_b18_tasks_in_memory(tries: int) -> None:
+    async def play() -> None:
+        async with await holdkit.connect_async("memory://") as hk:
+            await hk.create_pool("seats", 700)
+            granted = await with_tasks([hk] * 12, tries // 12)
+            assert len(set(granted)) == len(granted) == min(tries, 700) == (await hk.pool("seats")).held
+            assert (await hk.verify()).ok
+
+    asyncio.run(play())
