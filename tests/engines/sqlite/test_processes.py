@@ -231,7 +231,8 @@ def test_what_an_application_writes_by_itself_is_checkpointed_too(
         for _ in range(20):
             application.execute("insert into notes values (?)", ("x" * 100_000,))
         size = path.stat().st_size
-        done(engine, place())
+        for _ in range(checkpointing.LOOK_EVERY):
+            done(engine, place())
         assert path.stat().st_size > size + 1_000_000
 
 

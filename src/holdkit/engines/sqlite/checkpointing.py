@@ -15,6 +15,8 @@ from .driver import Driver
 
 PAGES: Final = 1_000
 """About how long the WAL may grow between two checkpoints."""
+LOOK_EVERY: Final = 16
+"""Batches between two looks at the file's length."""
 _FRAME: Final = 4096 + 24
 
 
@@ -28,16 +30,18 @@ class Checkpoints:
         self._frames = 0
         self._round = b""
         self._size = 0
+        self._looks = 0
 
     def wrote(self, rows: int) -> None:
         """A transaction of ours was committed."""
         self._rows += rows
 
     def due(self) -> bool:
-        """Whether it is time, by what we wrote or by how much the file grew under all writers."""
+        """Whether it is time, by what we wrote or (looked at now and then) by how much the file grew under others."""
         if self._rows * self._pages_per_row >= PAGES:
             return True
-        return self.size() - self._size >= PAGES * _FRAME
+        self._looks += 1
+        return self._looks % LOOK_EVERY == 1 and self.size() - self._size >= PAGES * _FRAME
 
     def size(self) -> int:
         """Bytes of the WAL file, 0 if there is none."""

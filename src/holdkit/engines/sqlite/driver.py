@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from .statements import load
 
@@ -19,12 +19,18 @@ OnStatement: TypeAlias = Callable[[str], None]
 """Called with each statement's name before it is executed; may raise."""
 
 
-class Statement(NamedTuple):
-    """A named statement with its parameters; with `many`, one set of them per row to write."""
+Statement: TypeAlias = tuple[str, Sequence[Any], bool]
+"""Name, parameters, and whether these are many rows to write. A plain tuple: a batch makes a dozen of them."""
 
-    name: str
-    parameters: Sequence[Any] = ()
-    many: bool = False
+
+def ask(name: str, parameters: Sequence[Any] = ()) -> Statement:
+    """A statement whose rows are wanted, or one that is run once."""
+    return (name, parameters, False)
+
+
+def write(name: str, rows: Sequence[Row]) -> Statement:
+    """A statement run once per row."""
+    return (name, rows, True)
 
 
 Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]

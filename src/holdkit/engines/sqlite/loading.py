@@ -14,7 +14,7 @@ from msgspec import Struct
 from ...core.decide import Needs, SweepList
 from ...core.model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.view import Counts, DueLeg, Loaded
-from .driver import Row, Script, Statement
+from .driver import Row, Script, Statement, ask
 from .rows import hold_of, keys_json, operation_of, pool_of, record_of
 
 EMPTY_POOLS = 100
@@ -69,7 +69,7 @@ def by_keys(one: str, many: str, keys: Iterable[Key]) -> list[Statement]:
     for tenant, name in keys:
         tenants.setdefault(tenant, []).append(name)
     return [
-        Statement(one, (tenant, names[0])) if len(names) == 1 else Statement(many, (tenant, keys_json(names)))
+        ask(one, (tenant, names[0])) if len(names) == 1 else ask(many, (tenant, keys_json(names)))
         for tenant, names in tenants.items()
     ]
 
@@ -77,14 +77,14 @@ def by_keys(one: str, many: str, keys: Iterable[Key]) -> list[Statement]:
 def gather(need: Needs, slot: Slot, limits: Limits) -> Script[Gathered]:
     """Load everything `need` names."""
     rows = Rows({}, {}, {}, {}, {})
-    first = [Statement("load_head")]
+    first = [ask("load_head")]
     first += by_keys("load_pool", "load_pools", need.pools)
     first += by_keys("load_hold", "load_holds", need.holds)
     first += by_keys("load_operation", "load_operations", need.operations)
-    first += [Statement("load_record", key) for key in need.records]
+    first += [ask("load_record", key) for key in need.records]
     answers = yield tuple(first)
     for statement, answer in zip(first, answers, strict=True):
-        rows.add(statement.name, answer)
+        rows.add(statement[0], answer)
     last_seq, floor, oldest_operation, oldest_ended = answers[0][0]
     yield from load_pools_of(rows)
     touched = rows.first_deadlines.copy() if need.sweep else rows.first_deadlines
@@ -107,7 +107,7 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
 
 def list_sweep(rows: Rows, limit: int, slot: Slot, max_due: int) -> Script[SweepList]:
     """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
-    holds, pools = yield (Statement("load_sweep", (slot, limit + 1)), Statement("load_empty_pools", (EMPTY_POOLS,)))
+    holds, pools = yield (ask("load_sweep", (slot, limit + 1)), ask("load_empty_pools", (EMPTY_POOLS,)))
     listed: list[Key] = []
     legs = 0
     for row in holds[:limit]:
@@ -145,8 +145,8 @@ def load_due(rows: Rows, slot: Slot, horizon: Slot, limit: int) -> Script[dict[K
     statements = []
     for key in keys:
         own = max(slot, rows.pools[key].slot)
-        statements.append(Statement("load_due", (*key, -1, own, limit)))
-        statements.append(Statement("load_due", (*key, own, horizon, -1)))
+        statements.append(ask("load_due", (*key, -1, own, limit)))
+        statements.append(ask("load_due", (*key, own, horizon, -1)))
     answers = yield tuple(statements)
     due = {key: [*answers[2 * index], *answers[2 * index + 1]] for index, key in enumerate(keys)}
     behind = {(key[0], hold) for key, legs in due.items() for _, hold in legs} - rows.holds.keys()
@@ -165,9 +165,9 @@ def count(limits: Limits, slot: Slot) -> Script[Counts]:
     """How full the bounded tables are; each costs a scan, so only where a bound is set."""
     counts = {"pools": 0, "live_holds": 0, "operations": 0}
     asked = [
-        ("pools", limits.max_pools, Statement("count_pools")),
-        ("live_holds", limits.max_holds, Statement("count_live_holds", (slot,))),
-        ("operations", limits.max_operations, Statement("count_operations", (slot - limits.retry_window,))),
+        ("pools", limits.max_pools, ask("count_pools")),
+        ("live_holds", limits.max_holds, ask("count_live_holds", (slot,))),
+        ("operations", limits.max_operations, ask("count_operations", (slot - limits.retry_window,))),
     ]
     wanted = [(field, statement) for field, bound, statement in asked if bound is not None]
     answers = yield tuple(statement for _, statement in wanted)

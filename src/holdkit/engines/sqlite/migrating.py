@@ -14,7 +14,7 @@ from msgspec import structs
 from ...core.model import MEANING, Limits, Slot
 from ...core.validation import invalid
 from ...errors import EngineError
-from .driver import Driver, Row, Script, Statement
+from .driver import Driver, Row, Script, write
 from .rows import setting_row
 from .statements import migrations
 
@@ -85,7 +85,7 @@ def split(text: str) -> list[str]:
 def _store(limits: Limits) -> Script[None]:
     rows: list[Row] = [setting_row("fence_floor", 0)]
     rows += [setting_row(f"limit.{name}", getattr(limits, name)) for name in MEANING]
-    yield (Statement("put_setting", rows, many=True),)
+    yield (write("put_setting", rows),)
 
 
 def stored_limits(driver: Driver, path: str, asked: Limits | None) -> Limits:

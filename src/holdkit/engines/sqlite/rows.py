@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from ...core.codec import encode_entry
 from ...core.entries import Entry
 from ...core.model import MAX_SLOT, HeldLeg, Operation, Pool, Record, State, StoredHold
 from .driver import Row
@@ -63,9 +62,9 @@ def leg_deadline(hold: StoredHold) -> int:
 
 
 def entry_row(entry: Entry) -> Row:
-    """For `insert_journal`."""
-    body = encode_entry(entry)
-    return (entry.seq, entry.tenant, entry.subject, body, zlib.crc32(body.encode()))
+    """For `insert_journal`: the same text as `core.codec.encode_entry`, whose bytes the checksum needs."""
+    body = _encode(entry)
+    return (entry.seq, entry.tenant, entry.subject, body.decode(), zlib.crc32(body))
 
 
 def operation_of(row: Row) -> Operation:

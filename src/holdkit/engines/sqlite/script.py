@@ -18,7 +18,7 @@ from ...core.model import Key, Limits, Slot
 from ...core.outcomes import Outcome
 from ...core.view import DueLeg, View
 from ..port import Clock
-from .driver import Row, Script, Statement
+from .driver import Row, Script, Statement, ask
 from .loading import Gathered, gather, lookup
 from .rows import entry_row, operation_row, setting_row
 from .writing import prune, write_back
@@ -49,7 +49,7 @@ def apply_script(groups: Sequence[Group], clock: Clock, limits: Limits, *, scrub
     ran = yield from finish(view, gathered, need, limits, slot)
     ran.outcomes = outcomes
     if scrub and not ran.written:
-        yield (Statement("put_setting", setting_row("scrubbed", slot)),)
+        yield (ask("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1
     return ran
 
@@ -95,15 +95,15 @@ def finish(view: View, gathered: Gathered, need: Needs, limits: Limits, slot: Sl
     if statements:
         yield tuple(statements)
     if limits.max_holds is not None and view.holds.changed:
-        rows = yield (Statement("count_holds"),)
+        rows = yield (ask("count_holds"),)
         excess = rows[0][0][0] - limits.max_holds
         if excess > 0:
-            yield (Statement("make_room", (excess,)),)
+            yield (ask("make_room", (excess,)),)
     return ran
 
 
 def _ran(view: View, statements: list[Statement]) -> Ran:
-    written = sum(len(statement.parameters) if statement.many else 1 for statement in statements)
+    written = sum([len(parameters) if many else 1 for _, parameters, many in statements])
     mark: tuple[str, Row] | None = None
     if view.entries:
         mark = ("journal", entry_row(view.entries[0]))

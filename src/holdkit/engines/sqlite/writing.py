@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...core.model import Limits, Slot, StoredHold
 from ...core.view import View
-from .driver import Row, Statement
+from .driver import Row, Statement, ask, write
 from .loading import Gathered
 from .rows import (
     changed_hold_row,
@@ -42,29 +42,22 @@ class HoldWrites(NamedTuple):
 
 def write_back(view: View) -> list[Statement]:
     """Everything the batch changed, as statements; empty if nothing did."""
-    statements = [*_pools(view)]
-    holds = HoldWrites([], [], [], [], [], [])
-    for key, hold in view.holds.changed.items():
-        assert hold is not None, "holds are pruned, never removed by a command"
-        _hold(holds, view.loaded.holds.get(key), hold)
-    statements += [
-        Statement(name, rows, many=True)
-        for name, rows in (
-            ("insert_holds", holds.born),
-            ("replace_holds", holds.born_again),
-            ("update_holds", holds.changed),
-            ("delete_legs", holds.legs_gone),
-            ("insert_legs", holds.legs_born),
-            ("put_legs", holds.legs),
-            ("insert_journal", [entry_row(entry) for entry in view.entries]),
-            ("put_operations", [operation_row(row) for row in view.operations.changed.values() if row is not None]),
-            ("put_records", [record_row(row) for row in view.records.changed.values() if row is not None]),
-            ("delete_records", [key for key, row in view.records.changed.items() if row is None]),
-        )
-        if rows
-    ]
+    statements: list[Statement] = []
+    if view.pools.changed:
+        statements += _pools(view)
+    if view.holds.changed:
+        statements += _holds(view)
+    if view.entries:
+        statements.append(write("insert_journal", [entry_row(entry) for entry in view.entries]))
+    if view.operations.changed:
+        answers = [operation_row(row) for row in view.operations.changed.values() if row is not None]
+        statements.append(write("put_operations", answers))
+    if view.records.changed:
+        put = [record_row(row) for row in view.records.changed.values() if row is not None]
+        gone = [key for key, row in view.records.changed.items() if row is None]
+        statements += [write(name, rows) for name, rows in (("put_records", put), ("delete_records", gone)) if rows]
     if view.fence_floor != view.loaded.fence_floor:
-        statements.append(Statement("put_setting", setting_row("fence_floor", view.fence_floor)))
+        statements.append(ask("put_setting", setting_row("fence_floor", view.fence_floor)))
     return statements
 
 
@@ -79,7 +72,19 @@ def _pools(view: View) -> list[Statement]:
         elif known:
             gone.append(key)
     named = (("delete_pools", gone), ("insert_pools", born), ("update_pools", moved))
-    return [Statement(name, rows, many=True) for name, rows in named if rows]
+    return [write(name, rows) for name, rows in named if rows]
+
+
+def _holds(view: View) -> list[Statement]:
+    writes = HoldWrites([], [], [], [], [], [])
+    before = view.loaded.holds
+    for key, hold in view.holds.changed.items():
+        assert hold is not None, "holds are pruned, never removed by a command"
+        _hold(writes, before.get(key), hold)
+    named = zip(
+        ("insert_holds", "replace_holds", "update_holds", "delete_legs", "insert_legs", "put_legs"), writes, strict=True
+    )
+    return [write(name, rows) for name, rows in named if rows]
 
 
 def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
@@ -117,7 +122,7 @@ def prune(gathered: Gathered, limits: Limits, slot: Slot, written: int, *, sweep
     few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
     statements = []
     if gathered.oldest_operation is not None and gathered.oldest_operation <= slot - limits.retry_window:
-        statements.append(Statement("prune_operations", (slot - limits.retry_window, few)))
+        statements.append(ask("prune_operations", (slot - limits.retry_window, few)))
     if gathered.oldest_ended is not None and gathered.oldest_ended <= slot - limits.retention:
-        statements.append(Statement("prune_holds", (slot - limits.retention, few)))
+        statements.append(ask("prune_holds", (slot - limits.retention, few)))
     return statements

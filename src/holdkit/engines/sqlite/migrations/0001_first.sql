@@ -27,7 +27,7 @@ create index holdkit_pools_empty on holdkit_pools (tenant, id) where on_demand a
 create table holdkit_holds (
     tenant         text    not null,
     id             text    not null,
-    state          text    not null check (state in ('held', 'confirmed', 'released', 'expired')),
+    state          text    not null,
     deadline       integer,
     open           integer not null,          -- whether any unit is outstanding
     legs           text    not null,          -- JSON: what was granted, is outstanding, confirmed, returned, per pool
@@ -42,7 +42,9 @@ create table holdkit_holds (
     metadata       text,
     last_op        text,
     version        integer not null,
-    primary key (tenant, id)
+    primary key (tenant, id),
+    -- spelled out: `in (...)` builds a table anew for every row, a third of an insert's cost
+    check (state = 'held' or state = 'confirmed' or state = 'released' or state = 'expired')
 ) strict, without rowid;
 
 create index holdkit_holds_due on holdkit_holds (deadline, id) where open and deadline is not null;   -- the sweep
