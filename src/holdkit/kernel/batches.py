@@ -1,18 +1,24 @@
 """Running one batch of submissions: colourless, so that both colours share it.
 
-Every submission ends with outcomes or with an error of its own: a batch that failed for certain is run again in halves,
-down to single submissions, so that poison fails its owner only; one whose fate is unknown is never run again here.
+Every submission ends with outcomes or with an error of its own. A batch that broke is run again in halves, so that poison
+fails its owner only, but never unless the journal proves that nothing was written; one whose fate is unknown is asked
+about. What was sent and has no answer is unknown; what was not sent can be queued again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
+from ..core.reading import FindEnd
 from ..engines.port import Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
+from .unknowns import ask_again
+
+S = TypeVar("S", bound="Submission")
 
 MAX_COMMANDS = 1_000
 """Commands of one batch: a bound on how long the write lock is held."""
@@ -21,56 +27,147 @@ MAX_COMMANDS = 1_000
 class Submission:
     """One caller's group on its way through the queue, and what became of it."""
 
-    __slots__ = ("error", "group", "outcomes")
+    __slots__ = ("error", "group", "minted", "outcomes", "sent")
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, minted: bool = False) -> None:
         self.group = group
+        self.minted = minted
+        """Its one hold has an id that nobody else can have: the id is a retry key."""
         self.outcomes: list[Outcome] | None = None
         self.error: BaseException | None = None
+        self.sent = False
+        """An engine has it, or had it: without an answer its fate is unknown."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is an answer."""
+        return self.outcomes is not None or self.error is not None
 
     def result(self) -> list[Outcome]:
         """The outcomes, or the error raised."""
-        if self.error is not None:
+        if self.outcomes is not None:
+            return self.outcomes
+        assert self.error is not None
+        try:
             raise self.error
-        assert self.outcomes is not None
-        return self.outcomes
+        finally:
+            del self  # the error's traceback would keep us, and we the error
+
+    def size(self) -> int:
+        """How many commands it brings."""
+        return len(self.group.commands)
 
 
-def take_batch(queue: deque[Submission]) -> list[Submission]:
-    """Everything queued, in order, up to the bound; at least one."""
-    batch = [queue.popleft()]
-    commands = len(batch[0].group.commands)
-    while queue and commands + len(queue[0].group.commands) <= MAX_COMMANDS:
-        commands += len(queue[0].group.commands)
-        batch.append(queue.popleft())
-    return batch
+def take_batch(queue: deque[Submission], batch: list[Submission]) -> int:
+    """Move into the batch what is queued, in order, up to the bound; a batch that is empty takes at least one.
+
+    Gives the number of commands that left the queue.
+    """
+    room = MAX_COMMANDS - sum([submission.size() for submission in batch])
+    taken = 0
+    while queue and (queue[0].size() <= room - taken or not batch):
+        taken += queue[0].size()
+        batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
+        queue.popleft()
+    return taken
 
 
-def run_batch(engine: Engine, batch: Sequence[Submission]) -> bool:
-    """Apply the batch and settle every submission in it; says whether anything was written."""
-    try:
-        applied = engine.apply([submission.group for submission in batch])
-    except (Overloaded, OutcomeUnknown, EngineError) as failed:
-        settle(batch, failed)
-        return isinstance(failed, OutcomeUnknown)
-    except Exception as poison:  # noqa: BLE001 - whatever it is, it must fail its owner only
-        if len(batch) == 1:
-            batch[0].error = poison if isinstance(poison, HoldkitError) else broken(poison)
+class Runner:
+    """Sends batches to one engine, one at a time, and settles every submission in them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._end: int | None = None
+
+    def run(self, batch: Sequence[Submission]) -> bool:
+        """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault."""
+        try:
+            return self._apply(batch)
+        except Exception as error:
+            if not self._untouched():
+                self._resolve(batch, _unclear(error))
+                return True
+            wrote = self._isolate(batch)
+            if all(submission.outcomes is not None for submission in batch):
+                raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
+            return wrote
+
+    def _apply(self, batch: Sequence[Submission]) -> bool:
+        if self._end is None:
+            self._end = self.engine.read(FindEnd()).seq
+        for submission in batch:
+            submission.sent = True
+        try:
+            applied = self.engine.apply([submission.group for submission in batch])
+        except OutcomeUnknown as unknown:
+            self._resolve(batch, unknown)
+            return True
+        except (Overloaded, EngineError) as failed:
+            fail(batch, failed)
             return False
+        self._end = applied.last_seq
+        if len(applied.outcomes) != len(batch):
+            fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
+            return True
+        for submission, outcomes in zip(batch, applied.outcomes, strict=True):
+            submission.outcomes = outcomes
+        return applied.wrote
+
+    def _untouched(self) -> bool:
+        """Whether the journal is as long as before: then nothing at all was applied, for certain."""
+        try:
+            return self._end == self.engine.read(FindEnd()).seq
+        except Exception:  # noqa: BLE001 - no answer is not a yes
+            return False
+
+    def _isolate(self, batch: Sequence[Submission]) -> bool:
+        """Nothing was written: run it in halves, down to single submissions, so that the one at fault ends up alone."""
+        wrote = False
+        for submission in batch:
+            submission.sent = False
         middle = len(batch) // 2
-        first, second = run_batch(engine, batch[:middle]), run_batch(engine, batch[middle:])
-        return first or second
-    except BaseException:
-        settle(
-            batch, OutcomeUnknown("interrupted while the batch was being written: ask again with the same operation id")
-        )
-        raise
-    for submission, outcomes in zip(batch, applied.outcomes, strict=True):
-        submission.outcomes = outcomes
-    return applied.wrote
+        for part in (batch[:middle], batch[middle:]) if middle else (batch,):
+            try:
+                wrote |= self._apply(part)
+            except Exception as poison:  # noqa: BLE001 - whatever it is, it must fail its owner only
+                if not self._untouched():
+                    self._resolve(part, _unclear(poison))
+                    wrote = True
+                elif len(part) == 1:
+                    part[0].error = poison if isinstance(poison, HoldkitError) else _broken(poison)
+                else:
+                    wrote |= self._isolate(part)
+        return wrote
+
+    def _resolve(self, batch: Sequence[Submission], unknown: OutcomeUnknown) -> None:
+        """Ask what became of each, until the engine has no answer for one: then it has none for the rest either."""
+        self._end = None
+        answering = True
+        for submission in batch:
+            try:
+                if answering:
+                    submission.outcomes = ask_again(self.engine, submission.group, minted=submission.minted)
+            except Exception:  # noqa: BLE001 - whatever it is, this attempt does not settle the first one
+                answering = False
+            if submission.outcomes is None:
+                fail([submission], unknown)
 
 
-def settle(batch: Sequence[Submission], error: HoldkitError) -> None:
+def _unclear(error: Exception) -> OutcomeUnknown:
+    """Something broke while others were writing too: nobody can say whether this batch was applied."""
+    unknown = OutcomeUnknown(f"unexpected {type(error).__name__} while the batch was being written: ask again")
+    unknown.__cause__ = error
+    return unknown
+
+
+def _broken(poison: Exception) -> PromiseBroken:
+    """An exception nobody expected, as what it is: a bug of ours. Its own words stay in the cause: they may be secret."""
+    error = PromiseBroken(f"unexpected {type(poison).__name__}; this command was not applied, please report it")
+    error.__cause__ = poison
+    return error
+
+
+def fail(batch: Iterable[Submission], error: HoldkitError) -> None:
     """Give every submission its own copy of the error: a shared one would grow a traceback per raiser."""
     for submission in batch:
         copy = type(error).__new__(type(error))
@@ -79,8 +176,13 @@ def settle(batch: Sequence[Submission], error: HoldkitError) -> None:
         submission.error = copy
 
 
-def broken(poison: Exception) -> PromiseBroken:
-    """An exception nobody expected, as what it is: a bug of ours."""
-    error = PromiseBroken(f"unexpected {type(poison).__name__}: {poison}; nothing was written, please report it")
-    error.__cause__ = poison
-    return error
+def unsettled(batch: Sequence[S]) -> list[S]:
+    """After an interrupt: settles what was sent, as unknown, and gives back what was not."""
+    if not batch or batch[-1].outcomes is not None:  # they are settled in order
+        return []
+    open_ones = [submission for submission in batch if not submission.settled]
+    if not open_ones:
+        return []
+    message = "interrupted while the batch was being written: ask again with the same operation id"
+    fail([submission for submission in open_ones if submission.sent], OutcomeUnknown(message))
+    return [submission for submission in open_ones if not submission.sent]

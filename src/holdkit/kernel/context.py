@@ -9,8 +9,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ..core.validation import text
 from ..errors import InvalidRequest
 
+LONGEST = 1_024
 KINDS = ("user", "system", "job", "api_client", "anonymous")
 
 
@@ -61,14 +63,14 @@ def actor_text(actor: Actor | str | None) -> str | None:
     """An actor in its text form, or `InvalidRequest`."""
     if actor is None:
         return None
-    text = str(actor) if isinstance(actor, Actor) else actor
-    if not isinstance(text, str):
+    said = str(actor) if isinstance(actor, Actor) else actor
+    if not isinstance(said, str):
         raise InvalidRequest("must be an Actor or text such as 'user:7'", field="actor", code="actor_not_text")
-    kind, _, name = text.partition(":")
+    kind, _, name = said.partition(":")
     if kind not in KINDS or (not name and kind in ("user", "job", "api_client")):
         kinds = "user:…, job:…, api_client:…, system or anonymous"
         raise InvalidRequest(f"must be one of {kinds}", field="actor", code="actor_malformed")
-    return text
+    return said
 
 
 class Context(Struct, frozen=True):
@@ -96,8 +98,10 @@ def context(
     outer = _current.get()
     inner = Context(
         actor=outer.actor if actor is None else actor_text(actor),
-        correlation_id=outer.correlation_id if correlation_id is None else correlation_id,
-        reason=outer.reason if reason is None else reason,
+        correlation_id=outer.correlation_id
+        if correlation_id is None
+        else text(correlation_id, "correlation_id", LONGEST),
+        reason=outer.reason if reason is None else text(reason, "reason", LONGEST),
     )
     token = _current.set(inner)
     try:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from ..core.model import MAX_SLOT
 from ..core.validation import invalid
 
 _PREFIX: Final = "hkc1."
@@ -29,6 +30,6 @@ def decode_cursor(text: object) -> tuple[int, str]:
         lanes = msgspec.json.decode(raw, type=list[tuple[int, int, str]])
     except (ValueError, msgspec.DecodeError):
         raise malformed from None
-    if len(lanes) != 1 or lanes[0][0] != 0 or lanes[0][1] < 0:
+    if len(lanes) != 1 or lanes[0][0] != 0 or not 0 <= lanes[0][1] <= MAX_SLOT:
         raise malformed
     return lanes[0][1], lanes[0][2]

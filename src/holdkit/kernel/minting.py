@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from msgspec import structs
+import msgspec
+from msgspec.structs import replace
 
-from ..core.codec import fingerprint, minted_id
+from ..core.codec import canonical_json, fingerprint, minted_id
 from ..core.commands import AnyCommand, Consume, PlaceHold
 from ..core.model import Slot
 
@@ -24,17 +24,18 @@ class Mint:
         self._clock, self._randomness = clock, randomness
 
     def prepare(self, command: AnyCommand) -> AnyCommand:
-        """A command ready to be decided."""
-        changes = {}
+        """A checked command, ready to be decided: what was left to us is minted, what could still change is copied."""
+        changes: dict[str, Any] = {}
         if command.op is not None:
             changes["fingerprint"] = fingerprint(command)
         if isinstance(command, PlaceHold | Consume):
+            if command.metadata is not None:
+                changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
             if command.id is None:
-                changes["id"] = minted_id(self._clock(), self._randomness(10))
-            if command.owner is None:
-                changes["owner"] = self.token()
-        return structs.replace(command, **changes) if changes else command
-
-    def token(self) -> str:
-        """An owner token: 144 random bits, as text that is safe in URLs."""
-        return base64.urlsafe_b64encode(self._randomness(18)).decode()
+                random = self._randomness(26)
+                changes["id"] = minted_id(self._clock(), random[:10])
+                if command.owner is None:
+                    changes["owner"] = random[10:].hex()  # 128 random bits, as text that is safe in URLs
+            elif command.owner is None:
+                changes["owner"] = self._randomness(16).hex()
+        return replace(command, **changes) if changes else command

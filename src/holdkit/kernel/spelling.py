@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
+from math import isfinite
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -22,15 +24,16 @@ from ..core.commands import (
     ReturnUnits,
     Ttl,
 )
-from ..core.model import Leg, Slot
+from ..core.model import MAX_SLOT, Leg, Slot
 from ..core.validation import invalid
 
 What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | tuple[str, int]]"
 """A pool id (with a quantity), a mapping of pool to quantity, or a list of legs."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_BEYOND: Final = MAX_SLOT + 1
 _LONGEST: Final = 2**53  # microseconds that a float still counts exactly: 285 years
 
 
@@ -47,25 +50,29 @@ def span(value: Ttl, field: str = "ttl") -> Slot:
         return _bounded(slots, field)
     if type(value) is int:
         return _bounded(value * 1_000_000, field)
-    if isinstance(value, float) and value == value:
+    if isinstance(value, float) and isfinite(value):
         return _bounded(round(value * 1e6) if abs(value) < 1e12 else _LONGEST + 1, field)
-    kinds = "seconds, a timedelta, or text such as '5m'"
-    raise invalid(field, f"{field}_malformed", f"must be {kinds}, not {type(value).__name__}")
+    given = "not a finite number" if isinstance(value, float) else f"not {type(value).__name__}"
+    raise invalid(field, f"{field}_malformed", f"must be seconds, a timedelta, or text such as '5m', {given}")
 
 
 def _bounded(slots: int, field: str) -> Slot:
-    if abs(slots) > _LONGEST:
+    if slots > _LONGEST:
         raise invalid(field, f"{field}_too_long", "is longer than any clock here can count")
+    if slots < -_LONGEST:
+        raise invalid(field, f"{field}_too_short", "must be above 0")
     return slots
 
 
-def moment(value: Slot | datetime, field: str = "deadline") -> Slot:
-    """A point in time as a slot; a datetime must know its time zone."""
+def moment(value: Any, field: str = "deadline") -> Any:
+    """A point in time as a slot; a datetime must know its time zone. What is neither is passed on to be refused."""
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             raise invalid(field, f"{field}_naive", "a datetime must know its time zone: datetime.now(timezone.utc)")
         gap = value - EPOCH
         return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
+    if type(value) is int and not -_BEYOND <= value <= _BEYOND:
+        return _BEYOND if value > 0 else -_BEYOND  # beyond every clock, and still short enough for JSON
     return value
 
 
@@ -79,7 +86,7 @@ def datetime_of(slot: Slot | None) -> datetime | None:
         return None
 
 
-def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
+def legs_of(what: Any, quantity: int | None, most: int) -> tuple[Leg, ...]:
     """The legs behind `what`: the same everywhere in the API."""
     if isinstance(what, str):
         return (Leg(what, 1 if quantity is None else quantity),)
@@ -88,11 +95,23 @@ def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
     if quantity is not None:
         raise invalid("quantity", "quantity_ambiguous", "goes with a single pool id; name amounts in `what` instead")
     if isinstance(what, Mapping):
-        return tuple([Leg(pool, amount) for pool, amount in what.items()])
+        what = what.items()
     try:
-        return tuple([item if isinstance(item, Leg) else Leg(*item) for item in what])
+        return tuple([_leg(item) for item in islice(what, most + 1)])  # one too many is enough to be refused
     except TypeError:
         raise invalid("what", "what_malformed", "must be a pool id, a mapping, or a list of legs") from None
+
+
+def _leg(item: Any) -> Leg:
+    """A leg, a pool id (of which one unit is meant), or a pair of pool id and quantity."""
+    if isinstance(item, Leg):
+        return item
+    return Leg(item) if isinstance(item, str) else Leg(*item)
+
+
+def amounts_of(quantity: Any) -> Any:
+    """How much of a hold; a mapping is copied, so that it can neither change under way nor be of a strange kind."""
+    return dict(quantity) if isinstance(quantity, Mapping) else quantity
 
 
 def hold_id(value: Any) -> Any:
@@ -123,25 +142,22 @@ def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
 def normalise(command: AnyCommand) -> AnyCommand:
     """A command as the core wants it: intervals and deadlines as slots, ids in their one form."""
     changes: dict[str, Any] = {}
-    if isinstance(command, PlaceHold):
-        if command.ttl is not None:
-            changes |= {"ttl": None, "ttl_slots": span(command.ttl)}
-        if isinstance(command.deadline, datetime):
-            changes["deadline"] = moment(command.deadline)
-    elif isinstance(command, ExtendHold):
+    if isinstance(command, PlaceHold | ExtendHold) and command.ttl is not None:
+        changes |= {"ttl": None, "ttl_slots": span(command.ttl)}
+    if isinstance(command, PlaceHold) and command.deadline is not None:
+        changes["deadline"] = moment(command.deadline)
+    if isinstance(command, ExtendHold):
         if command.by is not None:
             changes |= {"by": None, "by_slots": span(command.by, "by")}
-        if command.ttl is not None:
-            changes |= {"ttl": None, "ttl_slots": span(command.ttl)}
-        if isinstance(command.until, datetime):
+        if command.until is not None:
             changes["until"] = moment(command.until, "until")
+    if isinstance(command, ConfirmHold | ReleaseHold | ReturnUnits) and command.quantity is not None:
+        changes["quantity"] = amounts_of(command.quantity)
     legs: object = getattr(command, "legs", None)
     if isinstance(legs, list):
         changes["legs"] = tuple(legs)
     if isinstance(command, _NAMES_HOLD) and command.id is not None:
-        spelled = hold_id(command.id)
-        if spelled is not command.id:
-            changes["id"] = spelled
+        changes["id"] = hold_id(command.id)
     return structs.replace(command, **changes) if changes else command
 
 

@@ -7,29 +7,37 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ...errors import HoldkitError
+from ...errors import CursorLost, HoldkitError
 from ..surface import JournalEntry
-from ..waiters import (
+from ..workers import (
     AsyncSignal,
-    AsyncWorker,
     call_listener,  # async-only
 )
+from .following import AsyncFollower, end_of_journal
 
 if TYPE_CHECKING:
+    from .desk import AsyncDesk
     from .kernel import AsyncKernel
 
 log = logging.getLogger("holdkit")
+
+PAUSE = 1.0
+"""Seconds before a listener whose reads fail looks again."""
+POLL = 0.5
+"""Seconds within which a listener sees the commits of other processes."""
 
 
 class AsyncSweeper:
     """Sweeps every few seconds until stopped: ``with hk.sweeper(every=5): …``, or keep it and call `stop`."""
 
-    def __init__(self, kernel: AsyncKernel, every: float, limit: int) -> None:
+    def __init__(self, kernel: AsyncKernel, desk: AsyncDesk, every: float, limit: int) -> None:
         self._kernel, self._every, self._limit = kernel, every, limit
         self._stop = AsyncSignal()
         self.sweeps = 0
+        """Sweeps that went well."""
         self.expired = 0
-        self._worker = AsyncWorker(self._run, "holdkit-sweeper")
+        """Holds they ended."""
+        self._worker = desk.employ(self._run, "holdkit-sweeper", self._stop)
 
     async def _run(self) -> None:
         while not self._stop.closed:
@@ -47,8 +55,7 @@ class AsyncSweeper:
 
     async def stop(self) -> None:
         """Stop, and wait for a sweep under way."""
-        self._stop.close()
-        await self._worker.join()
+        await self._worker.end()
 
     async def __aenter__(self) -> Self:
         return self
@@ -63,22 +70,39 @@ class AsyncSubscription:
     """A listener: called for each matching entry after its commit. Fed by the journal, so none is lost while it lives."""
 
     def __init__(
-        self, kernel: AsyncKernel, actions: frozenset[str], callback: Callable[[JournalEntry], Any], after: str
+        self, desk: AsyncDesk, tenant: str, action: str | None, callback: Callable[[JournalEntry], Any], after: str
     ) -> None:
-        self._kernel, self._actions, self._callback, self._after = kernel, actions, callback, after
-        self._stopped = False
-        self._worker = AsyncWorker(self._run, "holdkit-listener")
+        self._desk, self._tenant = desk, tenant
+        self._after: str | None = after
+        self._action, self._callback = action, callback
+        self._stop = AsyncSignal()
+        self._worker = desk.employ(self._run, "holdkit-listener", self._stop)
 
     async def _run(self) -> None:
+        committed = self._desk.submitter.committed
+        while not self._stop.closed and not committed.closed:
+            try:
+                await self._listen()
+            except CursorLost as lost:
+                log.warning("listener missed entries, goes on with what comes: %s", lost)
+                self._after = None
+            except HoldkitError as failed:
+                if not committed.closed:
+                    log.warning("listener could not read the journal, will try again: %s", failed)
+                    await self._stop.wait(0, PAUSE)
+
+    async def _listen(self) -> None:
+        follower = AsyncFollower(self._desk, self._tenant)
+        await follower.begin(self._after or await end_of_journal(self._desk))
+        told: JournalEntry | None = None
         try:
-            async for entry in self._kernel.follow(after=self._after):
-                if self._stopped:
-                    return
-                if not self._actions or entry.action in self._actions:
+            async for entry in follower.follow(self._stop, wait=True, poll=POLL):
+                told = entry
+                if self._action is None or entry.action == self._action:
                     await self._tell(entry)
-        except HoldkitError as failed:
-            if not self._kernel.closed:
-                log.warning("listener stopped: %s", failed)
+        finally:
+            if told is not None:
+                self._after = told.cursor
 
     async def _tell(self, entry: JournalEntry) -> None:
         try:
@@ -88,5 +112,6 @@ class AsyncSubscription:
             log.exception("listener failed on %s of %s; going on", entry.action, entry.subject)
 
     def cancel(self) -> None:
-        """Call it no more."""
-        self._stopped = True
+        """Call it no more. (A call under way runs to its end.)"""
+        self._stop.close()
+        self._desk.submitter.committed.notify()

@@ -2,64 +2,121 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from contextlib import suppress
-from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from ...core.commands import PlaceHold
-from ...core.model import Slot
-from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, Refused
+from ...core.codec import decode_entry
+from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold
+from ...core.model import SECOND, Slot
+from ...core.reading import ReadHistory
+from ...core.validation import invalid
+from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
+from ..answers import hold_of
 from ..surface import Hold
-from ..waiters import AsyncSignal, AsyncWorker
+from ..workers import AsyncSignal, AsyncWorker
+from .desk import AsyncDesk, undo_grant
 
-if TYPE_CHECKING:
-    from .kernel import AsyncKernel
+log = logging.getLogger("holdkit")
 
 
-class AsyncHolding:
-    """``with hk.holding(...) as hold``: leaves normally → confirmed; raises → released."""
+class AsyncBlock:
+    """What both blocks share: one hold, placed at the beginning and ended at the end, by the same actor."""
 
-    def __init__(self, kernel: AsyncKernel, command: PlaceHold, entity: str | None) -> None:
-        self._kernel, self._command, self._entity = kernel, command, entity
+    def __init__(self, desk: AsyncDesk, command: PlaceHold) -> None:
+        self._desk, self._command = desk, command
+        self._entered = False
         self._hold: Hold | None = None
 
-    async def __aenter__(self) -> Hold:
-        self._hold = await self._kernel.grant(self._command)
+    @property
+    def hold(self) -> Hold:
+        """The hold behind the block."""
+        if self._hold is None:
+            raise invalid("block", "block_not_entered", "has no hold before `with` has entered it")
         return self._hold
+
+    async def _enter(self) -> Hold:
+        if self._entered:
+            raise invalid("block", "block_reused", "can be entered once: call holding() or lease() again")
+        self._entered = True
+        self._hold = hold_of(await self._desk.do(self._command, undo=undo_grant), None)
+        return self._hold
+
+    async def _release(self, why: type[BaseException] | None) -> None:
+        reason = "lease_ended" if why is None else why.__name__ if why.__name__.isidentifier() else "error"
+        command = self._command
+        await self._end(
+            ReleaseHold(
+                id=self.hold.id,
+                owner=self.hold.owner,
+                tenant=command.tenant,
+                actor=command.actor,
+                correlation_id=command.correlation_id,
+                reason=reason[:200],
+            )
+        )
+
+    async def _end(self, command: ConfirmHold | ReleaseHold) -> None:
+        await self._desk.do(command, stays=True)  # done even if the caller is cancelled while it waits
+
+
+class AsyncHolding(AsyncBlock):
+    """``with hk.holding(...) as hold``: leaves normally → confirmed; raises → released."""
+
+    def __init__(self, desk: AsyncDesk, command: PlaceHold, entity: str | None) -> None:
+        super().__init__(desk, command)
+        self._entity = entity
+
+    async def __aenter__(self) -> Hold:
+        return await self._enter()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._hold is not None
         if kind is None:
-            with suppress(AlreadyConfirmed, AlreadyReleased):  # the body may have ended it itself
-                await self._kernel.confirm(self._hold, entity=self._entity)
+            await self._confirm()
             return
         try:
-            await self._kernel.release(self._hold, reason=kind.__name__)
+            await self._release(kind)
         except HoldkitError as failed:
-            if error is not None:
-                error.add_note(f"the hold {self._hold.id} could not be released: {failed}; its deadline will do it")
+            if error is not None and not isinstance(failed, AlreadyConfirmed | AlreadyReleased):
+                error.add_note(f"the hold {self.hold.id} could not be released ({failed}); its deadline will do it")
+
+    async def _confirm(self) -> None:
+        command = self._command
+        try:
+            await self._end(
+                ConfirmHold(
+                    id=self.hold.id,
+                    owner=self.hold.owner,
+                    entity=self._entity,
+                    tenant=command.tenant,
+                    actor=command.actor,
+                    correlation_id=command.correlation_id,
+                    reason=command.reason,
+                )
+            )
+        except AlreadyConfirmed:
+            return  # the body did it itself
+        except AlreadyReleased:
+            if self.hold.replayed or await self._forced():
+                raise  # not by this body: what it did is not covered by any units
+
+    async def _forced(self) -> bool:
+        rows = await self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
+        return bool(rows) and decode_entry(rows[-1].text).forced
 
 
-class AsyncLease:
+class AsyncLease(AsyncBlock):
     """``with hk.lease(...) as lease``: a job slot, renewed while inside, always released; `lost` tells the holder."""
 
-    def __init__(self, kernel: AsyncKernel, command: PlaceHold) -> None:
-        self._kernel, self._command = kernel, command
+    def __init__(self, desk: AsyncDesk, command: PlaceHold) -> None:
+        super().__init__(desk, command)
         self._stop = AsyncSignal()
         self._worker: AsyncWorker | None = None
-        self._hold: Hold | None = None
         self._safe_until = 0.0
-        self._ended: HoldkitError | None = None
-
-    @property
-    def hold(self) -> Hold:
-        """The hold behind the lease."""
-        assert self._hold is not None, "enter the lease first"
-        return self._hold
+        self._ended: Refused | None = None
 
     @property
     def fence(self) -> int:
@@ -69,19 +126,47 @@ class AsyncLease:
     @property
     def lost(self) -> bool:
         """Whether the units may belong to someone else by now: stop working if so."""
-        return self._ended is not None or time.monotonic() >= self._safe_until
+        deadline = self.hold.deadline
+        assert deadline is not None
+        late = time.monotonic() >= self._safe_until or self._desk.now() >= deadline
+        return late or self._ended is not None
 
     def check(self) -> None:
         """Raise `HoldExpired` if the lease is lost."""
         if self.lost:
-            raise HoldExpired("the lease is lost: its units may belong to someone else", subject=self.hold.id)
+            why = "" if self._ended is None else f" ({self._ended})"
+            raise HoldExpired(f"the lease is lost, its units may belong to someone else{why}", subject=self.hold.id)
 
     async def renew(self) -> None:
-        """Renew now; happens by itself every third of the ttl."""
-        ttl = self._span()
-        started = time.monotonic()
-        await self._kernel.extend(self.hold, ttl=timedelta(microseconds=ttl))
-        self._safe_until = started + ttl / 1e6
+        """Renew now; happens by itself every third of the ttl. Near `max_lifetime` it renews for what is left of that."""
+        try:
+            await self._extend(ttl_slots=self._span())
+        except LifetimeExceeded:
+            last = self.hold.held_at + self._desk.limits.max_lifetime
+            await self._extend(until=last)
+        except Refused as refused:
+            self._ended = refused
+            raise
+
+    async def _extend(self, *, ttl_slots: Slot | None = None, until: Slot | None = None) -> None:
+        began, now = time.monotonic(), self._desk.now()
+        command = self._command
+        done = await self._desk.do(
+            ExtendHold(
+                id=self.hold.id,
+                owner=self.hold.owner,
+                ttl_slots=ttl_slots,
+                until=until,
+                tenant=command.tenant,
+                actor=command.actor,
+                correlation_id=command.correlation_id,
+            )
+        )
+        self._hold = hold_of(done, self.hold.owner)
+        if ttl_slots is None:
+            assert self._hold.deadline is not None
+            ttl_slots = self._hold.deadline - now
+        self._safe_until = began + ttl_slots / SECOND
 
     def _span(self) -> Slot:
         assert self._command.ttl_slots is not None
@@ -89,33 +174,34 @@ class AsyncLease:
 
     async def _keep(self) -> None:
         """Renew until told to stop or refused; a failing engine is asked again until the deadline has passed."""
-        while not self._stop.closed:
-            await self._stop.wait(0, self._span() / 3e6)
+        while not self._stop.closed and not self.lost:
+            await self._stop.wait(0, max(0.001, self._span() / 3 / SECOND))
             try:
                 if not self._stop.closed:
                     await self.renew()
             except Refused as refused:
-                self._ended = refused
+                log.warning("lease %s will not be renewed: %s", self.hold.id, refused)
                 return
-            except HoldkitError:
-                if self.lost:
-                    return
+            except HoldkitError as failed:
+                log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
 
     async def __aenter__(self) -> Self:
-        started = time.monotonic()
-        self._hold = await self._kernel.grant(self._command)
-        self._safe_until = started + self._span() / 1e6
-        self._worker = AsyncWorker(self._keep, "holdkit-lease")
+        began = time.monotonic()
+        await self._enter()
+        self._safe_until = began + self._span() / SECOND
+        self._worker = self._desk.employ(self._keep, "holdkit-lease", self._stop)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.close()
-        assert self._worker is not None
-        await self._worker.join()
         try:
-            await self._kernel.release(self.hold, reason="lease_ended" if kind is None else kind.__name__)
+            await self._release(kind)
         except HoldkitError as failed:
             if error is not None:
                 error.add_note(f"the lease's hold {self.hold.id} could not be released: {failed}")
+            elif not isinstance(failed, Refused):
+                log.warning("lease %s could not be released, its deadline will do it: %s", self.hold.id, failed)
+        assert self._worker is not None
+        await self._worker.end()

@@ -4,6 +4,7 @@ pool to quantity, or a list of legs. What names a hold is the same everywhere: a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Unpack
 from uuid import UUID
@@ -25,23 +26,26 @@ from ...core.commands import (
     Ttl,
 )
 from ...core.model import Pool, Record, Slot
-from ..spelling import What, hold_id, legs_of, moment, reference, span
-from ..surface import Hold, SweepReport, hold_of
-from .desk import AsyncDesk, Call
+from ...core.validation import invalid, pool_id
+from ..answers import hold_of
+from ..context import current
+from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
+from ..surface import Hold, SweepReport
+from .calls import AsyncCalls, Call
 
 
-class AsyncVerbs(AsyncDesk):
+class AsyncVerbs(AsyncCalls):
     """Everything that changes something."""
 
     async def create_pool(self, id: str, total: int, **call: Unpack[Call]) -> Pool:
         """Make a pool with nothing held. Raises `PoolExists`."""
-        done = await self._do(CreatePool(id=id, total=total, **self._frame(call)), call.get("tx"))
+        done = await self._desk.do(CreatePool(id=id, total=total, **self._frame(call)), call.get("tx"))
         assert done.pool is not None
         return done.pool
 
     async def resize_pool(self, id: str, total: int, **call: Unpack[Call]) -> Pool:
         """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed."""
-        done = await self._do(ResizePool(id=id, total=total, **self._frame(call)), call.get("tx"))
+        done = await self._desk.do(ResizePool(id=id, total=total, **self._frame(call)), call.get("tx"))
         assert done.pool is not None
         return done.pool
 
@@ -60,7 +64,7 @@ class AsyncVerbs(AsyncDesk):
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
         command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
-        return hold_of(await self._do(command, call.get("tx")), None)
+        return hold_of(await self._desk.do(command, call.get("tx")), owner)
 
     def _placing(
         self,
@@ -75,9 +79,9 @@ class AsyncVerbs(AsyncDesk):
         call: Call,
     ) -> PlaceHold:
         return PlaceHold(
-            legs=legs_of(what, quantity),
+            legs=legs_of(what, quantity, self._limits.max_legs),
             ttl_slots=None if ttl is None else span(ttl),
-            deadline=moment(deadline) if isinstance(deadline, datetime) else deadline,
+            deadline=None if deadline is None else moment(deadline),
             id=None if id is None else hold_id(id),
             owner=owner,
             entity=entity,
@@ -98,14 +102,14 @@ class AsyncVerbs(AsyncDesk):
     ) -> Hold:
         """Hold and confirm in one step: for money that came too late, and for whatever needs no second thought."""
         command = Consume(
-            legs=legs_of(what, quantity),
+            legs=legs_of(what, quantity, self._limits.max_legs),
             id=None if id is None else hold_id(id),
             owner=owner,
             entity=entity,
             metadata=metadata,
             **self._frame(call),
         )
-        return hold_of(await self._do(command, call.get("tx")), None)
+        return hold_of(await self._desk.do(command, call.get("tx")), owner)
 
     async def confirm(
         self,
@@ -124,12 +128,12 @@ class AsyncVerbs(AsyncDesk):
             id=id,
             owner=token,
             entity=entity,
-            quantity=quantity,
+            quantity=amounts_of(quantity),
             keep_rest=keep_rest,
             overage=overage,
             **self._frame(call),
         )
-        return await self._do_hold(command, token, call.get("tx"))
+        return hold_of(await self._desk.do(command, call.get("tx")), token)
 
     async def release(
         self,
@@ -142,8 +146,8 @@ class AsyncVerbs(AsyncDesk):
     ) -> Hold:
         """Held units become available. `force=True` with a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
-        command = ReleaseHold(id=id, owner=token, quantity=quantity, force=force, **self._frame(call))
-        return await self._do_hold(command, token, call.get("tx"))
+        command = ReleaseHold(id=id, owner=token, quantity=amounts_of(quantity), force=force, **self._frame(call))
+        return hold_of(await self._desk.do(command, call.get("tx")), token)
 
     async def extend(
         self,
@@ -162,36 +166,42 @@ class AsyncVerbs(AsyncDesk):
             owner=token,
             by_slots=None if by is None else span(by, "by"),
             ttl_slots=None if ttl is None else span(ttl),
-            until=moment(until, "until") if isinstance(until, datetime) else until,
+            until=None if until is None else moment(until, "until"),
             **self._frame(call),
         )
-        return await self._do_hold(command, token, call.get("tx"))
+        return hold_of(await self._desk.do(command, call.get("tx")), token)
 
     async def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
         """Say that a hold's deadline has come. Nobody needs to: it is true anyway. Raises `NotDue`."""
         id, _ = reference(hold, None)
-        return await self._do_hold(ExpireHold(id=id, **self._frame(call)), None, call.get("tx"))
+        return hold_of(await self._desk.do(ExpireHold(id=id, **self._frame(call)), call.get("tx")), None)
 
     async def return_units(
         self, hold: Hold | str | UUID, *, owner: str | None = None, quantity: Amounts = None, **call: Unpack[Call]
     ) -> Hold:
         """Consumed units become available again: an order cancelled after it was paid."""
         id, token = reference(hold, owner)
-        command = ReturnUnits(id=id, owner=token, quantity=quantity, **self._frame(call))
-        return await self._do_hold(command, token, call.get("tx"))
+        command = ReturnUnits(id=id, owner=token, quantity=amounts_of(quantity), **self._frame(call))
+        return hold_of(await self._desk.do(command, call.get("tx")), token)
 
     async def put_record(
         self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
     ) -> Record | None:
         """Write (or with body None remove) a small JSON document. Raises `VersionConflict`."""
         command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **self._frame(call))
-        return (await self._do(command, call.get("tx"))).record
+        return (await self._desk.do(command, call.get("tx"))).record
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little."""
-        done = await self._do(Sweep(limit=limit))
+        around = current()
+        done = await self._desk.do(Sweep(limit=limit, actor=around.actor, correlation_id=around.correlation_id))
         return SweepReport(done.expired, done.slot, done.more)
 
-    async def lock(self, *, tx: Any) -> None:
-        """Take the write lock of the caller's transaction early, before several calls with `tx=`."""
+    async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
+        """Lock these pools in the caller's transaction, before several calls with `tx=`. (Embedded engines have one
+        write lock for all pools: there it is taken early.)"""
+        for name in (pools,) if isinstance(pools, str) else pools:
+            pool_id(name, "pools", faces=True)
+        if tx is None:
+            raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
         await self._submitter.apply_in(tx, None)

@@ -10,11 +10,11 @@ from typing import Any, Self, Unpack
 from ...core.commands import Ttl
 from ...core.entries import Action
 from ...core.model import Limits
-from ...core.validation import invalid, text
+from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..spelling import What
 from ..surface import JournalEntry
 from .background import Subscription, Sweeper
-from .desk import Call
+from .calls import Call
 from .lending import Holding, Lease
 from .reads import Reads
 
@@ -23,7 +23,8 @@ class Kernel(Reads):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
 
     def tenant(self, name: str) -> Kernel:
-        """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own."""
+        """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
+        engine are shared: closing one closes all.)"""
         return Kernel(self._submitter, self._mint, text(name, "tenant", 64))
 
     @property
@@ -54,18 +55,18 @@ class Kernel(Reads):
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
         command = self._placing(what, quantity, ttl, None, None, None, None, metadata, call)
-        return Holding(self, command, entity)
+        return Holding(self._desk, command, entity)
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
         _no_transaction(call)
-        return Lease(self, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        return Lease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> Sweeper:
         """Sweep in the background every so many seconds. Nobody needs it to be right; it keeps tables small."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
-        return Sweeper(self, every, limit)
+        return Sweeper(self, self._desk, every, whole(limit, "limit", 1, MAX_SWEEP))
 
     def on(self, action: str | None, callback: Callable[[JournalEntry], Any]) -> Subscription:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
@@ -73,10 +74,11 @@ class Kernel(Reads):
         Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
         For deliveries that must survive this process use `follow` with a name.
         """
-        if action is not None and action not in set(Action):
+        if action is not None and action not in list(Action):
             raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
-        wanted = frozenset() if action is None else frozenset({action})
-        return Subscription(self, wanted, callback, self.cursor())
+        if not callable(callback):
+            raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")
+        return Subscription(self._desk, self._tenant, action, callback, self.cursor())
 
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

@@ -1,0 +1,107 @@
+"""Calls: what every call may carry, and batches of commands. Context is captured here, at submission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypedDict
+
+from msgspec.structs import replace
+
+from ...core.commands import AnyCommand, Command, Group
+from ...core.validation import check, invalid, text
+from ..answers import Answer, answer_of
+from ..context import Actor, actor_text, current
+from ..minting import Mint
+from ..spelling import normalise
+from ..waiters import AsyncSubmitter
+from .desk import AsyncDesk
+
+
+class Call(TypedDict, total=False):
+    """What every call may carry."""
+
+    op: str | None
+    """Operation id: the caller's retry key."""
+    actor: Actor | str | None
+    correlation_id: str | None
+    reason: str | None
+    tx: Any
+    """The caller's own connection, inside the caller's own transaction."""
+
+
+KNOWN = "op, actor, correlation_id, reason, tx"
+_KNOWN = frozenset(KNOWN.split(", "))
+
+
+class AsyncCalls:
+    """Speaks for one tenant."""
+
+    def __init__(self, submitter: AsyncSubmitter, mint: Mint, tenant: str = "") -> None:
+        self._submitter, self._mint, self._tenant = submitter, mint, tenant
+        self._desk = AsyncDesk(submitter, mint)
+        self._limits = self._desk.limits
+        if tenant:
+            text(tenant, "tenant", 64)
+
+    def _frame(self, call: Call) -> dict[str, Any]:
+        """The fields every command has, from the call or from the context."""
+        if not _KNOWN.issuperset(call):
+            unknown = min(set(call) - _KNOWN)
+            raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
+        around = current()
+        actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
+        return {
+            "tenant": self._tenant,
+            "op": call.get("op"),
+            "actor": around.actor if actor is None else actor_text(actor),
+            "correlation_id": around.correlation_id if correlation_id is None else correlation_id,
+            "reason": around.reason if reason is None else reason,
+        }
+
+    async def apply(self, commands: Iterable[AnyCommand], *, atomic: bool = False, tx: Any = None) -> list[Answer]:
+        """Decide several commands in one transaction, in order. Outcomes come back as values; no refusal is raised.
+
+        A refused command has no effect and the others stand; with `atomic=True` all of them are applied or none, and
+        the others answer `Aborted`. A malformed command raises `InvalidRequest` and nothing at all is done.
+        """
+        group = self._group(commands, atomic)
+        if not group.commands:
+            return []
+        if tx is None:
+            outcomes = await self._submitter.submit(group)
+        else:
+            outcomes = await self._submitter.apply_in(tx, group)
+        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
+
+    def _group(self, commands: Iterable[AnyCommand], atomic: bool) -> Group:
+        """Checked, framed by the context, minted."""
+        asked: object = commands
+        if not isinstance(asked, Iterable):
+            raise invalid("commands", "commands_malformed", "must be a list of commands such as PlaceHold(...)")
+        if type(atomic) is not bool:
+            raise invalid("atomic", "atomic_not_boolean", "must be True or False")
+        frame = self._frame({})
+        prepared: list[AnyCommand] = []
+        for command in commands:
+            if len(prepared) == self._limits.max_batch:
+                raise invalid("commands", "batch_too_large", f"at most {self._limits.max_batch} commands are allowed")
+            prepared.append(self._prepared(command, frame))
+        return Group(tuple(prepared), atomic)
+
+    def _prepared(self, command: AnyCommand, frame: dict[str, Any]) -> AnyCommand:
+        """One command of a batch: what it leaves open is taken from the context; the tenant is never its own choice."""
+        given: object = command
+        if not isinstance(given, Command):
+            kinds = "PlaceHold, ConfirmHold, ReleaseHold, …"
+            raise invalid("commands", "command_unknown", f"{type(given).__name__} is not a command: {kinds}")
+        if command.tenant not in ("", self._tenant):
+            raise invalid("tenant", "tenant_foreign", "a kernel speaks for its own tenant: use hk.tenant(…)")
+        changes: dict[str, Any] = {} if command.tenant == self._tenant else {"tenant": self._tenant}
+        for name in ("actor", "correlation_id", "reason"):
+            if getattr(command, name) is None and frame[name] is not None:
+                changes[name] = frame[name]
+        if command.actor is not None:
+            changes["actor"] = actor_text(command.actor)
+        command = normalise(replace(command, **changes) if changes else command)
+        check(command, self._limits)
+        return self._mint.prepare(command)

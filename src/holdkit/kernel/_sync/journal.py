@@ -1,0 +1,68 @@
+# Generated from ../_async/journal.py by tools/gen_sync.py: do not edit.
+"""The journal from the caller's side: a subject's history, pages, followers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from ...core.codec import decode_entry
+from ...core.reading import ReadHistory
+from ...core.validation import invalid, text, whole
+from ..cursor import decode_cursor
+from ..spelling import hold_id, reference
+from ..surface import Hold, JournalEntry
+from .following import Follower, end_of_journal
+from .verbs import Verbs
+
+
+class Journal(Verbs):
+    """Everything that reads the journal."""
+
+    def history(self, subject: Hold | str | UUID) -> list[JournalEntry]:
+        """All that happened to a hold (or to a pool, by its id), in journal order."""
+        name = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
+        rows = self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600)))
+        if not rows and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
+            rows = self._submitter.read(ReadHistory(self._tenant, hold_id(name)))
+        return [JournalEntry(row, decode_entry(row.text)) for row in rows]
+
+    def journal(self, *, after: str | None = None, limit: int = 1_000) -> list[JournalEntry]:
+        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end.
+
+        Raises `CursorLost` if the journal was cut back.
+        """
+        whole(limit, "limit", 1, 10_000)
+        follower = Follower(self._desk, self._tenant)
+        follower.begin(after)
+        while True:
+            entries = follower.page(limit)
+            if entries or follower.at_end:
+                return entries
+
+    def cursor(self) -> str:
+        """A cursor behind everything that is in the journal now."""
+        return end_of_journal(self._desk)
+
+    def follow(
+        self, name: str | None = None, *, after: str | None = None, wait: bool = True, poll: float = 0.5
+    ) -> Iterator[JournalEntry]:
+        """Entries as they happen, none skipped, behind the cursor `after` or from the beginning.
+
+        With a `name` the place is kept durably, and `after` counts only the first time. An entry counts as seen once the
+        loop has asked for the next one behind its page, so after a crash the last page comes again (at least once).
+        Woken at once by commits of this kernel, within `poll` seconds by those of other processes; ends on `close`, or
+        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back.
+        """
+        if name is not None:
+            text(name, "name", 255)
+        if after is not None:
+            decode_cursor(after)
+        if type(wait) is not bool:
+            raise invalid("wait", "wait_not_boolean", "must be True or False")
+        if type(poll) not in (int, float) or not 0 < poll <= 3_600:
+            raise invalid("poll", "poll_out_of_range", "must be seconds above 0, at most an hour")
+        follower = Follower(self._desk, self._tenant, name)
+        follower.begin(after)
+        for entry in follower.follow(None, wait, poll):
+            yield entry

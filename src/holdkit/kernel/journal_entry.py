@@ -1,0 +1,116 @@
+"""An entry of the journal as users see it: its position, its cursor, what changed. No owner hash is shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..core.codec import digest
+from ..core.entries import Action, Effect, Entry
+from ..core.model import Slot
+from ..core.reading import JournalRow
+from .cursor import encode_cursor
+from .spelling import datetime_of
+
+
+class Position(Struct, frozen=True, order=True, gc=False):
+    """Where in the journal: a lane, and a number in it. Embedded engines have the one lane 0."""
+
+    lane: int
+    seq: int
+
+
+class JournalEntry:
+    """One entry of the journal, with its position and the cursor that resumes after it."""
+
+    __slots__ = ("_text", "entry")
+
+    def __init__(self, row: JournalRow, entry: Entry) -> None:
+        self.entry = entry
+        self._text = row.text
+
+    @property
+    def position(self) -> Position:
+        """Lane and number."""
+        return Position(0, self.entry.seq)
+
+    @property
+    def cursor(self) -> str:
+        """Opaque text: `journal(after=…)` and `follow(after=…)` go on behind this entry."""
+        return encode_cursor(self.entry.seq, digest(self._text))
+
+    @property
+    def action(self) -> Action:
+        """What happened, such as `hold.confirmed`."""
+        return self.entry.action
+
+    @property
+    def slot(self) -> Slot:
+        """When it was decided."""
+        return self.entry.slot
+
+    @property
+    def at(self) -> datetime | None:
+        """The slot as an aware datetime."""
+        return datetime_of(self.entry.slot)
+
+    @property
+    def subject(self) -> str:
+        """The id of the hold, pool or record."""
+        return self.entry.subject
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return self.entry.tenant
+
+    @property
+    def actor(self) -> str | None:
+        """Who did it."""
+        return self.entry.actor
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The caller's own thread through logs."""
+        return self.entry.correlation_id
+
+    @property
+    def reason(self) -> str | None:
+        """Why, if that was said."""
+        return self.entry.reason
+
+    @property
+    def op(self) -> str | None:
+        """The operation id."""
+        return self.entry.op
+
+    @property
+    def forced(self) -> bool:
+        """Done by a control plane, without the owner token."""
+        return self.entry.forced
+
+    @property
+    def pools(self) -> tuple[Effect, ...]:
+        """Each pool after the change, and by how much its counters moved."""
+        return self.entry.effects
+
+    @property
+    def before(self) -> dict[str, Any]:
+        """What changed of the hold, before; empty where it was born."""
+        change = self.entry.change
+        return {} if change is None else {"state": str(change.was), "deadline": change.was_deadline}
+
+    @property
+    def after(self) -> dict[str, Any]:
+        """The hold or record after the change, without secrets."""
+        said = self.entry.hold or self.entry.change or self.entry.record
+        if said is None:
+            return {}
+        secret = ("owner_hash", "last_op")
+        return {name: value for name, value in msgspec.to_builtins(said).items() if name not in secret}
+
+    def __repr__(self) -> str:
+        return f"<JournalEntry {self.entry.seq} {self.entry.action} {self.entry.subject}>"

@@ -1,0 +1,166 @@
+"""Group commit for threads: the caller that finds no leader leads, and carries everyone queued behind it. It wakes its
+followers before it passes the lead (else batches alternate between 1 and n).
+
+Nobody is left waiting, whatever strikes the leader: what it had sent is *unknown*, what it had not is queued again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..core.commands import Group
+from ..core.outcomes import Outcome
+from ..core.reading import Query
+from ..engines.port import Engine
+from ..errors import EngineError
+from .batches import Submission, unsettled
+from .turnstile import CLOSED, Turnstile, Undo
+from .workers import GRACE, Signal, Worker
+
+T = TypeVar("T")
+
+
+class _Caller(Submission):
+    __slots__ = ("woken",)
+
+    woken: threading.Lock | None
+    """Held until there is an answer, or the lead to take over. Who leads from the start has none."""
+
+
+class Submitter(Turnstile):
+    """Group commit for threads. At most one caller leads; it alone talks to the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._lock = threading.Lock()
+        self._leader: _Caller | None = None
+        self._idle = threading.Event()
+        self.committed = Signal()
+        self.crew: set[Worker] = set()
+
+    def submit(
+        self, group: Group, *, minted: bool = False, undo: Undo | None = None, stays: bool = False
+    ) -> list[Outcome]:
+        """Lead or follow, and return the outcomes. (A thread is never cancelled: `undo` and `stays` are for tasks.)"""
+        del undo, stays
+        self.check()  # before the lock: in a forked child nobody would ever let go of it
+        caller = _Caller(group, minted)
+        batch: list[_Caller] = []
+        try:
+            woken = self._come_in(caller)
+            if woken is not None:
+                woken.acquire()
+            if self._leader is caller:
+                self._lead(caller, batch)
+        finally:
+            if self._leader is caller or not caller.settled:
+                self._leave(caller, batch)
+        return caller.result()
+
+    def _come_in(self, caller: _Caller) -> threading.Lock | None:
+        """Take the lead, if there is none; else queue, and get the lock to wait for."""
+        caller.woken = None
+        with self._lock:
+            if self._closed:
+                raise EngineError(CLOSED)
+            if self._leader is None:  # then nobody is queued either
+                self._leader = caller
+                return None
+            caller.woken = woken = threading.Lock()
+            woken.acquire()
+            self._enqueue(caller)
+            return woken
+
+    def _lead(self, caller: _Caller, batch: list[_Caller]) -> None:
+        """Run one batch: our own command, and all that are queued."""
+        batch.append(caller)
+        if self._queue:
+            with self._lock:
+                self._take(batch)
+        wrote = True
+        try:
+            wrote = self._runner.run(batch)
+        finally:
+            if wrote:
+                self.committed.notify()
+
+    def _leave(self, caller: _Caller, batch: list[_Caller]) -> None:
+        """Wake those who rode along, then pass the lead. An interrupt (Ctrl-C, a job's time limit) may strike in here
+        too: each step can be taken twice, so they are taken until they are done; others must not wait for ever."""
+        struck: BaseException | None = None
+        for _ in range(100):
+            try:
+                self._dismiss(caller, batch)
+                self._pass_lead(caller)
+                break
+            except BaseException as interrupt:  # noqa: BLE001 - raised below, after the work is done
+                struck = interrupt
+        if struck is not None:
+            raise struck
+
+    def _dismiss(self, caller: _Caller, batch: list[_Caller]) -> None:
+        """Wake the followers. Whoever was not even sent, because the leader was interrupted, goes back to the head."""
+        again = unsettled(batch)
+        for follower in batch:
+            woken = follower.woken
+            if woken is not None and woken.locked() and follower not in again:
+                woken.release()
+        if again or not caller.settled:
+            with self._lock:
+                caller.woken = None  # gone: nobody puts it back
+                self._withdraw(caller)
+                for follower in reversed(again):
+                    if follower.woken is not None and follower not in self._queue:
+                        self._queue.appendleft(follower)
+                        self._queued += follower.size()
+
+    def _pass_lead(self, caller: _Caller) -> None:
+        """The first in the queue leads next; with nobody there, whoever comes next does."""
+        with self._lock:
+            if self._leader is caller:
+                self._leader = self._queue[0] if self._queue else None
+            heir = self._leader
+            if heir is None:
+                self._queued = 0
+                if self._closed:
+                    self._idle.set()
+                return
+            self._withdraw(heir)
+            if heir.woken is not None and heir.woken.locked():
+                heir.woken.release()
+
+    def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:
+        """Skip the queue: the caller's own connection, in the caller's own transaction."""
+        self.check()
+        outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
+        self.committed.notify()
+        return outcomes[0] if outcomes else []
+
+    def read(self, query: Query[T]) -> T:
+        """Ask the engine."""
+        self.check()
+        return self.engine.read(query)
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Run blocking work."""
+        self.check()
+        return work()
+
+    def close(self) -> None:
+        """Refuse what comes, finish what runs, end the crew, close the engine."""
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() != self._pid:  # the parent's connections are not ours to close
+            return
+        self.committed.close()
+        with self._lock:
+            busy = self._leader is not None
+        if busy:
+            self._idle.wait(GRACE)
+        for worker in tuple(self.crew):
+            worker.end(GRACE)
+        self.engine.close()

@@ -1,0 +1,57 @@
+"""The turnstile: what the queues of both colours share, which is the bound, and the refusal after close or fork."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from ..core.commands import Group
+from ..core.outcomes import Outcome
+from ..engines.port import Engine
+from ..errors import EngineError, Overloaded
+from .batches import Runner, Submission, take_batch
+
+CLOSED: Final = "this kernel is closed: connect again"
+
+Undo: TypeAlias = Callable[[list[Outcome]], Group | None]
+"""Says what takes back a grant that nobody received."""
+
+
+class Turnstile:
+    """What both queues share: the bound, and the refusal after close or fork."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._runner = Runner(engine)
+        self._queue: deque[Any] = deque()
+        self._queued = 0
+        self._pid = os.getpid()
+        self._closed = False
+
+    def _enqueue(self, submission: Submission) -> None:
+        size = submission.size()
+        if self._queued and self._queued + size > self.engine.limits.max_queue:
+            raise Overloaded(f"{self._queued} commands are waiting already (max_queue): try again a little later")
+        self._queue.append(submission)
+        self._queued += size
+
+    def _take(self, batch: list[Any]) -> None:
+        self._queued -= take_batch(self._queue, batch)
+
+    def _withdraw(self, submission: Submission) -> bool:
+        """Take a submission back out of the queue, if it is there still."""
+        try:
+            self._queue.remove(submission)
+        except ValueError:
+            return False
+        self._queued -= submission.size()
+        return True
+
+    def check(self) -> None:
+        """Refuse after close, and in a forked child."""
+        if os.getpid() != self._pid:
+            raise EngineError("this kernel was opened before a fork: connect anew in the child process")
+        if self._closed:
+            raise EngineError(CLOSED)

@@ -1,0 +1,77 @@
+"""What became of a commit whose fate the engine could not tell: asked again, once, where asking is proof.
+
+An operation id is a retry key; so is the id of a hold that we minted ourselves, because nobody else can have placed it. No
+other command is ever sent twice. No path here turns *unknown* into *refused*: being turned away says nothing of the first
+attempt, and a refusal counts only where the journal shows that the first attempt did not happen.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..core.codec import decode_entry, hash_owner
+from ..core.commands import Consume, Group, PlaceHold
+from ..core.entries import Action, Entry
+from ..core.fold import reconstruct
+from ..core.model import SECOND
+from ..core.outcomes import Done, Outcome, Reason, Refusal
+from ..core.reading import ReadHistory
+from ..engines.port import Engine
+
+SHORTEST_WINDOW: Final = 60 * SECOND
+"""An operation record must outlive the question: where it does not, nothing is asked."""
+
+
+def ask_again(engine: Engine, group: Group, *, minted: bool) -> list[Outcome] | None:
+    """The outcomes of a group that was sent before, or None if they cannot be told. May raise what the engine raises."""
+    if all(command.op is not None for command in group.commands):
+        return _by_operation(engine, group)
+    command = group.commands[0]
+    if minted and len(group.commands) == 1 and isinstance(command, PlaceHold | Consume):
+        outcome = _by_hold(engine, group, command)
+        return None if outcome is None else [outcome]
+    return None
+
+
+def _by_operation(engine: Engine, group: Group) -> list[Outcome] | None:
+    """The recorded answers if it happened; if it did not, it happens now."""
+    if engine.limits.retry_window < SHORTEST_WINDOW:
+        return None
+    (outcomes,) = engine.apply([group]).outcomes
+    turned_away = any(isinstance(outcome, Refusal) and outcome.reason in _TURNED_AWAY for outcome in outcomes)
+    return None if turned_away else outcomes
+
+
+_TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL})
+
+
+def _by_hold(engine: Engine, group: Group, command: PlaceHold | Consume) -> Outcome | None:
+    """The journal knows whether our hold was born. If not, a hold may be asked for once more: its id can be taken only
+    once. (A consume may not: it ends at once, and an ended hold may leave the tables.)"""
+    outcome: Outcome | None = _born(engine, command)
+    if outcome is not None or isinstance(command, Consume):
+        return outcome
+    ((outcome,),) = engine.apply([group]).outcomes
+    if isinstance(outcome, Done):
+        return outcome
+    born = _born(engine, command)  # the first attempt may have landed only just now
+    if born is None and isinstance(outcome, Refusal) and outcome.reason is Reason.HOLD_EXISTS:
+        return None
+    return born or outcome
+
+
+def _born(engine: Engine, command: PlaceHold | Consume) -> Done | None:
+    """The answer that was lost, rebuilt from the hold's first entries."""
+    assert command.id is not None
+    assert command.owner is not None
+    rows = engine.read(ReadHistory(command.tenant, command.id))
+    story: list[Entry] = []
+    for entry in map(decode_entry, (row.text for row in rows)):
+        if entry.action is Action.HOLD_HELD or (story and entry.action is Action.HOLD_CONFIRMED):
+            story.append(entry)
+        if len(story) == (2 if isinstance(command, Consume) else 1):
+            hold = reconstruct(story)
+            if hold is None or hold.owner_hash != hash_owner(command.owner):
+                return None
+            return Done(slot=story[-1].slot, seq=story[-1].seq, hold=hold, token=command.owner)
+    return None

@@ -1,0 +1,131 @@
+"""Work beside the callers, in both colours: signals to wait on, and workers that end when their kernel closes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+Work: TypeAlias = Callable[[], None]
+AsyncWork: TypeAlias = Callable[[], Awaitable[None]]
+
+GRACE = 10.0
+"""Seconds that `close` waits for a worker, such as a listener in the middle of its callback."""
+
+
+class Signal:
+    """Something happened, for threads: a count that only grows, and a way to wait for it to move."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.closed = False
+        self._waiting = 0
+        self._condition = threading.Condition()
+
+    def notify(self) -> None:
+        """Count one more, and wake whoever waits. (They register before they look at the count, so none is missed.)"""
+        self.count += 1
+        if self._waiting:
+            with self._condition:
+                self._condition.notify_all()
+
+    def close(self) -> None:
+        """Wake everybody for good."""
+        self.closed = True
+        with self._condition:
+            self._condition.notify_all()
+
+    def wait(self, seen: int, seconds: float) -> int:
+        """Return when the count is no longer `seen`, on close, or after so many seconds."""
+        with self._condition:
+            self._waiting += 1
+            try:
+                self._condition.wait_for(lambda: self.closed or self.count != seen, seconds)
+            finally:
+                self._waiting -= 1
+        return self.count
+
+
+class AsyncSignal:
+    """Something happened, for tasks. Notified on the loop's own thread."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.closed = False
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        """Count one more, and wake whoever waits."""
+        self.count += 1
+        self._event.set()
+
+    def close(self) -> None:
+        """Wake everybody for good."""
+        self.closed = True
+        self._event.set()
+
+    async def wait(self, seen: int, seconds: float) -> int:
+        """Return when the count is no longer `seen`, on close, or after so many seconds."""
+        if self.count == seen and not self.closed:
+            self._event.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._event.wait()
+            except TimeoutError:
+                pass
+        return self.count
+
+
+class Worker:
+    """Background work on a daemon thread, until it is over or `stop` is closed; listed in its kernel's crew meanwhile."""
+
+    def __init__(self, crew: set[Worker], work: Work, name: str, stop: Signal) -> None:
+        self._crew, self._work, self.stop = crew, work, stop
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        crew.add(self)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._crew.discard(self)
+
+    def end(self, seconds: float | None = None) -> None:
+        """Tell it to stop, and wait until it has (its own thread does not wait for itself)."""
+        self.stop.close()
+        if self._thread is not threading.current_thread():
+            self._thread.join(seconds)
+
+
+class AsyncWorker:
+    """Background work as a task."""
+
+    def __init__(self, crew: set[AsyncWorker], work: AsyncWork, name: str, stop: AsyncSignal) -> None:
+        self._crew, self._work, self.stop = crew, work, stop
+        crew.add(self)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=name)
+
+    async def _run(self) -> None:
+        try:
+            await self._work()
+        finally:
+            self._crew.discard(self)
+
+    async def end(self, seconds: float | None = None) -> None:
+        """Tell it to stop, and wait until it has; one that takes longer is cancelled. (Its own task does not wait.)"""
+        self.stop.close()
+        if self._task is asyncio.current_task():
+            return
+        _, late = await asyncio.wait([self._task], timeout=seconds)
+        if late:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=1)
+
+
+async def call_listener(callback: Callable[[Any], Any], entry: Any) -> None:
+    """Call a listener that may be a plain function or a coroutine function."""
+    result = callback(entry)
+    if isinstance(result, Awaitable):
+        await result
