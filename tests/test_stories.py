@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.core.outcomes import Reason
+from holdkit import Reason
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
     Story,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ def test_b21_by_every_way_in(stage: Stage) -> None:
         ReleaseHold(id=held.id, owner=held.owner, quantity=0, op="op"),
         ReturnUnits(id=paid.id, owner=paid.owner, quantity=0, op="op"),
     ]
-    calls = [
+    calls: list[Callable[[], Any]] = [
         lambda: hk.hold("p", 0, ttl=60, op="op"),
         lambda: hk.hold({"p": 0}, ttl=60, op="op"),
         lambda: hk.hold([Leg("p", 0)], ttl=60, op="op"),

@@ -10,13 +10,14 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field, structs
 
-from ...core.commands import (
-    AnyCommand,
+from ... import (
     ConfirmHold,
     Consume,
     CreatePool,
     ExpireHold,
     ExtendHold,
+    Hold,
+    InvalidRequest,
     PlaceHold,
     PutRecord,
     ReleaseHold,
@@ -24,9 +25,8 @@ from ...core.commands import (
     ReturnUnits,
     Sweep,
 )
-from ...errors import InvalidRequest
+from ...core.commands import AnyCommand
 from ...kernel.spelling import legs_of, reference
-from ...kernel.surface import Hold
 from ..clock import FakeClock
 from .expecting import complaints
 from .language import Line, Story

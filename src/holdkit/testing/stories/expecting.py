@@ -8,11 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...core.entries import Action
-from ...core.model import Pool, Record, State
-from ...core.outcomes import Reason
-from ...errors import InvalidRequest, Refused
-from ...kernel.surface import Hold, JournalEntry, SweepReport
+from ... import Action, Hold, InvalidRequest, JournalEntry, Pool, Reason, Record, Refused, State, SweepReport
 from . import words
 
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from ...core.model import Limits, State
+from ... import Limits, State
 from . import expecting, words
 from .expecting import Converters, Kind, Want
 

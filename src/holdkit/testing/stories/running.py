@@ -7,11 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...core.model import Limits
-from ...errors import HoldkitError
-from ...kernel._async.kernel import AsyncKernel
-from ...kernel._sync.kernel import Kernel
-from ...kernel.context import context
+from ... import AsyncKernel, HoldkitError, Kernel, Limits, context
 from ..clock import FakeClock
 from .commanding import Call
 from .language import Story

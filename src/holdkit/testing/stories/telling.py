@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ...errors import HoldRetired
-from ...kernel._sync.reads import reconstruct
-from ...kernel.surface import Hold, JournalEntry, VerifyReport
+from ... import Hold, HoldRetired, JournalEntry, VerifyReport, reconstruct
 from .commanding import Call, Commander, Script, Step
 from .language import VERBS, Line, family_of
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ...core.entries import Action
-from ...core.model import SECOND, Leg
+from ... import Action, Leg
+from ...core.model import SECOND
 
 _TOKEN: Final = re.compile(r"(?:[^\s']|'[^']*')+")
 _NUMBER: Final = re.compile(r"[+-]?\d+")
