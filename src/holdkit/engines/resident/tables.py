@@ -32,6 +32,7 @@ class Tables:
     def __init__(self) -> None:
         self.pools: dict[Key, Pool] = {}
         self.holds: dict[Key, StoredHold] = {}
+        self.get_hold = self.holds.get
         self.operations: dict[Key, Operation] = {}
         self.records: dict[RecordKey, Record] = {}
         self.fence_floor = 0

@@ -1,0 +1,155 @@
+"""The log: segments in a chain, appended to one synced frame at a time.
+
+Nothing is acknowledged before its frame is synced, and no frame is written before the one in front of it is. What became of a
+frame whose write or sync failed is settled by a new segment that leaves it out; where even that fails, the log stops.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from ...errors import EngineError, OutcomeUnknown
+from .disk import Disk
+from .frames import Frame, encode_frame
+from .segments import FORMAT, Header, Segment, create_segment, frame_at, open_segment, scan
+
+SEGMENT_BYTES: Final = 64 << 20
+
+
+class Log:
+    """One directory, one writer."""
+
+    def __init__(self, disk: Disk, randomness: Callable[[int], bytes], *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._disk, self._randomness, self._segment_bytes = disk, randomness, segment_bytes
+        self._segments: list[Segment] = []
+        self._doubtful = False
+        self.next_frame = 1
+        self.next_seq = 1
+        self._seqs = array("Q")  # of each frame: the number of its first entry, its segment, its offset
+        self._places = array("Q")
+        self._offsets = array("Q")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was stored with the log when it was made."""
+        return self._segments[-1].header.settings
+
+    @property
+    def log_id(self) -> str:
+        """Which log this is."""
+        return self._segments[-1].header.log_id
+
+    def create(self, settings: dict[str, Any]) -> None:
+        """Begin a new log in an empty directory."""
+        header = Header(FORMAT, self._randomness(16).hex(), 1, 1, 1, settings=settings)
+        self._segments = [create_segment(self._disk, header, self._randomness)]
+
+    def recover(self) -> Iterator[Frame]:
+        """Open every segment, check the chain, and give every frame in order."""
+        names = [name for name in self._disk.names() if name.endswith(".log")]
+        self._segments = [open_segment(self._disk, name) for name in names]
+        for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
+            self._check_chain(segment)
+            until = None if following is None else following.header.previous_end
+            if until is not None and until > segment.file.size():
+                raise EngineError(f"{self._disk.name}/{segment.name} is cut short: it must have {until} bytes")
+            for frame in scan(self._disk, segment, until, self.next_frame):
+                self._index(segment, frame.offset, frame.first_seq)
+                self.next_frame += 1
+                yield frame
+
+    def _check_chain(self, segment: Segment) -> None:
+        index = segment.header.segment - 1
+        before = self._segments[index - 1] if 0 < index <= len(self._segments) else None
+        header = segment.header
+        linked = (
+            self._segments.index(segment) == index
+            and header.log_id == self._segments[0].header.log_id
+            and header.previous_id == ("" if before is None else before.file_id.hex())
+            and header.next_frame == self.next_frame
+        )
+        if not linked:
+            raise EngineError(
+                f"{self._disk.name}/{segment.name} does not follow the segment before it: "
+                "files of different logs, or a missing one; nothing was changed"
+            )
+
+    def _index(self, segment: Segment, offset: int, first_seq: int) -> None:
+        self._seqs.append(first_seq)
+        self._places.append(segment.header.segment - 1)
+        self._offsets.append(offset)
+
+    def append(self, first_seq: int, body: bytes, entries: int) -> None:
+        """One frame, durable when this returns. `EngineError`: certainly not there. `OutcomeUnknown`: stopped."""
+        if self._doubtful:
+            self._leave_out("an earlier write could not be settled")
+        segment = self._segments[-1]
+        if segment.end >= self._segment_bytes:
+            segment = self._begin_segment()
+        frame = encode_frame(segment.file_id, segment.end, self.next_frame, first_seq, body)
+        self._doubtful = True
+        self._write(segment, frame)
+        self._doubtful = False
+        self._index(segment, segment.end, first_seq)
+        segment.end += len(frame)
+        self.next_frame += 1
+        self.next_seq = first_seq + entries
+
+    def _write(self, segment: Segment, frame: bytes) -> None:
+        """Append and sync. A part of a frame can never check, so cutting it off is enough; a failed sync settles nothing."""
+        try:
+            segment.file.append(frame)
+        except OSError as error:
+            try:
+                segment.file.cut(segment.end)
+                self._doubtful = False
+            except OSError:
+                self._leave_out(str(error))
+            raise EngineError(f"{self._disk.name}: the batch could not be written: {error}") from error
+        try:
+            segment.file.sync()
+        except OSError as error:
+            self._leave_out(str(error))
+            raise EngineError(f"{self._disk.name}: the batch could not be synced and was left out: {error}") from error
+
+    def seal(self) -> None:
+        """An empty frame behind everything, if the last one is not one already."""
+        last = self.last_frame()
+        if last is not None and last.body and not self._doubtful:
+            self.append(self.next_seq, b"", 0)
+
+    def _leave_out(self, why: str) -> None:
+        """Begin a new segment behind the last good frame: whatever stands there now never happened."""
+        try:
+            self._begin_segment()
+        except OSError as error:
+            raise OutcomeUnknown(
+                f"{self._disk.name}: {why}; and it could not be settled ({error}). Nothing more is written until it can be"
+            ) from error
+        self._doubtful = False
+
+    def _begin_segment(self) -> Segment:
+        last = self._segments[-1]
+        header = Header(FORMAT, last.header.log_id, last.header.segment + 1, self.next_frame, self.next_seq,
+                        last.file_id.hex(), last.end, last.header.settings)  # fmt: skip
+        segment = create_segment(self._disk, header, self._randomness)
+        self._segments.append(segment)
+        return segment
+
+    def frames(self, after_seq: int = 0) -> Iterator[Frame]:
+        """The durable frames that hold entries after a number, in order."""
+        start = max(0, bisect_right(self._seqs, after_seq + 1) - 1)
+        for index in range(start, len(self._seqs)):
+            yield frame_at(self._segments[self._places[index]], self._offsets[index])
+
+    def last_frame(self) -> Frame | None:
+        """The last durable frame."""
+        return None if not self._seqs else frame_at(self._segments[self._places[-1]], self._offsets[-1])
+
+    def close(self) -> None:
+        """Give every file back."""
+        for segment in self._segments:
+            segment.file.close()
