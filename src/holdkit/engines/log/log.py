@@ -88,7 +88,10 @@ class Log:
             self._leave_out("an earlier write could not be settled")
         segment = self._segments[-1]
         if segment.end >= self._segment_bytes:
-            segment = self._begin_segment()
+            try:
+                segment = self._begin_segment()
+            except OSError as error:  # nothing of the batch was written yet; the name may or may not stand
+                raise EngineError(f"{self._disk.name}: no new segment could be begun: {error}") from error
         frame = encode_frame(segment.file_id, segment.end, self.next_frame, first_seq, body)
         self._doubtful = True
         self._write(segment, frame)

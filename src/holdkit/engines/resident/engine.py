@@ -70,7 +70,6 @@ class ResidentEngine:
             view = self._view(slot)
             outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
             self._write(view)
-            self._prune(slot)
             return Applied(outcomes, self._journal.last_seq, bool(view.entries or view.operations.changed))
 
     def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:  # noqa: ARG002  (the port's signature)
@@ -129,6 +128,9 @@ class ResidentEngine:
             self._persist(view)
             with self._lock:
                 self._put(view)
+                self._prune(
+                    view.loaded.slot
+                )  # behind every write and only there, so that replay prunes at the same places
 
     def _put(self, view: View) -> None:
         """Write back what changed. Nothing here can fail."""
@@ -202,11 +204,7 @@ class ResidentEngine:
             self._write(view)
 
     def _prune(self, slot: Slot) -> None:
-        """A little housekeeping after every batch."""
-        with self._lock:
-            self._prune_locked(slot)
-
-    def _prune_locked(self, slot: Slot) -> None:
+        """A little housekeeping."""
         tables, limits = self._tables, self.limits
         tables.forget_operations(slot - limits.retry_window, PRUNED)
         count = min(PRUNED, tables.ended_until(slot - limits.retention))
