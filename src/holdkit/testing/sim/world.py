@@ -184,9 +184,9 @@ class World:
         """One bit of one file turns while the machine is off: the state is the same, or opening is refused."""
         assert self.engine is not None
         self._fault = None
+        self.disk.capacity = 1 << 40  # the log must be sealed: without the seal its last frame may pass for a torn tail
         self.engine.close()
         random = Random(fault.dice)
-        self.disk.capacity = 1 << 40
         names = [name for name in self.disk.names() if self.disk.files[name].cached]
         pages = self.disk.files[random.choice(names)]
         place, bit = random.randrange(len(pages.cached)), 1 << random.randrange(8)
