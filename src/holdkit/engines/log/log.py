@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...errors import EngineError, OutcomeUnknown
 from .disk import Disk
 from .frames import Frame, encode_frame
-from .segments import FORMAT, Header, Segment, create_segment, frame_at, open_segment, scan
+from .segments import FORMAT, Header, Segment, create_segment, frame_at, open_segment, renew, scan
 
 SEGMENT_BYTES: Final = 64 << 20
 
@@ -51,6 +51,7 @@ class Log:
         """Open every segment, check the chain, and give every frame in order."""
         names = [name for name in self._disk.names() if name.endswith(".log")]
         self._segments = [open_segment(self._disk, name) for name in names]
+        sealed = True
         for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
             self._check_chain(segment)
             until = None if following is None else following.header.previous_end
@@ -59,7 +60,11 @@ class Log:
             for frame in scan(self._disk, segment, until, self.next_frame):
                 self._index(segment, frame.offset, frame.first_seq)
                 self.next_frame += 1
+                sealed = not frame.body
                 yield frame
+        if self._segments[-1].torn or not sealed:
+            renew(self._disk, self._segments[-1])
+        self._disk.sync()  # a name that an earlier life could not sync must not vanish under what comes now
 
     def _check_chain(self, segment: Segment) -> None:
         index = segment.header.segment - 1

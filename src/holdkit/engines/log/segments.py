@@ -49,6 +49,8 @@ class Segment(Struct):
     """Where its first frame after the header begins."""
     end: int
     """Where its last whole frame ends."""
+    torn: bool = False
+    """Something that does not check stands behind the end."""
 
 
 def segment_name(number: int) -> str:
@@ -106,7 +108,7 @@ def open_segment(disk: Disk, name: str) -> Segment:
 def scan(disk: Disk, segment: Segment, until: int | None, first: int) -> Iterator[Frame]:
     """The frames of a segment in order, the first numbered `first`; moves `segment.end` along.
 
-    Up to `until` (what the next segment says of this one) everything must check. Without it a bad tail is cut, if no
+    Up to `until` (what the next segment says of this one) everything must check. Without it a bad tail is left out, if no
     whole frame follows it.
     """
     data = segment.file.read(0, segment.file.size() if until is None else until)
@@ -129,8 +131,29 @@ def scan(disk: Disk, segment: Segment, until: int | None, first: int) -> Iterato
         or decode_frame(segment.file_id, data, offset) is not None
     ):
         raise _damaged(disk, segment, offset)
-    segment.file.cut(offset)
-    segment.file.sync()
+    segment.torn = True
+
+
+def renew(disk: Disk, segment: Segment) -> None:
+    """Write a segment's good bytes anew under its own name.
+
+    After a failed sync the kernel may show pages that are on no platter, and no later sync will write them: what was read
+    from a log that nobody sealed is trusted only once it has been written again.
+    """
+    draft = segment.name + ".new"
+    if draft in disk.names():
+        disk.remove(draft)
+    file = disk.create(draft)
+    try:
+        file.append(segment.file.read(0, segment.end))
+        file.sync()
+        disk.rename(draft, segment.name)
+        disk.sync()
+    except BaseException:
+        file.close()
+        raise
+    segment.file.close()
+    segment.file, segment.torn = file, False
 
 
 def _damaged(disk: Disk, segment: Segment, offset: int) -> EngineError:

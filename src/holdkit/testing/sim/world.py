@@ -83,8 +83,13 @@ class World:
     def _power_cut(self) -> None:
         """The machine stops and comes back, perhaps more than once: recovery is killable too."""
         dice = Random(self._fault.dice if self._fault else 0)
+        self.disk.capacity = 1 << 40  # whoever comes back makes room first
         for attempt in range(3):
-            self.disk.crash(dice)
+            if dice.random() < 0.4:  # only the process died: the cache lives on, with what is on no platter
+                self.disk.locked = False
+                self.reached["process killed"] += 1
+            else:
+                self.disk.crash(dice)
             self._fault = None
             if attempt < 2 and dice.random() < 0.3:
                 self._fault, self._countdown = Fault("cut", 0, 0), dice.randrange(6)
