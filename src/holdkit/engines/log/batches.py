@@ -31,5 +31,5 @@ def encode_batch(view: View) -> bytes:
 
 
 def decode_batch(body: bytes) -> Batch:
-    """The batch of a frame; a closing frame is an empty one."""
-    return _decoder.decode(body) if body else Batch(0, [], [])
+    """The batch of a frame."""
+    return _decoder.decode(body)

@@ -51,7 +51,6 @@ class Log:
         """Open every segment, check the chain, and give every frame in order."""
         names = [name for name in self._disk.names() if name.endswith(".log")]
         self._segments = [open_segment(self._disk, name) for name in names]
-        sealed = True
         for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
             self._check_chain(segment)
             until = None if following is None else following.header.previous_end
@@ -60,10 +59,12 @@ class Log:
             for frame in scan(self._disk, segment, until, self.next_frame):
                 self._index(segment, frame.offset, frame.first_seq)
                 self.next_frame += 1
-                sealed = not frame.body
                 yield frame
-        if self._segments[-1].torn or not sealed:
-            renew(self._disk, self._segments[-1])
+        last = self._segments[-1]
+        if last.sealed and not last.torn:
+            last.file.cut(last.end)  # the seal itself may be on no platter: the next frame takes its place
+        else:
+            renew(self._disk, last)
         self._disk.sync()  # a name that an earlier life could not sync must not vanish under what comes now
 
     def _check_chain(self, segment: Segment) -> None:
@@ -124,10 +125,13 @@ class Log:
             raise EngineError(f"{self._disk.name}: the batch could not be synced and was left out: {error}") from error
 
     def seal(self) -> None:
-        """An empty frame behind everything, if the last one is not one already."""
-        last = self.last_frame()
-        if last is not None and last.body and not self._doubtful:
-            self.append(self.next_seq, b"", 0)
+        """An empty frame behind everything, so that damage to the last batch can be told from a torn tail.
+
+        It is no part of the chain: the next frame is written in its place.
+        """
+        if not self._doubtful:
+            segment = self._segments[-1]
+            self._write(segment, encode_frame(segment.file_id, segment.end, self.next_frame, self.next_seq, b""))
 
     def _leave_out(self, why: str) -> None:
         """Begin a new segment behind the last good frame: whatever stands there now never happened."""

@@ -49,6 +49,8 @@ class Segment(Struct):
     """Where its first frame after the header begins."""
     end: int
     """Where its last whole frame ends."""
+    sealed: bool = False
+    """An empty frame stands behind the end: everything before it had been synced when it was written."""
     torn: bool = False
     """Something that does not check stands behind the end."""
 
@@ -117,6 +119,10 @@ def scan(disk: Disk, segment: Segment, until: int | None, first: int) -> Iterato
         frame = decode_frame(segment.file_id, data, offset)
         if frame is None or frame.number != number:
             break
+        if not frame.body:
+            segment.sealed = True
+            offset = frame.end
+            break
         offset, number = frame.end, number + 1
         segment.end = offset
         yield frame
@@ -153,7 +159,7 @@ def renew(disk: Disk, segment: Segment) -> None:
         file.close()
         raise
     segment.file.close()
-    segment.file, segment.torn = file, False
+    segment.file, segment.sealed, segment.torn = file, False, False
 
 
 def _damaged(disk: Disk, segment: Segment, offset: int) -> EngineError:

@@ -98,6 +98,8 @@ class World:
             except PowerCut:
                 self.reached["cut during recovery"] += 1
                 continue
+            except EngineError as error:
+                raise Broken(f"a crash made the log unreadable: {error}") from error
             break
         self._fault = None
         self._resettle("power cut")
@@ -167,11 +169,9 @@ class World:
         segments = len(self.disk.names())
         try:
             self._open()
-        except EngineError:
-            if self._fault is not None:
-                raise
-            self.reached["open failed"] += 1
-            self.disk.locked = False
+        except EngineError:  # a full or failing disk; it opens once there is room and the error has passed
+            self.reached["open refused"] += 1
+            self._fault, self.disk.capacity = None, 1 << 40
             self._open()
         self.reached["reopened"] += 1
         self.reached["several segments"] += segments > 2
