@@ -209,8 +209,14 @@ class Writer:
 
     def _checkpoint(self) -> bool:
         assert self._driver is not None
-        if self._guard is None:
-            connection = connect(self.path, self._seconds)
-            set_up(connection)
-            self._guard = Driver(connection, self._hook)
-        return self.checkpoints.run(self._driver, self._guard)
+        try:
+            if self._guard is None:
+                self._guard = Driver(connect(self.path, self._seconds), self._hook)
+                set_up(self._guard.connection)
+            return self.checkpoints.run(self._driver, self._guard)
+        except BaseException:
+            guard, self._guard = self._guard, None
+            if guard is not None:  # it may have the write lock still, and then nobody would ever write again
+                with suppress(sqlite3.Error):
+                    guard.connection.close()
+            raise
