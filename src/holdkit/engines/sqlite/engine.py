@@ -27,7 +27,7 @@ from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, trouble, turn_to_wal
 from .readers import Readers
 from .reading import At, answer
-from .script import Ran, apply_script
+from .script import Ran, Stage, apply_script
 from .turnstile import Turnstile
 from .writer import Writer
 
@@ -69,8 +69,10 @@ class SqliteEngine:
         self._check()
         self._joined.check()
 
+        stage = Stage()
+
         def make(scrub: bool) -> Script[Ran]:
-            return apply_script(groups, self.clock, self.limits, scrub=scrub)
+            return apply_script(groups, self.clock, self.limits, stage, scrub=scrub)
 
         ran = self._writer.run(make)
         assert ran.outcomes is not None
@@ -85,11 +87,12 @@ class SqliteEngine:
         if isinstance(tx, sqlite3.Connection) and not in_transaction(tx):
             self._joined.check()
             self._writer.tidy()
+        stage = Stage()
         ran = run_joined(
             tx,
             self.path,
             self._writer.identity,
-            lambda: apply_script(groups, self.clock, self.limits),
+            lambda: apply_script(groups, self.clock, self.limits, stage),
             self._on_statement,
         )
         assert ran.outcomes is not None
