@@ -24,7 +24,7 @@ from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, in_transaction, run_joined
 from .migrating import migrate, present_version, stored_limits
-from .opening import check_library, connect, prepare_file, set_up, trouble, turn_to_wal
+from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .readers import Readers
 from .reading import At, answer
 from .script import Ran, Stage, apply_script
@@ -158,6 +158,8 @@ def _open(
             turnstile.close()
         if isinstance(error, sqlite3.Error):
             raise trouble(path, error) from error
+        if isinstance(error, OSError):
+            raise system_trouble(path, error) from error
         raise
     finally:
         connection.close()
