@@ -19,7 +19,7 @@ from ...core.outcomes import Outcome
 from ...core.view import DueLeg, View
 from ..port import Clock
 from .driver import Row, Script, Statement, ask
-from .loading import EMPTY_POOLS, Gathered, gather, lookup
+from .loading import Gathered, gather, lookup
 from .rows import entry_row, operation_row, setting_row
 from .writing import prune, write_back
 
@@ -39,7 +39,11 @@ class Ran(Struct):
 class Stage(Struct):
     """How far a batch has come over its runs."""
 
-    made_room: bool = False
+    counted: bool = False
+    """Whether it is known how much room the batch needs in bounded tables."""
+    sweep_holds: bool = False
+    pools_over: int = 0
+    """How many pools too many there would be."""
 
 
 def apply_script(
@@ -48,9 +52,8 @@ def apply_script(
     """Apply the groups in order; with `scrub` something is written in any case."""
     need = needs(groups)
     slot = clock()
-    if not stage.made_room and (limits.max_pools is not None or limits.max_holds is not None):
-        stage.made_room = True
-        ran = yield from make_room(need, slot, limits)
+    if limits.max_pools is not None or limits.max_holds is not None:
+        ran = yield from make_room(need, slot, limits, stage)
         if ran is not None:
             return ran
     gathered = yield from gather(need, slot, limits)
@@ -67,26 +70,40 @@ def apply_script(
     return ran
 
 
-def make_room(need: Needs, slot: Slot, limits: Limits) -> Script[Ran | None]:
+def make_room(need: Needs, slot: Slot, limits: Limits, stage: Stage) -> Script[Ran | None]:
     """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
-    unended, pools = yield (ask("count_unended_holds"), ask("count_pools"))
-    holds_over = pools_over = 0
-    if limits.max_holds is not None:
-        holds_over = max(0, unended[0][0] + len(need.holds) - limits.max_holds)
-    if limits.max_pools is not None:
-        pools_over = max(0, pools[0][0] + len(need.pools) - limits.max_pools)
-    if not holds_over and not pools_over:
-        return None
-    wanted = Needs(set(), set(), set(), set(), holds_over + pools_over + EMPTY_POOLS)
-    gathered = yield from gather(wanted, slot, limits, pools_over + len(need.pools) if pools_over else 0)
-    empty = [pool for pool in gathered.swept.pools if pool not in need.pools]
-    if not gathered.swept.holds and not empty:
-        return None
+    if not stage.counted:
+        stage.counted = True
+        unended, pools = yield (ask("count_unended_holds"), ask("count_pools"))
+        if limits.max_pools is not None:
+            stage.pools_over = max(0, pools[0][0] + len(need.pools) - limits.max_pools)
+        full = limits.max_holds is not None and unended[0][0] + len(need.holds) > limits.max_holds
+        stage.sweep_holds = full or stage.pools_over > 0
+    if stage.sweep_holds:
+        stage.sweep_holds = False
+        gathered = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
+        if gathered.swept.holds:
+            return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, [])))
+    if stage.pools_over:  # after the holds, for those may have left their pools empty
+        over, stage.pools_over = stage.pools_over, 0
+        gathered = yield from gather(_sweeping(1), slot, limits, over + len(need.pools))
+        empty = [pool for pool in gathered.swept.pools if pool not in need.pools][:over]
+        if empty:
+            return (yield from sweep_first(gathered, SweepList([], empty)))
+    return None
+
+
+def sweep_first(gathered: Gathered, listed: SweepList) -> Script[Ran]:
+    """Sweep these and do nothing else."""
     view = View(gathered.loaded)
-    decide_groups(view, [Group((Sweep(),))], SweepList(gathered.swept.holds, empty))
+    decide_groups(view, [Group((Sweep(),))], listed)
     statements = write_back(view)
     yield tuple(statements)
     return _ran(view, statements)
+
+
+def _sweeping(limit: int) -> Needs:
+    return Needs(set(), set(), set(), set(), limit)
 
 
 def backlog(gathered: Gathered) -> dict[Key, list[DueLeg]]:
