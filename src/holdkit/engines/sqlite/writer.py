@@ -230,7 +230,7 @@ class Writer:
 
 
 def _let_go(driver: Driver) -> None:
-    """Closing alone would keep the locks until the last cached statement is collected."""
-    for step in (driver.connection.rollback, driver.connection.close):
+    """Closing alone would keep the locks until the last statement, cached or in the cursor, is collected."""
+    for step in (driver.cursor.close, driver.connection.rollback, driver.connection.close):
         with suppress(sqlite3.Error):
             step()
