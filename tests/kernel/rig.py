@@ -116,7 +116,7 @@ class Async:
             try:
                 result = work(*arguments, **named)
                 future.set_result(await result if inspect.isawaitable(result) else result)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
 
         self.loop.call_soon_threadsafe(lambda: self._keep(self.loop.create_task(call(), context=context)))
@@ -140,9 +140,11 @@ class Async:
                     return
                 yield item
         finally:
-            self.run(generator.aclose)
+            if not self.loop.is_closed():
+                self.run(generator.aclose)
 
     def close(self) -> None:
+        self.run(self.loop.shutdown_asyncgens)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE)
         self.loop.close()
@@ -163,7 +165,7 @@ class Driven:
     def __enter__(self) -> Any:
         return self._colour.run(self._thing.__aenter__)
 
-    def __exit__(self, *error: Any) -> Any:
+    def __exit__(self, *error: object) -> Any:
         return self._colour.run(self._thing.__aexit__, *error)
 
     def __repr__(self) -> str:
@@ -183,7 +185,7 @@ class Riders:
         def run() -> None:
             try:
                 self.results[number] = call()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - the test looks at it
                 self.results[number] = error
 
         self._threads.append(threading.Thread(target=run, name=f"rider-{number}", daemon=True))

@@ -230,7 +230,8 @@ def test_threads_struck_anywhere_leave_nobody_waiting_and_nothing_applied_twice(
         thread.start()
     for round_ in range(100):
         strike(threads[round_ % 6])
-        wait_until(lambda before=len(engine.applied): len(engine.applied) > before)  # type: ignore[misc]
+        before = len(engine.applied)
+        wait_until(lambda before=before: len(engine.applied) > before)  # type: ignore[misc]
     stop.set()
     for thread in threads:
         thread.join(PATIENCE)

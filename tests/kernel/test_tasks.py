@@ -15,7 +15,7 @@ from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, Limits, connec
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.waiters import AsyncSubmitter
 
-from .rig import PATIENCE, Watched, no_threads_left
+from .rig import PATIENCE, Watched, no_threads_left, wait_until
 
 T = TypeVar("T")
 
@@ -248,11 +248,11 @@ def test_closing_finishes_what_is_queued_and_refuses_what_comes() -> None:
         closing = await start(hk.aclose())
         with pytest.raises(EngineError, match="closed: connect again"):
             await hk.hold("p", 1, ttl=60)
-        assert not engine.closed
+        assert engine.closed is False
         engine.gate.set()
         assert all(isinstance(hold, Hold) for hold in await asyncio.gather(*tasks))
         await closing
-        assert engine.closed
+        assert vars(engine)["closed"]
         assert engine.batches == [1, 3]
         await hk.aclose()
 
@@ -377,3 +377,26 @@ def test_cancelling_does_not_count_against_the_queue() -> None:
         assert hk._submitter._queued == 0
 
     run(test, Watched(limits=Limits(max_queue=2)))
+
+
+def test_a_cancelled_connect_closes_what_it_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, go = threading.Event(), threading.Event()
+    engine = Watched()
+
+    def slow(*_: Any, **__: Any) -> Watched:
+        opening.set()
+        assert go.wait(PATIENCE)
+        return engine
+
+    monkeypatch.setattr("holdkit.kernel.opening.open_engine", slow)
+
+    async def main() -> None:
+        task = await start(connect_async("memory://"))
+        await asyncio.to_thread(opening.wait, PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go.set()
+        await asyncio.to_thread(wait_until, lambda: engine.closed)
+
+    asyncio.run(main())
