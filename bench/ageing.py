@@ -33,11 +33,11 @@ CHUNK = 10_000
 
 
 class Age(Struct, frozen=True):
-    """Seconds per hold with a given past."""
+    """Seconds per hold with a given past, round by round."""
 
     past: int
-    alone: float
-    in_batch: float
+    alone: list[float]
+    in_batch: list[float]
 
 
 def make_past(path: Path, past: int, step: Callable[[int], None]) -> None:
@@ -88,7 +88,7 @@ START = time_ns() // 1_000 - 86_400 * SECOND
 
 
 def measure(paths: dict[int, Path], rounds: int, step: Callable[[], None]) -> list[Age]:
-    """Both files in turn, a lone caller and then batches; medians."""
+    """Both files in turn, a lone caller and then batches."""
     alone: dict[int, list[float]] = {past: [] for past in paths}
     for turn in range(rounds):
         for past, path in in_turn(paths, turn):
@@ -99,7 +99,7 @@ def measure(paths: dict[int, Path], rounds: int, step: Callable[[], None]) -> li
         for past, path in in_turn(paths, turn):
             batched[past].append(in_batches(path, 12, turn))
             step()
-    return [Age(past, median(alone[past]), median(batched[past])) for past in paths]
+    return [Age(past, alone[past], batched[past]) for past in paths]
 
 
 def in_turn(paths: dict[int, Path], turn: int) -> list[tuple[int, Path]]:

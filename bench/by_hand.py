@@ -33,11 +33,12 @@ create index if not exists pools_empty on pools (tenant, id) where on_demand and
 
 create table if not exists holds (
     tenant text not null, id text not null,
-    state text not null check (state in ('held', 'confirmed', 'released', 'expired')),
+    state text not null,
     deadline integer, open integer not null, legs text not null, owner_hash text not null, fence integer not null,
     held_at integer not null, ended_at integer, entity text, reason text, actor text, correlation_id text, metadata text,
     last_op text, version integer not null,
-    primary key (tenant, id)
+    primary key (tenant, id),
+    check (state = 'held' or state = 'confirmed' or state = 'released' or state = 'expired')
 ) strict, without rowid;
 create index if not exists holds_due on holds (deadline, id) where open and deadline is not null;
 create index if not exists holds_ended on holds (ended_at, id) where ended_at is not null and not open;

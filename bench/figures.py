@@ -30,6 +30,8 @@ class Figure(Struct, frozen=True):
     at_least: float | None = None
     at_most: float | None = None
     note: str = ""
+    ratios: tuple[float, ...] = ()
+    """Of each round by itself: how steady the machine was."""
 
     @property
     def reached(self) -> bool | None:
@@ -54,26 +56,42 @@ APPLY_AT_256: Final = 0.6
 AGE: Final = 1.25
 
 
+def compared(
+    group: str,
+    name: str,
+    unit: str,
+    other: list[float],
+    ours: list[float],
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    note: str = "",
+) -> Figure:
+    """Medians over the rounds, and the ratio of each round."""
+    before, after = median(other), median(ours)
+    ratios = tuple(mine / theirs for theirs, mine in zip(other, ours, strict=True))
+    return Figure(group, name, unit, before, after, after / before, at_least, at_most, note, ratios)
+
+
 def contest_figure(runs: list[Run]) -> Figure:
     """One scenario: rates where many call, latency where one does."""
     name = runs[0].scenario
     hand = [run for run in runs if run.side == "by_hand"]
     ours = [run for run in runs if run.side == "ours"]
     size = median(run.holds / max(1, run.batches) for run in ours)
-    note = f"{size:.0f} holds per sync" if size >= 1.5 else ""
+    note = f"{size:.0f} per batch" if size >= 1.5 else ""
     if name in LATENCIES:
-        before, after = (1e6 * median(run.p50 for run in side) for side in (hand, ours))
-        return Figure("callers", name, LATENCY, before, after, after / before, at_most=LATENCIES[name])
-    before, after = (median(run.per_second for run in side) for side in (hand, ours))
-    return Figure("callers", name, RATE, before, after, after / before, at_least=RATES.get(name), note=note)
+        before, after = ([1e6 * run.p50 for run in side] for side in (hand, ours))
+        return compared("callers", name, LATENCY, before, after, at_most=LATENCIES[name])
+    before, after = ([run.per_second for run in side] for side in (hand, ours))
+    return compared("callers", name, RATE, before, after, at_least=RATES.get(name), note=note)
 
 
 def raw_figure(rounds: list[RawRound]) -> Figure:
     """`engine.apply` beside raw `executemany`, at one size of batch."""
     batch = rounds[0].batch
-    raw, apply = median(one.raw for one in rounds), median(one.apply for one in rounds)
-    return Figure("engine", f"apply of {batch}, beside raw", RATE, raw, apply, apply / raw,
-                  at_least=APPLY_AT_256 if batch == 256 else None)  # fmt: skip
+    return compared("engine", f"apply of {batch}, beside raw", RATE, [one.raw for one in rounds],
+                    [one.apply for one in rounds], at_least=APPLY_AT_256 if batch == 256 else None)  # fmt: skip
 
 
 def core_figure(speed: CoreSpeed) -> Figure:
@@ -85,11 +103,14 @@ def age_figures(young: Age, old: Age) -> list[Figure]:
     """What a long past costs."""
     past = f"{young.past:,} → {old.past:,} past holds"
     return [
-        Figure("age", f"lone caller, {past}", LATENCY, 1e6 * young.alone, 1e6 * old.alone, old.alone / young.alone,
-               at_most=AGE),
-        Figure("age", f"apply of 256, {past}", LATENCY, 1e6 * young.in_batch, 1e6 * old.in_batch,
-               old.in_batch / young.in_batch, at_most=AGE),
-    ]  # fmt: skip
+        compared(
+            "age", f"{name}, {past}", LATENCY, [1e6 * one for one in before], [1e6 * one for one in after], at_most=AGE
+        )
+        for name, before, after in (
+            ("lone caller", young.alone, old.alone),
+            ("apply of 256", young.in_batch, old.in_batch),
+        )
+    ]
 
 
 def memory_figure(marks: list[Mark]) -> Figure:

@@ -143,9 +143,9 @@ def run_raw(path: Path, batches: list[RawBatch]) -> float:
         names = table_names(db)
         first = batches[0]
         pool, hold, leg, journal = (
-            f"insert or replace into {names[table]} values ({', '.join('?' * len(row))})"
-            for table, row in (("pools", first.pool), ("holds", first.holds[0]), ("legs", first.legs[0]),
-                               ("journal", first.journal[0]))
+            f"{verb} into {names[table]} values ({', '.join('?' * len(row))})"
+            for verb, table, row in (("replace", "pools", first.pool), ("insert", "holds", first.holds[0]),
+                                     ("insert", "legs", first.legs[0]), ("insert", "journal", first.journal[0]))
         )  # fmt: skip
         seconds = 0.0
         with out_of_sight():

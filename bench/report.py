@@ -16,6 +16,9 @@ from rich.table import Table
 from .disk import SyncTime
 from .figures import LATENCY, Figure, short
 
+BUSY = 0.25
+"""Load per processor above which figures are not to be trusted."""
+
 
 class Setting(Struct, frozen=True):
     """Where this was measured."""
@@ -26,6 +29,8 @@ class Setting(Struct, frozen=True):
     processors: int
     file_system: str
     sync: SyncTime
+    load: float | None
+    """Programs that wanted to run in the last minute, before the bench began."""
 
 
 class Panel(Struct, frozen=True):
@@ -46,12 +51,17 @@ def setting(file_system: str, sync: SyncTime) -> Setting:
         processors=os.cpu_count() or 1,
         file_system=file_system,
         sync=sync,
+        load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     )
 
 
 def print_setting(console: Console, where: Setting) -> None:
     """One line each for the machine and its disk."""
     console.print(f"Python {where.python}, SQLite {where.sqlite}, {where.system}, {where.processors} processors")
+    if where.load is not None and where.load > BUSY * where.processors:
+        console.print(
+            f"[yellow]other programs are running (load {where.load:.1f}): measure again when the machine is quiet[/]"
+        )
     console.print(
         f"{where.file_system}: a synced 4 KiB write takes {where.sync.median * 1e6:.0f} µs"
         f" (90 % within {where.sync.p90 * 1e6:.0f} µs)"
@@ -61,7 +71,7 @@ def print_setting(console: Console, where: Setting) -> None:
 def print_table(console: Console, figures: list[Figure]) -> None:
     """Every figure, and which fall short."""
     table = Table(title="by hand / raw / before, beside ours: medians")
-    for heading in ("", "other", "ours", "unit", "ratio", "target", ""):
+    for heading in ("", "other", "ours", "unit", "ratio", "rounds", "target", ""):
         table.add_column(heading, justify="left" if heading in ("", "unit") else "right")
     group = figures[0].group if figures else ""
     for figure in figures:
@@ -75,6 +85,7 @@ def print_table(console: Console, figures: list[Figure]) -> None:
             f"{figure.ours:,.0f}",
             figure.unit,
             "" if figure.ratio is None else f"{figure.ratio:.2f}×",
+            f"{min(figure.ratios):.2f} – {max(figure.ratios):.2f}" if figure.ratios else "",
             figure.target,
             " ".join(part for part in (mark, figure.note) if part),
         )

@@ -18,6 +18,16 @@ class HoldkitError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message if message.startswith("holdkit: ") else f"holdkit: {message}")
 
+    def __reduce__(self) -> tuple[Any, ...]:  # so that worker pools can carry them home whole
+        return _thaw, (type(self), self.args, self.__dict__)
+
+
+def _thaw(cls: type[HoldkitError], args: tuple[Any, ...], fields: dict[str, Any]) -> HoldkitError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
 
 class InvalidRequest(HoldkitError, ValueError):
     """The call itself is wrong: `field` names the argument, `code` is a stable word for programs."""

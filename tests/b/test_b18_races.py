@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+import sqlite3
+import threading
+from contextlib import ExitStack, closing
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -69,6 +72,39 @@ def test_b18_tasks_on_several_connections(connections: int, tries: int, tmp_path
                 await kernel.aclose()
 
     check(url, asyncio.run(play()), capacity, tries)
+
+
+def test_b18_beside_an_application_that_writes_the_same_file(tmp_path: Path) -> None:
+    """The application's own writes come in between, on a connection that knows nothing of us: nobody fails, none is lost."""
+    file, capacity = tmp_path / "holds.db", 90
+    url = f"sqlite:///{file}"
+    with closing(sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)) as application:
+        application.execute("pragma journal_mode = wal")
+        application.execute("pragma wal_autocheckpoint = 0")
+        application.execute("create table orders (id integer primary key)")
+        news: SimpleQueue[holdkit.JournalEntry | None] = SimpleQueue()
+        written = 0
+
+        def order() -> None:
+            nonlocal written
+            while written == 0 or news.get() is not None:
+                application.execute("begin immediate")
+                application.execute("insert into orders default values")
+                application.execute("commit")
+                written += 1
+
+        with holdkit.connect(url) as first, holdkit.connect(url) as second:
+            first.create_pool("seats", capacity)
+            first.on("hold.held", news.put)  # an order per grant: without a pause SQLite would let nobody else in
+            orders = threading.Thread(target=order)
+            orders.start()
+            try:
+                granted = with_threads([first, second] * 3, 25)
+            finally:
+                news.put(None)
+                orders.join()
+        assert application.execute("select count(*) from orders").fetchone() == (written,)
+    check(url, granted, capacity, 150)
 
 
 @pytest.mark.parametrize("tries", [300, 1_200])

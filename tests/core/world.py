@@ -25,7 +25,7 @@ from holdkit.core.commands import (
 )
 from holdkit.core.decide import SweepList, decide_groups, needs
 from holdkit.core.entries import Action, Entry
-from holdkit.core.ladders.finding import retired
+from holdkit.core.ladders.finding import prunable
 from holdkit.core.model import Key, Leg, Limits, Operation, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.outcomes import Done, Outcome, Refusal
 from holdkit.core.view import Counts, DueLeg, Loaded, View
@@ -80,6 +80,8 @@ class World:
         _write(self.operations, view.operations.changed)
         _write(self.records, view.records.changed)
         self.fence_floor = view.fence_floor
+        for entry in view.entries:
+            assert decode_entry(encode_entry(entry)) == entry
         self.entries += view.entries
         self.last_slot = max([self.last_slot, self.slot, *(entry.slot for entry in view.entries)])
         check(self)
@@ -122,7 +124,7 @@ class World:
     def prune(self) -> None:
         """Drop what has retired, as every engine does sooner or later."""
         for key, hold in list(self.holds.items()):
-            if not hold.open and retired(hold, self.limits.retention, self.slot):
+            if prunable(hold, self.limits.retention, self.slot):
                 del self.holds[key]
 
     def state(self) -> dict[str, Any]:
@@ -239,6 +241,7 @@ def refused(outcome: Outcome) -> Refusal:
 # Invariants (SPEC section 2)
 
 LIFE = re.compile("held( extended| partly_confirmed| partly_released)*( confirmed| released| expired)?")
+ENDS = ("confirmed", "released", "expired")
 ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 """What may be told of a hold beside its life: units given back after they were consumed, late legs of an expired one."""
 
@@ -246,8 +249,6 @@ ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 def check(world: World) -> None:
     """All that must be true after every batch."""
     assert [entry.seq for entry in world.entries] == list(range(1, len(world.entries) + 1))
-    for entry in world.entries:
-        assert decode_entry(encode_entry(entry)) == entry
     legs = outstanding(world.holds.values())
     stored = Stored(world.pools, world.holds, world.records, legs, world.fence_floor)
     assert [str(difference) for difference in audit(world.entries, stored, world.limits, world.last_slot)] == []
@@ -283,6 +284,8 @@ def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None
     for entry in entries:
         key = (entry.tenant, entry.subject)
         if entry.action is Action.HOLD_HELD:
+            assert not lives[key] or lives[key][-1] in ENDS, "born again before it had ended"
+            assert LIFE.fullmatch(" ".join(lives[key] or ["held"])), lives[key]
             lives[key], moved = [], Counter({item: n for item, n in moved.items() if item[1] != key})
         if entry.action not in ASIDE and entry.action.value.startswith("hold."):
             lives[key].append(entry.action.value[5:])

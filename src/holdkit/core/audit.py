@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from ..errors import PromiseBroken
 from .entries import Action, Entry
 from .fold import fold
-from .ladders.finding import retired
+from .ladders.finding import prunable
 from .model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
 from .view import Table
 
@@ -71,17 +71,15 @@ def audit(entries: Iterable[Entry], stored: Stored, limits: Limits, now: Slot) -
     if folded.fence_floor != stored.fence_floor:
         yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
     yield from _compare("pools", stored.pools, _present(folded.pools))
-    holds = {key: hold for key, hold in _present(folded.holds).items() if not _may_be_gone(hold, limits, now)}
-    kept = {key: hold for key, hold in stored.holds.items() if key in holds or not _may_be_gone(hold, limits, now)}
+    holds = {key: hold for key, hold in _present(folded.holds).items() if not prunable(hold, limits.retention, now)}
+    kept = {
+        key: hold for key, hold in stored.holds.items() if key in holds or not prunable(hold, limits.retention, now)
+    }
     if limits.max_holds is not None:  # ended holds leave early where the table is bounded
         holds = {key: hold for key, hold in holds.items() if key in kept or hold.state is State.HELD}
     yield from _compare("holds", kept, holds)
     yield from _compare("records", stored.records, _present(folded.records))
     yield from _compare_legs(stored, _present(folded.holds))
-
-
-def _may_be_gone(hold: StoredHold, limits: Limits, now: Slot) -> bool:
-    return not hold.open and retired(hold, limits.retention, now)
 
 
 def _counters_agree(folded: Folded, entry: Entry) -> Iterator[Difference]:

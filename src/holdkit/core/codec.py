@@ -22,6 +22,7 @@ _canonical: Final = msgspec.json.Encoder(order="deterministic")
 _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
+_owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
 
 
 def canonical_json(value: Any) -> str:
@@ -62,7 +63,9 @@ def fingerprint(command: AnyCommand) -> str:
 
 def hash_owner(token: str) -> str:
     """What holds and journal keep of an owner token."""
-    return hashlib.blake2b(token.encode(), digest_size=16, person=b"holdkit.owner").hexdigest()
+    hasher = _owner.copy()
+    hasher.update(token.encode())
+    return hasher.hexdigest()
 
 
 def same_owner(token: str | None, owner_hash: str) -> bool:

@@ -30,7 +30,7 @@ from .commands import (
 from .ladders.ending import confirm_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.extending import extend_hold
-from .ladders.finding import retired
+from .ladders.finding import prunable, retired
 from .ladders.placing import consume, place_hold
 from .ladders.pools import create_pool, remove_empty_pools, resize_pool
 from .ladders.records import put_record
@@ -224,7 +224,9 @@ def touched(view: View, command: AnyCommand) -> list[str]:
     if isinstance(command, PutRecord | Sweep):
         return []
     hold = view.holds.get((command.tenant, command.id))
-    return [] if hold is None else [leg.pool for leg in hold.legs]
+    if hold is None or prunable(hold, view.limits.retention, view.loaded.slot):
+        return []  # engines prune at different times: the journal must not tell
+    return [leg.pool for leg in hold.legs]
 
 
 def catch_up(view: View, tenant: str, names: list[str], now: Slot) -> Slot:

@@ -50,6 +50,14 @@ class Submitter(Turnstile):
         caller = _Caller(group, minted)
         batch: list[_Caller] = []
         try:
+            self._ride(caller, batch)
+        finally:  # done already, unless an interrupt struck the first hand-over at its very beginning
+            if self._leader is caller or not caller.settled:
+                self._leave(caller, batch)
+        return caller.result()
+
+    def _ride(self, caller: _Caller, batch: list[_Caller]) -> None:
+        try:
             woken = self._come_in(caller)
             if woken is not None:
                 woken.acquire()
@@ -58,7 +66,6 @@ class Submitter(Turnstile):
         finally:
             if self._leader is caller or not caller.settled:
                 self._leave(caller, batch)
-        return caller.result()
 
     def _come_in(self, caller: _Caller) -> threading.Lock | None:
         """Take the lead, if there is none; else queue, and get the lock to wait for."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from ..core.model import Limits
+from msgspec import structs
+
+from ..core.model import MAX_SLOT, Limits
 from ..core.validation import invalid
 from ..engines.port import Clock, Engine
 from ._async.kernel import AsyncKernel
@@ -21,12 +23,13 @@ def open_engine(url: str, *, clock: Clock | None = None, limits: Limits | None =
     """The engine behind a URL: ``memory://`` or ``sqlite:///file`` (four slashes for an absolute path)."""
     if not isinstance(url, str):
         raise invalid("url", "url_not_text", f"must be text such as {DEFAULT_URL!r}, not {type(url).__name__}")
-    if limits is not None and not isinstance(limits, Limits):
-        raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
-    parts = urlsplit(url)
-    if parts.query or parts.fragment:
-        raise invalid("url", "url_options", "takes no ?options: pass clock= and limits= to connect")
+    if clock is not None and not callable(clock):
+        raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
+    _check_limits(limits)
+    parts = _split(url)
     if parts.scheme == "memory":
+        if parts.netloc or parts.path:
+            raise invalid("url", "url_malformed", "must be memory:// and nothing else: it has no file")
         from ..engines.memory import MemoryEngine
 
         return MemoryEngine(clock=clock, limits=limits)
@@ -40,6 +43,29 @@ def open_engine(url: str, *, clock: Clock | None = None, limits: Limits | None =
     raise invalid("url", "url_unknown", f"has the scheme {parts.scheme!r}; known are {known}")
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise invalid("url", "url_malformed", f"must look like {DEFAULT_URL!r}") from None
+    if parts.query or parts.fragment:
+        raise invalid("url", "url_options", "takes no ?options: pass clock= and limits= to connect")
+    if "\x00" in unquote(parts.path):
+        raise invalid("url", "url_malformed", "must not contain NUL")
+    return parts
+
+
+def _check_limits(limits: Limits | None) -> None:
+    if limits is None:
+        return
+    if not isinstance(limits, Limits):
+        raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
+    for name, value in structs.asdict(limits).items():
+        unbounded = value is None and name in ("max_pools", "max_holds", "max_operations")
+        if not unbounded and (type(value) is not int or not 0 <= value <= MAX_SLOT):
+            raise invalid("limits", "limits_malformed", f"has {name}={value!r}, which is no whole number from 0 on")
+
+
 def connect(
     url: str = DEFAULT_URL,
     *,
@@ -48,8 +74,9 @@ def connect(
     randomness: Randomness = os.urandom,
 ) -> Kernel:
     """Open a kernel for threads. `clock` and `randomness` replace the machine's in tests and simulations."""
+    random = _checked(randomness)
     engine = open_engine(url, clock=clock, limits=limits)
-    return Kernel(Submitter(engine), Mint(engine.clock, randomness))
+    return Kernel(Submitter(engine), Mint(engine.clock, random))
 
 
 async def connect_async(
@@ -60,5 +87,23 @@ async def connect_async(
     randomness: Randomness = os.urandom,
 ) -> AsyncKernel:
     """Open a kernel for the tasks of the running event loop: the same names, awaited."""
-    engine = await asyncio.to_thread(open_engine, url, clock=clock, limits=limits)
-    return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, randomness))
+    random = _checked(randomness)
+    opening = asyncio.create_task(asyncio.to_thread(open_engine, url, clock=clock, limits=limits))
+    try:
+        engine = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_give_back)
+        raise
+    return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, random))
+
+
+def _give_back(opening: asyncio.Task[Engine]) -> None:
+    """Close an engine that nobody waits for any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+def _checked(randomness: Randomness) -> Randomness:
+    if not callable(randomness):
+        raise invalid("randomness", "randomness_not_callable", "must be a function such as os.urandom")
+    return randomness

@@ -27,7 +27,7 @@ from ..core.commands import (
 from ..core.model import MAX_SLOT, Leg, Slot
 from ..core.validation import invalid
 
-What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | tuple[str, int]]"
+What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | str | tuple[str, int]]"
 """A pool id (with a quantity), a mapping of pool to quantity, or a list of legs."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ def span(value: Ttl, field: str = "ttl") -> Slot:
     if type(value) is int:
         return _bounded(value * 1_000_000, field)
     if isinstance(value, float) and isfinite(value):
-        return _bounded(round(value * 1e6) if abs(value) < 1e12 else _LONGEST + 1, field)
+        return _bounded(round(max(-1e12, min(value, 1e12)) * 1e6), field)
     given = "not a finite number" if isinstance(value, float) else f"not {type(value).__name__}"
     raise invalid(field, f"{field}_malformed", f"must be seconds, a timedelta, or text such as '5m', {given}")
 

@@ -120,6 +120,19 @@ def test_a_lagging_clock_still_sees_what_is_due_by_its_pools_clock(engine: Sqlit
     consistent(engine)
 
 
+def test_reads_see_a_hold_at_the_latest_clock_of_its_pools(engine: SqliteEngine, clock: Clock) -> None:
+    engine.apply(groups(create("a", 9), create("b", 9)))
+    id = hold_id()
+    done(engine, place("a", "b", id=id))
+    done(engine, confirm(id, quantity={"a": 1}, keep_rest=True))
+    clock.slot += 60
+    done(engine, place("a"))  # moves the clock of a, on which nothing of the hold is outstanding
+    clock.slot -= 60
+    assert hold(engine, id).state is State.EXPIRED
+    assert [row.id for row in engine.read(ListHolds("", state=State.EXPIRED))] == [id]
+    assert refused(engine, confirm(id)).reason is Reason.HOLD_EXPIRED
+
+
 def test_partial_confirm_and_extend_keep_the_outstanding_legs_right(engine: SqliteEngine, clock: Clock) -> None:
     done(engine, create(total=10))
     id = hold_id()

@@ -20,6 +20,11 @@ def retired(hold: StoredHold, retention: Slot, now: Slot) -> bool:
     return ended_at is not None and ended_at + retention <= now
 
 
+def prunable(hold: StoredHold, retention: Slot, now: Slot) -> bool:
+    """Whether an engine may drop the row: retired, and nothing of it is still out."""
+    return hold.state is not State.HELD and not hold.open and retired(hold, retention, now)
+
+
 def missing(hold_id: str, retention: Slot, now: Slot) -> Refusal:
     """Why an id cannot be found: one we minted longer ago than the retention has retired."""
     minted = minted_at(hold_id)

@@ -53,25 +53,26 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
     tenant, legs = command.tenant, command.legs
     assert command.id is not None, "the kernel mints ids"
     assert command.owner is not None, "the kernel mints owner tokens"
-    pools = [view.pools.get((tenant, leg.pool)) or born(view, tenant, leg, now) for leg in legs]
-    for leg, pool in zip(legs, pools, strict=True):
+    pools: list[Pool] = []
+    for leg in legs:
+        pool = view.pools.get((tenant, leg.pool)) or born(view, tenant, leg, now)
         if pool is None:
             return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
-    found = [pool for pool in pools if pool is not None]
+        pools.append(pool)
     existing = view.holds.get((tenant, command.id))
     if existing is not None and (existing.open or not retired(existing, view.limits.retention, now)):
         return Refusal(Reason.HOLD_EXISTS, command.id)
-    full = bounds_reached(view, sum(pool.version == 0 for pool in found))
+    full = bounds_reached(view, pools)
     if full is not None:
         return Refusal(full)
     shortfalls = [
         Shortfall(leg.pool, leg.quantity, pool.available, pool.total)
-        for leg, pool in zip(legs, found, strict=True)
+        for leg, pool in zip(legs, pools, strict=True)
         if leg.quantity > pool.available
     ]
     if shortfalls:
         return Refusal(Reason.INSUFFICIENT_CAPACITY, shortfalls[0].pool, tuple(shortfalls))
-    return grant(view, command, found, deadline, now)
+    return grant(view, command, pools, deadline, now)
 
 
 def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
@@ -81,11 +82,13 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     return Pool(tenant, leg.pool, leg.create_with_total, fence=view.fence_floor, slot=now, version=0, on_demand=True)
 
 
-def bounds_reached(view: View, new_pools: int) -> Reason | None:
-    """Which bounded table has no room for this hold."""
+def bounds_reached(view: View, pools: list[Pool]) -> Reason | None:
+    """Which bounded table has no room for this hold and the pools it brings."""
     limits, counts, grown = view.limits, view.loaded.counts, view.grown
-    if new_pools and limits.max_pools is not None and counts.pools + grown[0] + new_pools > limits.max_pools:
-        return Reason.POOL_TABLE_FULL
+    if limits.max_pools is not None:
+        new = sum([pool.version == 0 for pool in pools])
+        if new and counts.pools + grown[0] + new > limits.max_pools:
+            return Reason.POOL_TABLE_FULL
     if limits.max_holds is not None and counts.live_holds + grown[1] >= limits.max_holds:
         return Reason.HOLD_TABLE_FULL
     return None

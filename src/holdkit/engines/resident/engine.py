@@ -74,6 +74,7 @@ class ResidentEngine:
 
     def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:  # noqa: ARG002  (the port's signature)
         """There is no transaction to join."""
+        self._check_open()
         name = self.url.partition(":")[0]
         raise InvalidRequest(f"the {name} engine has no transactions to join", field="tx", code="tx_unsupported")
 
@@ -128,9 +129,7 @@ class ResidentEngine:
             self._persist(view)
             with self._lock:
                 self._put(view)
-                self._prune(
-                    view.loaded.slot
-                )  # behind every write and only there, so that replay prunes at the same places
+                self._prune(view.loaded.slot)  # behind every write and only there: replay prunes at the same places
 
     def _put(self, view: View) -> None:
         """Write back what changed. Nothing here can fail."""
@@ -189,18 +188,20 @@ class ResidentEngine:
         """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
         tables, limits = self._tables, self.limits
         rows = len(tables.holds) - len(tables.ended) + len(wanted.holds)
-        holds = pools = 0
-        if limits.max_holds is not None and rows > limits.max_holds:
-            holds = rows - limits.max_holds
-        if limits.max_pools is not None and len(tables.pools) + len(wanted.pools) > limits.max_pools:
-            pools = len(tables.pools) + len(wanted.pools) - limits.max_pools
-        if not holds and not pools:
+        holds = 0 if limits.max_holds is None else rows - limits.max_holds
+        pools = 0 if limits.max_pools is None else len(tables.pools) + len(wanted.pools) - limits.max_pools
+        if holds <= 0 and pools <= 0:
             return
-        due, _ = tables.due_holds(slot, holds + pools + SWEPT_POOLS, limits.max_due)
-        empty = [pool for pool in tables.idle[: pools + len(wanted.pools)] if pool not in wanted.pools] if pools else []
-        if due or empty:
+        due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
+        self._sweep_first(SweepList(due, []), slot)
+        if pools > 0:
+            idle = [pool for pool in tables.idle[: pools + len(wanted.pools)] if pool not in wanted.pools]
+            self._sweep_first(SweepList([], idle[:pools]), slot)
+
+    def _sweep_first(self, listed: SweepList, slot: Slot) -> None:
+        if listed.holds or listed.pools:
             view = self._view(slot)
-            decide_groups(view, [Group((Sweep(),))], SweepList(due, empty))
+            decide_groups(view, [Group((Sweep(limit=len(listed.holds)),))], listed)
             self._write(view)
 
     def _prune(self, slot: Slot) -> None:

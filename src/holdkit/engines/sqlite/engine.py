@@ -24,10 +24,10 @@ from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, in_transaction, run_joined
 from .migrating import migrate, present_version, stored_limits
-from .opening import check_library, connect, prepare_file, set_up, trouble, turn_to_wal
+from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .readers import Readers
 from .reading import At, answer
-from .script import Ran, apply_script
+from .script import Ran, Stage, apply_script
 from .turnstile import Turnstile
 from .writer import Writer
 
@@ -69,8 +69,10 @@ class SqliteEngine:
         self._check()
         self._joined.check()
 
+        stage = Stage()
+
         def make(scrub: bool) -> Script[Ran]:
-            return apply_script(groups, self.clock, self.limits, scrub=scrub)
+            return apply_script(groups, self.clock, self.limits, stage, scrub=scrub)
 
         ran = self._writer.run(make)
         assert ran.outcomes is not None
@@ -85,11 +87,12 @@ class SqliteEngine:
         if isinstance(tx, sqlite3.Connection) and not in_transaction(tx):
             self._joined.check()
             self._writer.tidy()
+        stage = Stage()
         ran = run_joined(
             tx,
             self.path,
             self._writer.identity,
-            lambda: apply_script(groups, self.clock, self.limits),
+            lambda: apply_script(groups, self.clock, self.limits, stage),
             self._on_statement,
         )
         assert ran.outcomes is not None
@@ -155,6 +158,8 @@ def _open(
             turnstile.close()
         if isinstance(error, sqlite3.Error):
             raise trouble(path, error) from error
+        if isinstance(error, OSError):
+            raise system_trouble(path, error) from error
         raise
     finally:
         connection.close()

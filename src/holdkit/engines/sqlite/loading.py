@@ -74,7 +74,7 @@ def by_keys(one: str, many: str, keys: Iterable[Key]) -> list[Statement]:
     ]
 
 
-def gather(need: Needs, slot: Slot, limits: Limits) -> Script[Gathered]:
+def gather(need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS) -> Script[Gathered]:
     """Load everything `need` names."""
     rows = Rows({}, {}, {}, {}, {})
     first = [ask("load_head")]
@@ -88,7 +88,11 @@ def gather(need: Needs, slot: Slot, limits: Limits) -> Script[Gathered]:
     last_seq, floor, oldest_operation, oldest_ended = answers[0][0]
     yield from load_pools_of(rows)
     touched = rows.first_deadlines.copy() if need.sweep else rows.first_deadlines
-    swept = (yield from list_sweep(rows, need.sweep, slot, limits.max_due)) if need.sweep else SweepList([], [])
+    swept = (
+        (yield from list_sweep(rows, need.sweep, slot, limits.max_due, empty_pools))
+        if need.sweep
+        else SweepList([], [])
+    )
     rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
     counts = (yield from count(limits, slot)) if _bounded(limits) else Counts()
     horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
@@ -105,9 +109,9 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
     return lambda key: due.get(key, none)
 
 
-def list_sweep(rows: Rows, limit: int, slot: Slot, max_due: int) -> Script[SweepList]:
+def list_sweep(rows: Rows, limit: int, slot: Slot, max_due: int, empty_pools: int) -> Script[SweepList]:
     """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
-    holds, pools = yield (ask("load_sweep", (slot, limit + 1)), ask("load_empty_pools", (EMPTY_POOLS,)))
+    holds, pools = yield (ask("load_sweep", (slot, limit + 1)), ask("load_empty_pools", (empty_pools,)))
     listed: list[Key] = []
     legs = 0
     for row in holds[:limit]:

@@ -58,10 +58,13 @@ def prepare_file(path: str) -> bool:
     except OSError as error:
         raise EngineError(f"cannot create {path}: {_advice(error)}") from error
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    sync_directory(directory)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(directory)
+    except OSError as error:
+        raise EngineError(f"cannot create {path}: {_advice(error)}") from error
     return True
 
 
@@ -72,6 +75,11 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def system_trouble(path: str, error: OSError) -> EngineError:
+    """An error of the operating system in our words; certainly nothing was done."""
+    return EngineError(f"cannot use {path}: {_advice(error)}")
 
 
 def _advice(error: OSError) -> str:

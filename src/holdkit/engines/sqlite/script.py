@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...core.commands import Group
-from ...core.decide import Needs, decide_groups, needs
+from ...core.commands import Group, Sweep
+from ...core.decide import Needs, SweepList, decide_groups, needs
 from ...core.ladders.expiry import return_due_legs
 from ...core.model import Key, Limits, Slot
 from ...core.outcomes import Outcome
@@ -28,7 +28,7 @@ class Ran(Struct):
     """What one run of the script came to."""
 
     outcomes: list[list[Outcome]] | None
-    """None: only a backlog of due legs was worked on; commit, then run again."""
+    """None: only what goes first was done (a backlog of due legs, room in a bounded table); commit, then run again."""
     last_seq: int
     written: int
     """Rows written, pruned ones not counted; 0 means that there is nothing to commit."""
@@ -36,10 +36,26 @@ class Ran(Struct):
     """A row that is there if and only if this transaction was committed: its table's name and the row."""
 
 
-def apply_script(groups: Sequence[Group], clock: Clock, limits: Limits, *, scrub: bool = False) -> Script[Ran]:
+class Stage(Struct):
+    """How far a batch has come over its runs."""
+
+    counted: bool = False
+    """Whether it is known how much room the batch needs in bounded tables."""
+    sweep_holds: bool = False
+    pools_over: int = 0
+    """How many pools too many there would be."""
+
+
+def apply_script(
+    groups: Sequence[Group], clock: Clock, limits: Limits, stage: Stage, *, scrub: bool = False
+) -> Script[Ran]:
     """Apply the groups in order; with `scrub` something is written in any case."""
     need = needs(groups)
     slot = clock()
+    if limits.max_pools is not None or limits.max_holds is not None:
+        ran = yield from make_room(need, slot, limits, stage)
+        if ran is not None:
+            return ran
     gathered = yield from gather(need, slot, limits)
     excess = backlog(gathered)
     if excess:
@@ -54,21 +70,57 @@ def apply_script(groups: Sequence[Group], clock: Clock, limits: Limits, *, scrub
     return ran
 
 
+def make_room(need: Needs, slot: Slot, limits: Limits, stage: Stage) -> Script[Ran | None]:
+    """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
+    if not stage.counted:
+        stage.counted = True
+        unended, pools = yield (ask("count_unended_holds"), ask("count_pools"))
+        if limits.max_pools is not None:
+            stage.pools_over = max(0, pools[0][0] + len(need.pools) - limits.max_pools)
+        full = limits.max_holds is not None and unended[0][0] + len(need.holds) > limits.max_holds
+        stage.sweep_holds = full or stage.pools_over > 0
+    if stage.sweep_holds:
+        stage.sweep_holds = False
+        gathered = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
+        if gathered.swept.holds:
+            return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, [])))
+    if stage.pools_over:  # after the holds, for those may have left their pools empty
+        over, stage.pools_over = stage.pools_over, 0
+        gathered = yield from gather(_sweeping(1), slot, limits, over + len(need.pools))
+        empty = [pool for pool in gathered.swept.pools if pool not in need.pools][:over]
+        if empty:
+            return (yield from sweep_first(gathered, SweepList([], empty)))
+    return None
+
+
+def sweep_first(gathered: Gathered, listed: SweepList) -> Script[Ran]:
+    """Sweep these and do nothing else."""
+    view = View(gathered.loaded)
+    decide_groups(view, [Group((Sweep(),))], listed)
+    statements = write_back(view)
+    yield tuple(statements)
+    return _ran(view, statements)
+
+
+def _sweeping(limit: int) -> Needs:
+    return Needs(set(), set(), set(), set(), limit)
+
+
 def backlog(gathered: Gathered) -> dict[Key, list[DueLeg]]:
-    """The earliest `max_due` legs due on the touched pools by their own time, if there are more than that; else none."""
+    """If more than `max_due` legs are due on the touched pools by their own time: that many, pool by pool; else none."""
     loaded = gathered.loaded
-    due = sorted(
-        (leg, key)
-        for key, legs in gathered.due.items()
-        for leg in legs
-        if leg[0] <= max(loaded.slot, loaded.pools[key].slot)
-    )
-    limit = loaded.limits.max_due
-    if len(due) <= limit:
+    room = loaded.limits.max_due
+    due = {
+        key: [leg for leg in legs if leg[0] <= max(loaded.slot, loaded.pools[key].slot)]
+        for key, legs in sorted(gathered.due.items())
+    }
+    if sum(map(len, due.values())) <= room:
         return {}
     first: dict[Key, list[DueLeg]] = {}
-    for leg, key in due[:limit]:
-        first.setdefault(key, []).append(leg)
+    for key, legs in due.items():
+        if room and legs:
+            first[key] = legs[:room]
+            room -= len(first[key])
     return first
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from threading import Condition, Thread
 from weakref import WeakSet
 
@@ -43,8 +44,12 @@ class Turnstile:
         """Be the only writer, or be turned away after so many seconds."""
         with self._changed:
             if not self._blocked:
-                if self._at_once():
-                    return
+                try:
+                    if self._at_once():
+                        return
+                except OSError as error:
+                    self._let_go()
+                    raise _no_lock() from error
                 self._start_blocking()
             self._wanted = True
             try:
@@ -62,11 +67,14 @@ class Turnstile:
             left = deadline - time.monotonic()
             if left <= 0 or self._closed:
                 raise Overloaded(f"another process kept the write lock for {seconds:.2g} s", retry_after=1.0)
+            if not self._blocked:  # the worker failed
+                raise _no_lock()
             self._changed.wait(left)
 
     def leave(self) -> None:
-        """Let the next one in."""
-        fcntl.flock(self._main, fcntl.LOCK_UN)
+        """Let the next one in. Cannot fail: what was done under the lock is done."""
+        with suppress(OSError):
+            fcntl.flock(self._main, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Give back the side files; a worker that still waits gives them back itself."""
@@ -100,18 +108,30 @@ class Turnstile:
                     if self._closed:
                         return
                     self._changed.wait()
-            fcntl.flock(self._gate, fcntl.LOCK_EX)
-            fcntl.flock(self._main, fcntl.LOCK_EX)
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            entered = self._block()
             with self._changed:
                 self._blocked = False
-                if self._wanted and not self._closed:
+                if entered and self._wanted and not self._closed:
                     self._granted = True
                 else:
-                    fcntl.flock(self._main, fcntl.LOCK_UN)
+                    self._let_go()
                 if self._closed:
                     self._close_files()
                 self._changed.notify_all()
+
+    def _block(self) -> bool:
+        try:
+            fcntl.flock(self._gate, fcntl.LOCK_EX)
+            fcntl.flock(self._main, fcntl.LOCK_EX)
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+        except OSError:
+            return False
+        return True
+
+    def _let_go(self) -> None:
+        for descriptor in (self._main, self._gate):
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _close_files(self) -> None:
         for descriptor in (self._main, self._gate):
@@ -123,6 +143,10 @@ class Turnstile:
         """In a forked child: close its copies, so that a parent that dies does not leave its lock behind."""
         self._closed = True
         self._close_files()
+
+
+def _no_lock() -> EngineError:
+    return EngineError("the system gives no advisory file locks (flock) at the moment")
 
 
 def _try(descriptor: int) -> bool:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
+from typing import Final
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from .checkpointing import Checkpoints
@@ -20,6 +21,11 @@ from .driver import Driver, OnStatement, Row, Script
 from .opening import Identity, connect, identity, set_up, trouble
 from .script import Ran
 from .turnstile import Turnstile
+
+_PASSING: Final = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CONSTRAINT}
+)
+"""Errors that say nothing against the connection."""
 
 
 class Writer:
@@ -143,6 +149,8 @@ class Writer:
                 return ran
         except sqlite3.Error as error:
             self._undo()
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING:
+                self._drop()  # SQLite opens read-only what it cannot open for writing, and then stays so
             raise trouble(self.path, error) from error
         except BaseException:
             self._undo()
@@ -169,12 +177,12 @@ class Writer:
     def _poison(self) -> None:
         """Drop the connection: what it did last is in doubt."""
         self.suspect = True
+        self._drop()
+
+    def _drop(self) -> None:
         driver, self._driver = self._driver, None
         if driver is not None:
-            # Closing alone would keep the locks until the last cached statement is collected.
-            for step in (driver.connection.rollback, driver.connection.close):
-                with suppress(sqlite3.Error):
-                    step()
+            _let_go(driver)
 
     def _resolve(self, ran: Ran, make: Callable[[bool], Script[Ran]], error: sqlite3.Error) -> Ran:
         """COMMIT failed: find out what came of it, or say that it cannot be told."""
@@ -209,8 +217,20 @@ class Writer:
 
     def _checkpoint(self) -> bool:
         assert self._driver is not None
-        if self._guard is None:
-            connection = connect(self.path, self._seconds)
-            set_up(connection)
-            self._guard = Driver(connection, self._hook)
-        return self.checkpoints.run(self._driver, self._guard)
+        try:
+            if self._guard is None:
+                self._guard = Driver(connect(self.path, self._seconds), self._hook)
+                set_up(self._guard.connection)
+            return self.checkpoints.run(self._driver, self._guard)
+        except BaseException:
+            guard, self._guard = self._guard, None
+            if guard is not None:  # it may have the write lock still, and then nobody would ever write again
+                _let_go(guard)
+            raise
+
+
+def _let_go(driver: Driver) -> None:
+    """Closing alone would keep the locks until the last statement, cached or in the cursor, is collected."""
+    for step in (driver.cursor.close, driver.connection.rollback, driver.connection.close):
+        with suppress(sqlite3.Error):
+            step()

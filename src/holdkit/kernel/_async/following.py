@@ -31,6 +31,7 @@ class AsyncFollower:
 
     async def begin(self, after: str | None) -> None:
         """Take up the place kept under our name, else the one given, else the beginning."""
+        self._desk.submitter.check()
         if self._name is not None:
             kept = await self._desk.submitter.read(FindRecord((self._tenant, CURSORS, self._name)))
             if kept is not None:

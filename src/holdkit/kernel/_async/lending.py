@@ -20,6 +20,9 @@ from .desk import AsyncDesk, undo_grant
 
 log = logging.getLogger("holdkit")
 
+RENEWALS = 3
+"""How often a lease is renewed within its ttl: two may fail before it is lost."""
+
 
 class AsyncBlock:
     """What both blocks share: one hold, placed at the beginning and ended at the end, by the same actor."""
@@ -175,7 +178,7 @@ class AsyncLease(AsyncBlock):
     async def _keep(self) -> None:
         """Renew until told to stop or refused; a failing engine is asked again until the deadline has passed."""
         while not self._stop.closed and not self.lost:
-            await self._stop.wait(0, max(0.001, self._span() / 3 / SECOND))
+            await self._stop.wait(0, max(0.001, self._span() / RENEWALS / SECOND))
             try:
                 if not self._stop.closed:
                     await self.renew()

@@ -39,9 +39,8 @@ class AsyncReads(AsyncJournal):
     async def pools(self, prefix: str = "", *, after: str = "", limit: int = 100) -> list[Pool]:
         """Pools in order of id; give the last id as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
-        for field, value in (("prefix", prefix), ("after", after)):
-            if value:
-                text(value, field, 512)
+        _place(prefix, "prefix")
+        _place(after, "after")
         return await self._submitter.read(ListPools(self._tenant, prefix, after, limit))
 
     async def get(self, hold: Hold | str | UUID) -> Hold:
@@ -66,9 +65,10 @@ class AsyncReads(AsyncJournal):
         whole(limit, "limit", 1, 1_000)
         if state is not None and state not in list(State):
             raise invalid("state", "state_unknown", f"must be one of {', '.join(State)}")
-        for field, value in (("pool", pool), ("entity", entity), ("after", after or None)):
+        for field, value in (("pool", pool), ("entity", entity)):
             if value is not None:
                 text(value, field, 512)
+        _place(after, "after")
         wanted = None if state is None else State(state)
         query = ListHolds(self._tenant, pool, wanted, entity, after, limit)
         return [Hold(row) for row in await self._submitter.read(query)]
@@ -80,13 +80,18 @@ class AsyncReads(AsyncJournal):
     async def records(self, kind: str, *, after: str = "", limit: int = 100) -> list[Record]:
         """Records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
-        if after:
-            text(after, "after", 512)
+        _place(after, "after")
         return await self._submitter.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit))
 
     async def verify(self) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing."""
         return await self._submitter.call(lambda: VerifyReport(tuple(self._submitter.engine.verify())))
+
+
+def _place(value: object, field: str) -> None:
+    """Empty, for the beginning; else a text."""
+    if value != "":
+        text(value, field, 512)
 
 
 def reconstruct(history: Iterable[JournalEntry]) -> Hold | None:

@@ -28,7 +28,6 @@ from ...core.commands import (
 from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid, pool_id
 from ..answers import hold_of
-from ..context import current
 from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..surface import Hold, SweepReport
 from .calls import AsyncCalls, Call
@@ -193,14 +192,16 @@ class AsyncVerbs(AsyncCalls):
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little."""
-        around = current()
-        done = await self._desk.do(Sweep(limit=limit, actor=around.actor, correlation_id=around.correlation_id))
+        done = await self._desk.do(Sweep(limit=limit))
         return SweepReport(done.expired, done.slot, done.more)
 
     async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
         """Lock these pools in the caller's transaction, before several calls with `tx=`. (Embedded engines have one
         write lock for all pools: there it is taken early.)"""
-        for name in (pools,) if isinstance(pools, str) else pools:
+        names: object = (pools,) if isinstance(pools, str) else pools
+        if not isinstance(names, list | tuple | set | frozenset):
+            raise invalid("pools", "pools_malformed", "must be a list of pool ids")
+        for name in names:
             pool_id(name, "pools", faces=True)
         if tx is None:
             raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")

@@ -32,6 +32,7 @@ class Follower:
 
     def begin(self, after: str | None) -> None:
         """Take up the place kept under our name, else the one given, else the beginning."""
+        self._desk.submitter.check()
         if self._name is not None:
             kept = self._desk.submitter.read(FindRecord((self._tenant, CURSORS, self._name)))
             if kept is not None:

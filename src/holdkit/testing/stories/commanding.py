@@ -5,6 +5,7 @@ Checks every answer where it comes; opens, closes and awaits nothing.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator
 from typing import Any, Final, TypeAlias
 
@@ -17,7 +18,7 @@ from ... import (
     ExpireHold,
     ExtendHold,
     Hold,
-    InvalidRequest,
+    Leg,
     PlaceHold,
     PutRecord,
     ReleaseHold,
@@ -26,7 +27,6 @@ from ... import (
     Sweep,
 )
 from ...core.commands import AnyCommand
-from ...kernel.spelling import legs_of, reference
 from ..clock import FakeClock
 from .expecting import complaints
 from .language import Line, Story
@@ -128,14 +128,8 @@ class Commander:
 
     def on_batch(self, line: Line) -> Step:
         """Several commands as one `apply`."""
-        commands: list[AnyCommand] = []
         known: dict[str, str | None] = {}
-        for inner in line.inside:
-            try:
-                commands.append(self._as_command(inner, known))
-            except InvalidRequest as wrong:  # a spelling that does not even make a command
-                self.judge(line, wrong)
-                return
+        commands = [self._as_command(inner, known) for inner in line.inside]
         answers = yield self.call("apply", commands, atomic=line.said["atomic"])
         if line.want is not None or isinstance(answers, Exception):
             self.judge(line, answers)
@@ -147,7 +141,7 @@ class Commander:
         """A line of a batch; what the same batch places can be named in it if its id and owner are given."""
         said = dict(line.said)
         if line.verb in ("hold", "consume"):
-            said["legs"] = legs_of(*said.pop("what"))
+            said["legs"] = _legs(*said.pop("what"))
             if "id" in said:
                 known[said["name"]] = said["id"]
             del said["name"]
@@ -156,9 +150,9 @@ class Commander:
             if name in known and name not in self.holds:
                 said["name"] = "@" + str(known[name])
             shown = self.shown(line, said)
-            said["id"], said["owner"] = reference(shown, said.get("owner"))
-            if line.verb == "expire":
-                del said["owner"]
+            said["id"] = shown.id if isinstance(shown, Hold) else shown
+            if isinstance(shown, Hold) and line.verb != "expire":
+                said.setdefault("owner", shown.owner)
         return COMMANDS[line.verb](**said)
 
     def shown(self, line: Line, said: dict[str, Any]) -> Any:
@@ -206,6 +200,13 @@ class Commander:
     def call(self, method: str, *positional: Any, **options: Any) -> Call:
         """A call as the present tenant, in the present context."""
         return Call(method, positional, options, self.tenant, self.around, self.where)
+
+
+def _legs(what: Any, quantity: Any) -> tuple[Leg, ...]:
+    """What a line says of pools, as legs."""
+    if isinstance(what, str):
+        return (Leg(what, 1 if quantity is None else quantity),)
+    return tuple(what if isinstance(what, list) else itertools.starmap(Leg, what.items()))
 
 
 def _spelled(found: list[str]) -> str:

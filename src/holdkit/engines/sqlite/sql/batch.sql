@@ -78,6 +78,10 @@ select count(*) from holdkit_pools
 -- asked only where max_holds is set
 select count(*) from holdkit_holds where state = 'held' and (deadline is null or deadline > ?)
 
+-- name: count_unended_holds
+-- asked only where a bound is set: what only a sweep, a confirm or a release can end
+select count(*) from holdkit_holds where state = 'held' or open
+
 -- name: count_operations
 -- asked only where max_operations is set
 select count(*) from holdkit_operations where slot > ?

@@ -1,0 +1,112 @@
+"""Single values: what each kind of field may hold, whatever command carries it.
+
+Raises `InvalidRequest` naming the field, with a stable code and the limit. Never echoes a value that may be secret.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Any, Final
+
+from ..errors import InvalidRequest
+from .codec import canonical_json
+
+MAX_ID: Final = 512
+MAX_OP: Final = 255
+MAX_TENANT: Final = 64
+MAX_TOKEN: Final = 512
+MAX_TEXT: Final = 1_024
+MAX_ENTITY: Final = 256
+MAX_METADATA: Final = 16 * 1024
+MAX_DEPTH: Final = 32
+
+_unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_surrogate: Final = re.compile("[\ud800-\udfff]")
+_hold_id: Final = re.compile("[0-9a-f]{32}")
+
+
+def invalid(field: str, code: str, message: str) -> InvalidRequest:
+    """The one way to say that a field is wrong."""
+    return InvalidRequest(message, field=field, code=code)
+
+
+def text(value: object, field: str, limit: int) -> str:
+    """A text of 1 to `limit` characters, not blank, without control characters or lone surrogates."""
+    # Text of any other kind would fail later, where it is encoded.
+    if not isinstance(value, str) or not (type(value) is str or isinstance(value, Enum)):
+        raise invalid(field, f"{field}_not_text", f"must be text, not {type(value).__name__}")
+    if not value or value.isspace():
+        raise invalid(field, f"{field}_required", "must not be empty or blank")
+    if len(value) > limit:
+        raise invalid(field, f"{field}_too_long", f"has {len(value)} characters, at most {limit} are allowed")
+    if _unprintable.search(value):
+        raise invalid(field, f"{field}_unprintable", "must not contain control characters or lone surrogates")
+    return value
+
+
+def whole(value: object, field: str, low: int, high: int) -> int:
+    """A whole number between two bounds; a boolean is not a number."""
+    if type(value) is not int:
+        raise invalid(field, f"{field}_not_whole", f"must be a whole number, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise invalid(field, f"{field}_out_of_range", f"must lie between {low} and {high}")
+    return value
+
+
+def pool_id(value: object, field: str, *, faces: bool) -> str:
+    """A pool's id; those that begin with ~ belong to the faces."""
+    name = text(value, field, MAX_ID)
+    if name[0] == "~" and not faces:
+        raise invalid(field, f"{field}_reserved", "ids that begin with ~ are reserved")
+    return name
+
+
+def hold_id(value: object, field: str = "id") -> str:
+    """A hold's id: 32 lower-case hex digits, as `spelling.hold_id` normalises them."""
+    if type(value) is not str or not _hold_id.fullmatch(value):
+        raise invalid(field, f"{field}_malformed", "must be a 128-bit id: a UUID, or its 32 hex digits")
+    return value
+
+
+def metadata(value: object) -> None:
+    """A JSON object, at most 16 KiB and 32 levels deep, finite numbers only, no NUL, no lone surrogate."""
+    if not isinstance(value, dict):
+        raise invalid("metadata", "metadata_not_object", f"must be a JSON object, not {type(value).__name__}")
+    _check_json(value, 1)
+    try:
+        encoded = canonical_json(value).encode()
+    except TypeError as error:  # a subclass of str, int or float
+        raise invalid("metadata", "metadata_not_json", f"cannot be written as JSON: {error}") from None
+    if len(encoded) > MAX_METADATA:
+        raise invalid("metadata", "metadata_too_large", f"is larger than {MAX_METADATA} bytes as JSON")
+
+
+def _check_json(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise invalid("metadata", "metadata_too_deep", f"is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise invalid("metadata", "metadata_key_not_text", "must have text keys only")
+            _check_scalar(key)
+            _check_json(item, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_json(item, depth + 1)
+    else:
+        _check_scalar(value)
+
+
+def _check_scalar(value: Any) -> None:
+    if isinstance(value, str):
+        if "\x00" in value or _surrogate.search(value):
+            raise invalid("metadata", "metadata_unprintable", "must not contain NUL or lone surrogates")
+    elif isinstance(value, float):
+        if value - value != 0:  # NaN and both infinities
+            raise invalid("metadata", "metadata_not_finite", "must not contain NaN or infinity")
+    elif isinstance(value, int):  # booleans too
+        if abs(value) > 2**63 - 1:
+            raise invalid("metadata", "metadata_number_too_large", "holds a whole number beyond 64 bits")
+    elif value is not None:
+        raise invalid("metadata", "metadata_not_json", f"holds a {type(value).__name__}, which JSON cannot carry")

@@ -1,0 +1,205 @@
+"""Broken engines: the memory engine with one named bug each. The conformance kit must catch every one of them.
+
+They show that the kit bites; nobody should store anything in them. Each says which bug it has, and under which check it is
+expected to be caught.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from msgspec import structs
+
+from ..core.commands import Group
+from ..core.decide import Needs, decide_groups, needs
+from ..core.entries import Action, Entry
+from ..core.ladders.expiry import expire
+from ..core.model import Key, Limits, Operation, Slot
+from ..core.reading import Query, ReadJournal
+from ..core.view import DueLeg, View
+from ..engines.memory import MemoryEngine
+from ..engines.memory.journal import Journal
+from ..engines.port import Applied, Clock
+from ..engines.resident.tables import Tables
+
+T = TypeVar("T")
+
+
+class _LateTables(Tables):
+    def due(self, pool: Key, until: Slot, limit: int | None = None) -> list[DueLeg]:
+        return super().due(pool, until - 1, limit)
+
+
+class ExpiresLate(MemoryEngine):
+    """Off by one: due is `deadline < now` where it must be `deadline <= now`."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._tables = _LateTables()
+
+
+class _BlindTables(Tables):
+    blind = False
+
+    def due(self, pool: Key, until: Slot, limit: int | None = None) -> list[DueLeg]:
+        return [] if self.blind else super().due(pool, until, limit)
+
+
+class ShowsDueAsHeld(MemoryEngine):
+    """Reads show the stored counters, with what is due still in them."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._tables: _BlindTables = _BlindTables()
+
+    def read(self, query: Query[T]) -> T:
+        """Answer without a look at what is due."""
+        with self._lock:
+            self._tables.blind = True
+            try:
+                return super().read(query)
+            finally:
+                self._tables.blind = False
+
+
+class ForgetsOperations(MemoryEngine):
+    """Writes everything but the operation records, so that a retry is applied again."""
+
+    def _write(self, view: View) -> None:
+        view.operations.changed.clear()
+        super()._write(view)
+
+
+class _LossyJournal(Journal):
+    def append(self, entries: Iterable[Entry]) -> None:
+        kept = [entry for entry in entries if entry.action is not Action.HOLD_EXTENDED]
+        shift = self.last_seq + 1
+        super().append(structs.replace(entry, seq=shift + index) for index, entry in enumerate(kept))
+
+
+class LosesEntries(MemoryEngine):
+    """Extends holds without an entry in the journal."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._journal = _LossyJournal(100_000)
+
+
+class AppliesHalfAGroup(MemoryEngine):
+    """Takes an atomic group for an ordinary one: what was not refused stays."""
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """Apply command by command."""
+        return super().apply([Group(group.commands) for group in groups])
+
+
+class CommitsEachGroup(MemoryEngine):
+    """Gives every group of a batch a transaction of its own: an error in the middle leaves what came before it."""
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """Apply group by group."""
+        parts = [super(CommitsEachGroup, self).apply([group]) for group in groups]
+        outcomes = [outcomes for part in parts for outcomes in part.outcomes]
+        return Applied(outcomes, self._journal.last_seq, any(part.wrote for part in parts))
+
+
+class ExpiresEverywhere(MemoryEngine):
+    """Returns all legs of a due hold, also on pools that nobody touched (whose locks it would not have)."""
+
+    def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
+        view = self._view(slot)
+        for pool in self._touched(wanted):
+            for _, hold_id in self._tables.due(pool, self._now(pool, slot)):
+                hold = view.holds.get((pool[0], hold_id))
+                if hold is not None:
+                    expire(view, hold, [leg.pool for leg in hold.legs], self._now(pool, slot))
+        self._write(view)
+
+
+class ForgetsTheBacklog(MemoryEngine):
+    """Returns the first `max_due` legs and decides, though more were due."""
+
+    def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
+        """Nothing goes first."""
+
+    def _view(self, slot: Slot, due_limit: int | None = None) -> View:
+        return super()._view(slot, due_limit or self.limits.max_due)
+
+
+class ResetsFences(MemoryEngine):
+    """A pool that was removed and comes back starts with fence 0."""
+
+    def _write(self, view: View) -> None:
+        view.fence_floor = 0
+        super()._write(view)
+
+
+class LeaksTheJournal(MemoryEngine):
+    """Shows one tenant the entries of all."""
+
+    def read(self, query: Query[T]) -> T:
+        """Answer whoever asks."""
+        asked: Query[Any] = query
+        if isinstance(query, ReadJournal):
+            asked = ReadJournal(None, query.after, query.limit)
+        result: T = super().read(asked)
+        return result
+
+
+class _Shared(Mapping[Key, Operation]):
+    def __init__(self, rows: Mapping[Key, Operation]) -> None:
+        self._rows = {op: row for (_, op), row in rows.items()}
+
+    def __getitem__(self, key: Key) -> Operation:
+        return self._rows[key[1]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class SharesOperations(MemoryEngine):
+    """Looks operation ids up without their tenant: one tenant is told another's answer, token and all."""
+
+    def _view(self, slot: Slot, due_limit: int | None = None) -> View:
+        view = super()._view(slot, due_limit)
+        view.operations.base = _Shared(view.operations.base)
+        return view
+
+
+class ChecksThenActs(MemoryEngine):
+    """Decides without the lock and writes with it: two callers are granted the same last unit."""
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """Look, let others in, write."""
+        slot = self.clock()
+        wanted = needs(groups)
+        with self._lock:
+            self._return_backlog(wanted, slot)
+            view = self._view(slot)
+            outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
+        time.sleep(0)  # whoever waits has its turn here
+        with self._lock:
+            self._write(view)
+            return Applied(outcomes, self._journal.last_seq, bool(view.entries))
+
+
+BROKEN: Final[dict[type[MemoryEngine], str]] = {
+    ExpiresLate: "deadline_is_exact",
+    ShowsDueAsHeld: "reads_count_due_as_returned",
+    ForgetsOperations: "same_operation_same_answer",
+    LosesEntries: "every_change_has_its_entry",
+    AppliesHalfAGroup: "atomic_group",
+    CommitsEachGroup: "error_leaves_nothing",
+    ExpiresEverywhere: "touched_pools_only",
+    ForgetsTheBacklog: "backlog_goes_first",
+    ResetsFences: "fences_grow_for_ever",
+    LeaksTheJournal: "nothing_crosses_tenants",
+    SharesOperations: "nothing_crosses_tenants",
+    ChecksThenActs: "admits_exactly",
+}
+"""Each broken engine, and the check that is about its bug."""

@@ -1,0 +1,22 @@
+"""The conformance kit: what an engine must keep, as checks that anyone can run against theirs.
+
+With pytest, subclass `EngineConformance` (or `DurableEngineConformance`) and say how an engine is made; each check is a
+test. Without, call `check_engine`. Every check gets a new, empty engine and a clock that moves only when told to.
+"""
+
+from .rig import Broken, Make, Reopen, Rig
+from .suite import CHECKS, DURABLE, Check, DurableEngineConformance, EngineConformance, Failure, check_engine
+
+__all__ = [
+    "CHECKS",
+    "DURABLE",
+    "Broken",
+    "Check",
+    "DurableEngineConformance",
+    "EngineConformance",
+    "Failure",
+    "Make",
+    "Reopen",
+    "Rig",
+    "check_engine",
+]

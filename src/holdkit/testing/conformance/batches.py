@@ -1,0 +1,129 @@
+"""Checks of batches: in order, each on what the ones before it left, and all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...core.commands import ConfirmHold, CreatePool, Group, PutRecord, ReleaseHold, ResizePool
+from ...core.model import Leg, State
+from ...core.outcomes import Done, Outcome, Reason, Refusal
+from ...core.reading import FindEnd, FindPool, FindRecord
+from ...errors import HoldkitError
+from .rig import TOKEN, Broken, Rig, demand, equal, hold_id, placing
+
+
+def batch_in_order(rig: Rig) -> None:
+    """The commands of a batch are decided in order, each on what the ones before it left."""
+    applied = rig.apply(
+        Group((CreatePool(id="a", total=2), placing(1, quantity=2))),
+        Group((placing(2), ReleaseHold(id=hold_id(1), owner=TOKEN), placing(3, quantity=2))),
+        Group((placing(4), ConfirmHold(id=hold_id(3), owner=TOKEN), ResizePool(id="a", total=3), placing(5))),
+    )
+    words = [[said(outcome) for outcome in group] for group in applied.outcomes]
+    short = Reason.INSUFFICIENT_CAPACITY
+    equal(words, [["done", "done"], [short, "done", "done"], [short, "done", "done", "done"]], "answers in order")
+    seqs = [outcome.seq for group in applied.outcomes for outcome in group if isinstance(outcome, Done)]
+    equal(seqs, list(range(1, 8)), "positions in order")
+    equal(applied.last_seq, 7, "last_seq of the batch")
+    pool = rig.pool()
+    equal((pool.total, pool.held, pool.consumed), (3, 1, 2), "total, held, consumed")
+    rig.sound()
+
+
+def refusal_leaves_nothing(rig: Rig) -> None:
+    """A refused command has no effect and no entry; the commands beside it stand; a batch of refusals writes nothing."""
+    rig.pools(a=1, b=5)
+    before = rig.engine.read(FindEnd())
+    applied = rig.apply(
+        Group((placing(1, [Leg("b", 2), Leg("a", 2)]), placing(2, "none"), CreatePool(id="a", total=9)))
+    )
+    demand(not applied.wrote, "a batch of refusals says that it wrote something")
+    equal(rig.engine.read(FindEnd()), before, "the journal's end after refusals")
+    equal((rig.pool().held, rig.pool("b").held), (0, 0), "units held after refusals")
+    (refusal,) = rig.do(placing(1, [Leg("b", 6), Leg("a", 2)]))
+    assert isinstance(refusal, Refusal)
+    figures = [(leg.pool, leg.requested, leg.available, leg.total) for leg in refusal.shortfalls]
+    equal(figures, [("b", 6, 5, 5), ("a", 2, 1, 1)], "every leg that fell short")
+    words = [said(outcome) for outcome in rig.do(placing(3, "none"), placing(4), placing(5))]
+    equal(words, [Reason.POOL_NOT_FOUND, "done", Reason.INSUFFICIENT_CAPACITY], "neighbours of refused commands")
+    rig.sound()
+
+
+def atomic_group(rig: Rig) -> None:
+    """An atomic group is applied whole or not at all; groups beside it in the same batch stand."""
+    rig.pools(a=5, b=1)
+    applied = rig.apply(
+        Group((placing(1),)),
+        Group((placing(2), PutRecord(kind="k", id="r", body="1"), placing(3, "b", 2), placing(4)), atomic=True),
+        Group((placing(5),)),
+        Group((placing(6), placing(7, "b")), atomic=True),
+    )
+    words = [[said(outcome) for outcome in group] for group in applied.outcomes]
+    aborted = [Reason.ABORTED, Reason.ABORTED, Reason.INSUFFICIENT_CAPACITY, Reason.ABORTED]
+    equal(words, [["done"], aborted, ["done"], ["done", "done"]], "answers around an aborted group")
+    equal((rig.pool().held, rig.pool("b").held), (3, 1), "units held")
+    equal(rig.engine.read(FindRecord(("", "k", "r"))), None, "the record of an aborted group")
+    equal([rig.hold(number) is not None for number in range(1, 8)], [True, False, False, False, True, True, True],
+          "which holds are there")  # fmt: skip
+    equal(rig.actions(2), ["hold.held"] * 4, "what was journaled")
+    rig.sound()
+
+
+def atomic_group_returns_its_pools(rig: Rig) -> None:
+    """An on-demand pool made by an aborted group is taken back, and leaves no trace in journal or fences."""
+    rig.pools(b=1)
+    rig.do(placing(1, [Leg("new", 1, 3)]), placing(2, "b", 2), atomic=True)
+    equal(rig.engine.read(FindPool(("", "new"))), None, "the pool that an aborted group had created")
+    equal(rig.actions(1), [], "what an aborted group journaled")
+    equal(rig.place(3, "b").seq, 2, "the next position after an aborted group")
+    rig.sound()
+
+
+def error_leaves_nothing(rig: Rig) -> None:
+    """An error in the middle of a batch leaves nothing of it: no state, no entry, no operation; the engine works on."""
+    rig.pools(a=5)
+    rig.place(1)
+    before = rig.rows()
+    poison = placing(3, metadata={"poison": object()})
+    groups = (
+        Group((placing(2, op="op-2"), CreatePool(id="ghost", total=1), PutRecord(kind="k", id="r", body="1"))),
+        Group((ReleaseHold(id=hold_id(1), owner=TOKEN),)),
+        Group((poison,)),
+        Group((placing(4),)),
+    )
+    error = failed(lambda: rig.engine.apply(groups))
+    unknown = isinstance(error, HoldkitError) and error.effect == "unknown"
+    demand(not unknown, f"an error that certainly did nothing is called unknown: {error!r}")
+    equal(rig.rows(), before, "the journal after a failed batch")
+    equal(rig.pool().held, 1, "units held after a failed batch")
+    equal(rig.engine.read(FindPool(("", "ghost"))), None, "a pool of a failed batch")
+    equal(rig.engine.read(FindRecord(("", "k", "r"))), None, "a record of a failed batch")
+    equal([rig.hold(number) is None for number in (2, 3, 4)], [True] * 3, "holds of a failed batch are not there")
+    alive = rig.hold(1)
+    demand(alive is not None and alive.state is State.HELD, "a failed batch released a hold")
+    again = rig.done(placing(2, op="op-2"))
+    demand(not again.replayed, "an operation of a failed batch was remembered")
+    rig.sound()
+
+
+def failed(work: Callable[[], object]) -> Exception:
+    """The error that this must end with, whatever it is."""
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - what counts is what it leaves
+        return error
+    raise Broken("a command that cannot be encoded must fail its batch")
+
+
+def said(outcome: Outcome) -> str:
+    """An outcome in one word."""
+    match outcome:
+        case Done():
+            return "replayed" if outcome.replayed else "done"
+        case Refusal():
+            return outcome.reason
+        case _:
+            return outcome.code
+
+
+CHECKS = (batch_in_order, refusal_leaves_nothing, atomic_group, atomic_group_returns_its_pools, error_leaves_nothing)

@@ -1,0 +1,111 @@
+"""Checks of bounds and housekeeping: full tables, retention, sweeping, fences."""
+
+from __future__ import annotations
+
+from ...core.codec import minted_id
+from ...core.commands import ConfirmHold, CreatePool, ReleaseHold, Sweep
+from ...core.entries import Action
+from ...core.model import Leg
+from ...core.outcomes import Reason
+from ...core.reading import FindHold, FindPool, ListHolds, ReadHistory
+from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
+
+
+def bounded_pools(rig: Rig) -> None:
+    """At `max_pools` no further pool is made, neither by command nor by a leg; what is there works on."""
+    rig.open(max_pools=2)
+    rig.pools(a=1, b=1)
+    rig.refused(CreatePool(id="c", total=1), Reason.POOL_TABLE_FULL)
+    rig.refused(CreatePool(id="a", total=1), Reason.POOL_EXISTS)
+    rig.refused(placing(1, [Leg("a"), Leg("d", 1, 1)]), Reason.POOL_TABLE_FULL)
+    rig.place(1)
+    rig.sound()
+
+
+def bounded_holds(rig: Rig) -> None:
+    """`max_holds` bounds live holds: at the bound the next is refused; ended and due ones make room, for ever."""
+    rig.open(max_holds=3)
+    rig.pools(a=9)
+    for number in (1, 2, 3):
+        rig.place(number, ttl=10 * number)
+    rig.refused(placing(4), Reason.HOLD_TABLE_FULL)
+    for number, slot in ((4, 10), (5, 20), (6, 30)):
+        rig.at(slot)
+        rig.place(number, ttl=900)
+        rig.refused(placing(7), Reason.HOLD_TABLE_FULL)
+    for number in range(10, 40):
+        rig.done(ReleaseHold(id=hold_id(6 if number == 10 else number - 1), owner=TOKEN))
+        rig.place(number, ttl=900)
+        rig.refused(placing(50), Reason.HOLD_TABLE_FULL)
+    equal(rig.pool().held, 3, "units held")
+    rig.sound()
+
+
+def retired_after_retention(rig: Rig) -> None:
+    """An ended hold is there until `retention` has passed, to the slot; then gone for reads and commands, not for history."""
+    rig.open(retention=50)
+    rig.pools(a=9)
+    minted = minted_id(START, b"conformity")
+    rig.place(1, ttl=5)
+    rig.done(placing(2, ttl=5, owner=TOKEN))
+    rig.done(ConfirmHold(id=hold_id(2), owner=TOKEN))
+    command = placing(3)
+    rig.done(type(command)(id=minted, legs=command.legs, ttl_slots=9, owner=TOKEN))
+    rig.done(ReleaseHold(id=minted, owner=TOKEN))
+    rig.at(49)
+    demand(rig.hold(2) is not None, "one slot before the retention ends the hold must be there")
+    rig.refused(ConfirmHold(id=hold_id(2), owner=TOKEN), Reason.ALREADY_CONFIRMED)
+    rig.at(50)
+    demand(rig.hold(2) is None, "at the end of the retention the hold must be gone")
+    equal(rig.engine.read(FindHold(("", minted))), None, "a minted hold at the end of the retention")
+    rig.refused(ConfirmHold(id=hold_id(2), owner=TOKEN), Reason.HOLD_NOT_FOUND)
+    rig.refused(ConfirmHold(id=minted, owner=TOKEN), Reason.HOLD_RETIRED)
+    demand(rig.hold(1) is not None, "a hold that expired later than another ended must be there still")
+    rig.at(55)
+    equal([hold.id for hold in rig.engine.read(ListHolds(""))], [], "holds listed after the retention")
+    story = rig.engine.read(ReadHistory("", hold_id(2)))
+    equal(len(story), 2, "entries in the history of a retired hold")
+    rig.sound()
+    rig.place(2)
+    rig.sound()
+
+
+def swept_in_portions(rig: Rig) -> None:
+    """A sweep expires up to `limit` holds, earliest deadline first, and says whether there are more."""
+    rig.pools(a=9, b=9)
+    for number in range(1, 8):
+        rig.done(placing(number, [Leg("a"), Leg("b")], ttl=20 - number))
+    rig.place(9, ttl=30)
+    rig.at(20)
+    for expired, more in ((3, True), (3, True), (1, False), (0, False)):
+        swept = rig.done(Sweep(limit=3))
+        equal((swept.expired, swept.more), (expired, more), "expired and more of a sweep of 3")
+    gone = [entry.subject for entry in rig.journal() if entry.action is Action.HOLD_EXPIRED]
+    equal(gone, [hold_id(number) for number in range(7, 0, -1)], "holds in the order they were swept")
+    equal((rig.pool("a").held, rig.pool("b").held), (1, 0), "units held after the sweeps")
+    equal(rig.actions().count("leg.returned"), 0, "legs returned apart from their holds")
+    rig.sound()
+
+
+def fences_grow_for_ever(rig: Rig) -> None:
+    """A pool's fence grows with every grant, also across its removal and re-creation."""
+    fences = []
+    for number in range(1, 6):
+        done = rig.done(placing(number, [Leg("fleeting", 1, 1)], ttl=5))
+        assert done.hold is not None
+        fences.append(done.hold.fence)
+        if number % 2:
+            rig.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+        rig.at(10 * number)
+        rig.done(Sweep())
+        rig.done(Sweep())
+        equal(rig.engine.read(FindPool(("", "fleeting"))), None, "an empty on-demand pool after a sweep")
+        rig.sound()
+    demand(fences == sorted(set(fences)), f"fences must grow across removal and re-creation, but were {fences}")
+    rig.pools(later=1)
+    done = rig.place(9, "later")
+    assert done.hold is not None
+    demand(done.hold.fence > fences[-1], "a pool created later must start above every fence of a removed one")
+
+
+CHECKS = (bounded_pools, bounded_holds, retired_after_retention, swept_in_portions, fences_grow_for_ever)

@@ -1,0 +1,205 @@
+"""Concurrent histories, checked in linear time: every answer must agree with the journal at the position it claims.
+
+A `Recorder` writes down what each caller was told, and which positions were known to be committed before the call began.
+`check_history` then walks the journal once. It needs no search, because answers carry their position; it does not trust
+positions either: one from before the call began, or one that two answers claim, is a lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import Any
+
+from msgspec import Struct
+
+from ...core.audit import Folded
+from ...core.commands import AnyCommand, Group
+from ...core.entries import Action, Entry
+from ...core.fold import fold
+from ...core.model import Key, Pool, StoredHold
+from ...core.outcomes import Done, Outcome, Reason, Refusal
+from ...core.reading import FindEnd, FindHold, FindPool, Query
+from ...engines.port import Engine
+from .rig import Broken, demand, prepared
+
+
+class Answer(Struct, frozen=True):
+    """One command, asked alone, and what it was told."""
+
+    command: AnyCommand
+    outcome: Outcome
+    before: int
+    """The highest position known to be committed when the call began."""
+    at: int
+    """`last_seq` of the answer: the state it was decided on is the one after that entry."""
+
+
+class Look(Struct, frozen=True):
+    """One read, of a pool or a hold, that must show the state after some entry between two positions."""
+
+    query: FindPool | FindHold
+    result: Pool | StoredHold | None
+    before: int
+    after: int
+
+
+class Recorder:
+    """Asks an engine, from any thread, and writes the history down."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = Lock()
+        self._known = 0
+        self.answers: list[Answer] = []
+        self.looks: list[Look] = []
+
+    def ask(self, command: AnyCommand) -> Outcome:
+        """One command in a batch of its own."""
+        before = self._known
+        (group,) = [prepared(Group((command,)))]
+        applied = self._engine.apply([group])
+        outcome = applied.outcomes[0][0]
+        with self._lock:
+            self._known = max(self._known, applied.last_seq)
+            self.answers.append(Answer(command, outcome, before, applied.last_seq))
+        return outcome
+
+    def look(self, query: FindPool | FindHold) -> None:
+        """One read."""
+        before = self._known
+        asked: Query[Any] = query
+        result = self._engine.read(asked)
+        after = self._engine.read(FindEnd()).seq
+        with self._lock:
+            self.looks.append(Look(query, result, before, after))
+
+
+class _Past:
+    """How every pool and hold stood after each entry, as far as it changed: numbers ascending."""
+
+    def __init__(self) -> None:
+        self.pools: dict[Key, list[tuple[int, Pool | None]]] = {}
+        self.holds: dict[Key, list[tuple[int, StoredHold | None]]] = {}
+
+    def write(self, entry: Entry, state: Folded) -> None:
+        """Note what an entry changed."""
+        for effect in entry.effects:
+            self.pools.setdefault(effect.pool.key, [(0, None)]).append((entry.seq, state.pools.get(effect.pool.key)))
+        if entry.hold is not None or entry.change is not None:
+            key = (entry.tenant, entry.subject)
+            self.holds.setdefault(key, [(0, None)]).append((entry.seq, state.holds.get(key)))
+
+    def between(self, table: dict[Key, list[Any]], key: Key, first: int, last: int) -> Iterable[Any]:
+        """Every state of a row after the entries `first` … `last`."""
+        steps = table.get(key, [(0, None)])
+        for index in range(len(steps) - 1, -1, -1):
+            seq, row = steps[index]
+            if seq <= last:
+                yield row
+            if seq <= first:
+                return
+
+
+CLAIMED = frozenset({Action.HOLD_HELD, Action.HOLD_CONFIRMED, Action.HOLD_RELEASED})
+"""Entries that somebody must have been told about."""
+
+
+def check_history(journal: Sequence[Entry], answers: Sequence[Answer], looks: Sequence[Look] = ()) -> None:
+    """Raise `Broken` at the first answer or read that the journal contradicts. Needs a clock that stood still."""
+    done = _claims(answers)
+    past, state = _Past(), Folded()
+    for number, entry in enumerate(journal, start=1):
+        demand(entry.seq == number, f"the journal has entry {entry.seq} where {number} belongs")
+        _counters(state, entry)
+        fold(state, entry)
+        past.write(entry, state)
+        answer = done.pop(entry.seq, None)
+        if answer is not None:
+            _agrees(answer, entry, state)
+        elif entry.action in CLAIMED and entry.op is None:
+            follows = done.get(entry.seq + 1)
+            told = follows is not None and getattr(follows.command, "id", None) == entry.subject
+            demand(told, f"entry {entry.seq} ({entry.action.value} {entry.subject}) was told to nobody")
+    demand(not done, f"positions {sorted(done)} were answered, but are not in the journal")
+    for answer in answers:
+        if isinstance(answer.outcome, Refusal):
+            _was_true(answer, answer.outcome, past)
+    for look in looks:
+        _was_seen(look, past)
+
+
+def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
+    """Done answers by position; each position is one caller's, and later than what was there before the call."""
+    done: dict[int, Answer] = {}
+    for answer in answers:
+        outcome = answer.outcome
+        demand(answer.at >= answer.before, f"decided on entry {answer.at}, though {answer.before} was committed before")
+        if not isinstance(outcome, Done) or outcome.replayed or not outcome.seq:
+            continue
+        demand(answer.before < outcome.seq <= answer.at,
+               f"position {outcome.seq} lies not between {answer.before} and {answer.at}")  # fmt: skip
+        demand(outcome.seq not in done, f"position {outcome.seq} was answered twice")
+        done[outcome.seq] = answer
+    return done
+
+
+def _counters(state: Folded, entry: Entry) -> None:
+    """Never more in use than there is, never less than nothing, and fences only grow."""
+    for effect in entry.effects:
+        pool, before = effect.pool, state.pools.get(effect.pool.key)
+        where = f"entry {entry.seq} leaves pool {pool.id}"
+        demand(pool.held >= 0 and pool.consumed >= 0, f"{where} below nothing: {pool}")
+        demand(pool.held + pool.consumed <= pool.total, f"{where} oversold: {pool}")
+        was = (0, 0, 0) if before is None else (before.total, before.held, before.consumed)
+        says = (pool.total - effect.total, pool.held - effect.held, pool.consumed - effect.consumed)
+        demand(was == says, f"{where} from {says}, but it stood at {was}")
+        grows = before is None or pool.fence > before.fence or entry.action is not Action.HOLD_HELD
+        demand(grows, f"{where} with a fence that did not grow")
+
+
+def _agrees(answer: Answer, entry: Entry, state: Folded) -> None:
+    """The entry an answer claims says what the answer says."""
+    outcome = answer.outcome
+    assert isinstance(outcome, Done)
+    subject = getattr(answer.command, "id", entry.subject)
+    told = (answer.command.tenant, subject, outcome.slot)
+    demand(told[1] in entry.subject and (entry.tenant, entry.slot) == (told[0], told[2]),
+           f"the answer at {entry.seq} is about {told}, the entry about {entry.subject} at {entry.slot}")  # fmt: skip
+    if outcome.hold is not None:
+        stands = state.holds.get(outcome.hold.key)
+        demand(stands == outcome.hold, f"the answer at {entry.seq} shows {outcome.hold}, the journal {stands}")
+
+
+def _was_true(answer: Answer, refusal: Refusal, past: _Past) -> None:
+    """A refusal's figures are those of the position it was decided at."""
+    tenant = answer.command.tenant
+    if refusal.reason is Reason.INSUFFICIENT_CAPACITY:
+        for leg in refusal.shortfalls:
+            for pool in past.between(past.pools, (tenant, leg.pool), answer.at, answer.at):
+                figures = None if pool is None else (pool.available, pool.total)
+                if figures is not None and figures != (leg.available, leg.total):
+                    raise Broken(f"refused at {answer.at} with {leg}, but there pool {leg.pool} had {figures}")
+                demand(leg.requested > leg.available, f"refused though there was enough: {leg}")
+    elif refusal.reason in ENDED:
+        for hold in past.between(past.holds, (tenant, refusal.subject), answer.at, answer.at):
+            state = None if hold is None else hold.state.value
+            demand(
+                state == ENDED[refusal.reason], f"refused at {answer.at}: {refusal.reason}, but the hold was {state}"
+            )
+
+
+ENDED = {
+    Reason.ALREADY_CONFIRMED: "confirmed",
+    Reason.ALREADY_RELEASED: "released",
+    Reason.HOLD_EXPIRED: "expired",
+    Reason.HOLD_NOT_FOUND: None,
+}
+
+
+def _was_seen(look: Look, past: _Past) -> None:
+    """A read shows a state from between the start and the end of the call."""
+    key = look.query.key
+    table: dict[Key, list[Any]] = past.pools if isinstance(look.query, FindPool) else past.holds
+    shown = any(row == look.result for row in past.between(table, key, look.before, look.after))
+    demand(shown, f"a read between {look.before} and {look.after} shows {look.result}: never so at that time")

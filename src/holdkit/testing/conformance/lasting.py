@@ -1,0 +1,79 @@
+"""Checks of durability: what was answered is there after the engine was closed, or left lying, and opened again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from ...core.commands import ConfirmHold, Group, ReleaseHold, Sweep
+from ...core.model import Leg
+from ...core.outcomes import Reason
+from ...core.reading import ListHolds, ListPools, ListRecords
+from .rig import TOKEN, Rig, demand, equal, hold_id, placing
+from .stories import tour
+
+
+def survives_close(rig: Rig) -> None:
+    """After a close, everything is as it was: reads, journal, operations, fences, deadlines."""
+    _survives(rig, close=True)
+
+
+def survives_a_crash(rig: Rig) -> None:
+    """The same if nobody closed it: what was answered was durable when it was answered."""
+    _survives(rig, close=False)
+
+
+def _survives(rig: Rig, *, close: bool) -> None:
+    tour(rig)
+    rig.done(placing(40, "a", op="take", owner="mine", ttl=50))
+    before = _everything(rig)
+    rig.reopen(close=close)
+    equal(_everything(rig), before, "everything, after it was opened again")
+    rig.sound()
+    again = rig.done(placing(40, "a", op="take", owner="mine", ttl=50))
+    equal((again.replayed, again.token), (True, "mine"), "an operation asked again after the engine was opened again")
+    rig.done(ConfirmHold(id=hold_id(40), owner="mine"))
+    rig.at(500)
+    rig.place(41, "a")
+    rig.reopen(close=close)
+    rig.sound()
+    equal(rig.rows()[-1].seq, len(rig.rows()), "the last position")
+
+
+def fences_survive(rig: Rig) -> None:
+    """The fence of a pool that was removed is remembered across opening again."""
+    first = rig.done(placing(1, [Leg("fleeting", 1, 1)])).hold
+    rig.done(ReleaseHold(id=hold_id(1), owner=TOKEN))
+    rig.done(Sweep())
+    rig.reopen(close=True)
+    second = rig.done(placing(2, [Leg("fleeting", 1, 1)])).hold
+    assert first is not None
+    assert second is not None
+    demand(second.fence > first.fence, f"the fence went from {first.fence} to {second.fence} across a reopening")
+    rig.sound()
+
+
+def failed_batch_stays_gone(rig: Rig) -> None:
+    """A failed batch is gone for good, also after opening again."""
+    rig.pools(a=5)
+    before = rig.rows()
+    poison = placing(2, metadata={"poison": object()})
+    with suppress(Exception):  # whatever it is: what counts is what it leaves
+        rig.engine.apply([Group((placing(1),)), Group((poison,))])
+    rig.refused(placing(3, quantity=6), Reason.INSUFFICIENT_CAPACITY)
+    rig.reopen(close=False)
+    equal(rig.rows(), before, "the journal after a failed batch and a refusal")
+    rig.place(1)
+    rig.sound()
+
+
+def _everything(rig: Rig) -> list[Any]:
+    return [
+        rig.rows(),
+        rig.engine.read(ListPools("")),
+        rig.engine.read(ListHolds("")),
+        rig.engine.read(ListRecords("", "k")),
+    ]
+
+
+CHECKS = (survives_close, survives_a_crash, fences_survive, failed_batch_stays_gone)

@@ -1,0 +1,123 @@
+"""Checks of reads and of tenants: explicit order, pages, awkward texts, large numbers, and nothing that crosses."""
+
+from __future__ import annotations
+
+from ...core.commands import ConfirmHold, Consume, CreatePool, PutRecord, ReleaseHold, Sweep
+from ...core.model import MAX_QUANTITY, MAX_SLOT, Leg, State
+from ...core.outcomes import Reason
+from ...core.reading import (
+    FindHold,
+    FindPool,
+    FindRecord,
+    ListHolds,
+    ListPools,
+    ListRecords,
+    ReadHistory,
+    ReadJournal,
+)
+from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
+
+AWKWARD = ("a%b", "a_b", "a'b", 'a"b', "a\\b", "aéb", "ae\u0301b", "AB", "ab", "a b", "\U0001f642", "z" * 512)
+"""Pool ids that must be taken as they are: no pattern, no quoting, no folding, no trimming."""
+
+
+def pages_in_order(rig: Rig) -> None:
+    """Lists are ordered by id, begin after the one named, keep to their limit, and take texts as they are."""
+    for number, pool in enumerate(AWKWARD):
+        rig.done(CreatePool(id=pool, total=number + 1))
+        rig.done(placing(number, pool, entity=f"order:{number % 2}"))
+    rig.done(CreatePool(id="~reserved", total=1))
+    ids = sorted(AWKWARD)
+    equal([pool.id for pool in rig.engine.read(ListPools(""))], ids, "pools in order, reserved ones not shown")
+    equal([pool.id for pool in rig.engine.read(ListPools("", after=ids[2], limit=3))], ids[3:6], "a page of pools")
+    for prefix in ("a%", "a_", "a", "A", "\U0001f642", "~"):
+        expected = [pool for pool in (*ids, "~reserved") if pool.startswith(prefix)]
+        found = [pool.id for pool in rig.engine.read(ListPools("", prefix=prefix))]
+        equal(found, expected, f"pools that begin with {prefix!r}")
+    numbers = list(range(len(AWKWARD)))
+    everything = [hold.id for hold in rig.engine.read(ListHolds(""))]
+    equal(everything, [hold_id(number) for number in numbers], "holds in order")
+    page = [hold.id for hold in rig.engine.read(ListHolds("", entity="order:1", after=hold_id(3), limit=2))]
+    equal(page, [hold_id(5), hold_id(7)], "a page of holds by entity")
+    for number, pool in enumerate(AWKWARD):
+        found = [hold.id for hold in rig.engine.read(ListHolds("", pool=pool))]
+        equal(found, [hold_id(number)], f"holds on pool {pool!r}")
+    for number in (3, 8):
+        rig.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+    found = [hold.id for hold in rig.engine.read(ListHolds("", state=State.RELEASED))]
+    equal(found, [hold_id(3), hold_id(8)], "holds by state")
+    rig.sound()
+
+
+def records_compare_and_set(rig: Rig) -> None:
+    """A record is written only over the version its writer saw; records are listed by id within their kind."""
+    put = rig.done(PutRecord(kind="k", id="b", body='{"n": 1}', if_version=0))
+    equal((put.record and put.record.version, put.seq), (1, 1), "version and position of a new record")
+    rig.refused(PutRecord(kind="k", id="b", body="2", if_version=0), Reason.VERSION_CONFLICT)
+    rig.done(PutRecord(kind="k", id="b", body="2", if_version=1))
+    for kind, name in (("k", "c"), ("k", "a"), ("other", "a")):
+        rig.done(PutRecord(kind=kind, id=name, body="0"))
+    equal([row.id for row in rig.engine.read(ListRecords("", "k"))], ["a", "b", "c"], "records in order")
+    page = [row.id for row in rig.engine.read(ListRecords("", "k", after="a", limit=1))]
+    equal(page, ["b"], "a page of records")
+    rig.done(PutRecord(kind="k", id="b", body=None, if_version=2))
+    equal(rig.engine.read(FindRecord(("", "k", "b"))), None, "a removed record")
+    again = rig.done(PutRecord(kind="k", id="b", body="3", if_version=0))
+    equal(again.record, rig.engine.read(FindRecord(("", "k", "b"))), "a record written anew")
+    rig.sound()
+
+
+def large_numbers(rig: Rig) -> None:
+    """Quantities up to 2^53-1 and slots up to 2^63-1 are kept to the last digit; one more slot overflows."""
+    rig.open(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
+    rig.done(CreatePool(id="a", total=MAX_QUANTITY))
+    far = placing(1, quantity=MAX_QUANTITY - 1, ttl=MAX_SLOT - START)
+    hold = rig.done(far).hold
+    equal((hold and hold.deadline, rig.pool().available), (MAX_SLOT, 1), "deadline and available")
+    rig.refused(placing(2, ttl=MAX_SLOT - START + 1), Reason.SLOT_OVERFLOW)
+    rig.done(ConfirmHold(id=hold_id(1), owner=TOKEN, quantity=MAX_QUANTITY, overage="if_available"))
+    equal((rig.pool().consumed, rig.pool().available), (MAX_QUANTITY, 0), "consumed and available")
+    rig.sound()
+
+
+def nothing_crosses_tenants(rig: Rig) -> None:
+    """The same ids in two tenants are two things: pools, holds, operations, records, due legs, lists and journals."""
+    for tenant, total in (("", 1), ("acme", 2), ("acme2", 3)):
+        rig.pools(tenant, a=total)
+        rig.done(placing(1, tenant=tenant, op="take", quantity=total, ttl=10 * total))
+        rig.done(PutRecord(kind="k", id="r", body=f'"{tenant}"', tenant=tenant, if_version=0))
+        rig.done(Consume(id=hold_id(2), legs=(Leg("b", 1, 1),), owner=tenant or "none", entity="same", tenant=tenant))
+    rig.refused(ConfirmHold(id=hold_id(2), owner="acme", tenant="acme2"), Reason.NOT_OWNER)
+    rig.refused(ConfirmHold(id=hold_id(1), owner=TOKEN, tenant="stranger"), Reason.HOLD_NOT_FOUND)
+    rig.refused(placing(3, tenant="stranger"), Reason.POOL_NOT_FOUND)
+    rig.at(10)
+    rig.place(3, tenant="")
+    rig.refused(placing(3, tenant="acme"), Reason.INSUFFICIENT_CAPACITY)
+    for tenant, total in (("", 1), ("acme", 2), ("acme2", 3)):
+        equal(rig.pool("a", tenant).held, total, f"units held of tenant {tenant!r}")
+        equal([pool.tenant for pool in rig.engine.read(ListPools(tenant))], [tenant, tenant], "tenants of listed pools")
+        equal({hold.tenant for hold in rig.engine.read(ListHolds(tenant, entity="same"))}, {tenant}, "tenants of holds")
+        record = rig.engine.read(FindRecord((tenant, "k", "r")))
+        equal(record and record.body, f'"{tenant}"', f"the record of tenant {tenant!r}")
+        mine = [entry.seq for entry in rig.journal() if entry.tenant == tenant]
+        listed = [row.seq for row in rig.engine.read(ReadJournal(tenant))]
+        equal(listed, mine, f"the journal of tenant {tenant!r}")
+    for query in (FindPool(("stranger", "a")), FindHold(("stranger", hold_id(1))), FindRecord(("stranger", "k", "r"))):
+        equal(rig.engine.read(query), None, f"a stranger's {type(query).__name__}")
+    for lists in (ListPools("stranger"), ListHolds("stranger"), ReadJournal("stranger"), ReadHistory("stranger", "a")):
+        equal(rig.engine.read(lists), [], f"a stranger's {type(lists).__name__}")
+    rig.at(40)
+    equal(rig.done(Sweep()).expired, 2, "holds of all tenants that one sweep expired")
+    rig.sound()
+
+
+def tokens_are_never_shown(rig: Rig) -> None:
+    """Owner tokens are in no hold, list, journal entry or history."""
+    rig.pools(a=2)
+    rig.done(placing(1, owner="the-secret-token", op="take"))
+    rig.done(ConfirmHold(id=hold_id(1), owner="the-secret-token", op="keep"))
+    shown = [repr(rig.hold(1)), repr(rig.engine.read(ListHolds(""))), *(row.text for row in rig.rows())]
+    demand(not any("the-secret-token" in text for text in shown), "an owner token is shown by a read")
+
+
+CHECKS = (pages_in_order, records_compare_and_set, large_numbers, nothing_crosses_tenants, tokens_are_never_shown)

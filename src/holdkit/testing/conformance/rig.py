@@ -1,0 +1,203 @@
+"""The rig: one engine under test, its clock, and short words for asking it things.
+
+A check gets a fresh rig. Whatever the engine does wrong ends as `Broken`, with a sentence that says what was promised, what
+was asked and what came instead. The rig trusts nothing that the engine says of itself: state is folded from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import structs
+
+from ...core.audit import Folded
+from ...core.codec import decode_entry, fingerprint
+from ...core.commands import AnyCommand, CreatePool, Group, PlaceHold
+from ...core.entries import Entry
+from ...core.fold import fold
+from ...core.model import SECOND, Leg, Limits, Pool, Slot, StoredHold
+from ...core.outcomes import Done, Outcome, Reason, Refusal
+from ...core.reading import FindHold, FindPool, JournalRow, ReadJournal
+from ...engines.port import Applied, Clock, Engine
+from ..clock import FakeClock
+
+T = TypeVar("T")
+
+Make: TypeAlias = Callable[[Clock, Limits], Engine]
+"""Opens a new, empty engine each time it is called."""
+Reopen: TypeAlias = Callable[[Engine], Engine]
+"""Opens anew what that engine has stored; the one given is closed, or was left lying as after a crash."""
+
+START: Slot = 1_000_000 * SECOND
+TOKEN = "owner"
+"""The owner token of every hold a check places, where it says no other."""
+
+
+class Broken(AssertionError):
+    """The engine broke a promise."""
+
+
+def demand(kept: object, message: str) -> None:
+    """Say what is broken unless the promise was kept."""
+    if not kept:
+        raise Broken(message)
+
+
+def equal(got: object, expected: object, what: str) -> None:
+    """Two values must be the same."""
+    demand(got == expected, f"{what}: expected {expected!r}, got {got!r}")
+
+
+def hold_id(number: int) -> str:
+    """An id as a caller would choose it; in order of the number."""
+    return f"{number:032x}"
+
+
+class Rig:
+    """An engine under test."""
+
+    def __init__(self, make: Make, reopen: Reopen | None = None) -> None:
+        self.clock = FakeClock(START)
+        self._make, self._reopen = make, reopen
+        self._opened: list[Engine] = []
+        self._engine: Engine | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, opened with the default limits where no check asked for others."""
+        return self._engine or self.open()
+
+    def open(self, **limits: Any) -> Engine:
+        """A new, empty engine with these limits."""
+        self._engine = self._make(self.clock, Limits(**limits))
+        self._opened.append(self._engine)
+        return self._engine
+
+    def reopen(self, *, close: bool) -> None:
+        """Open anew what was stored, after a close or as if the process had died."""
+        assert self._reopen is not None, "this check is for durable engines"
+        before = self.engine
+        if close:
+            before.close()
+        self._engine = self._reopen(before)
+        self._opened.append(self._engine)
+
+    def close(self) -> None:
+        """Give back every engine."""
+        for engine in reversed(self._opened):
+            engine.close()
+
+    # Asking
+
+    def apply(self, *groups: Group) -> Applied:
+        """One batch."""
+        applied = self.engine.apply([prepared(group) for group in groups])
+        equal([len(answers) for answers in applied.outcomes], [len(group.commands) for group in groups],
+              "outcomes per group")  # fmt: skip
+        return applied
+
+    def do(self, *commands: AnyCommand, atomic: bool = False) -> list[Outcome]:
+        """One group in a batch of its own."""
+        return self.apply(Group(commands, atomic)).outcomes[0]
+
+    def done(self, command: AnyCommand) -> Done:
+        """A command that must be done."""
+        (outcome,) = self.do(command)
+        if not isinstance(outcome, Done):
+            raise Broken(f"{spoken(command)} at slot {self.now} must be done, but the answer is {outcome}")
+        return outcome
+
+    def refused(self, command: AnyCommand, reason: Reason) -> Refusal:
+        """A command that must be refused for this reason."""
+        (outcome,) = self.do(command)
+        if not isinstance(outcome, Refusal) or outcome.reason is not reason:
+            raise Broken(f"{spoken(command)} at slot {self.now} must be refused: {reason}, but the answer is {outcome}")
+        return outcome
+
+    def pools(self, tenant: str = "", **totals: int) -> None:
+        """Create pools."""
+        for pool, total in totals.items():
+            self.done(CreatePool(id=pool, total=total, tenant=tenant))
+
+    def place(self, number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any) -> Done:
+        """Place a hold that must be granted."""
+        return self.done(placing(number, pool, quantity, ttl=ttl, **more))
+
+    # Looking
+
+    @property
+    def now(self) -> Slot:
+        """The present slot, counted from the start of the check."""
+        return self.clock.now() - START
+
+    def at(self, slot: Slot) -> None:
+        """Set the clock, counted from the start of the check."""
+        self.clock.set(START + slot)
+
+    def pool(self, pool: str = "a", tenant: str = "") -> Pool:
+        """A pool that must be there."""
+        found = self.engine.read(FindPool((tenant, pool)))
+        if found is None:
+            raise Broken(f"pool {pool!r} of tenant {tenant!r} is gone")
+        return found
+
+    def hold(self, number: int, tenant: str = "") -> StoredHold | None:
+        """A hold as it looks now."""
+        return self.engine.read(FindHold((tenant, hold_id(number))))
+
+    def rows(self) -> list[JournalRow]:
+        """The whole journal of all tenants, read in pages."""
+        rows: list[JournalRow] = []
+        while True:
+            page = self.engine.read(ReadJournal(None, after=rows[-1].seq if rows else 0, limit=100))
+            if not page:
+                return rows
+            rows += page
+
+    def journal(self) -> list[Entry]:
+        """The whole journal, decoded."""
+        return [decode_entry(row.text) for row in self.rows()]
+
+    def actions(self, after: int = 0) -> list[str]:
+        """What the journal says happened after an entry, in its own words."""
+        return [entry.action.value for entry in self.journal() if entry.seq > after]
+
+    def folded(self) -> Folded:
+        """The state that the journal tells, rebuilt by the core."""
+        state = Folded()
+        for entry in self.journal():
+            fold(state, entry)
+        return state
+
+    def sound(self) -> None:
+        """The engine's own `verify` finds nothing, and the journal has no gap."""
+        differences = [str(difference) for difference in self.engine.verify()]
+        demand(not differences, f"verify must find nothing, but says: {'; '.join(differences[:5])}")
+        numbers = [row.seq for row in self.rows()]
+        equal(numbers, list(range(1, len(numbers) + 1)), "journal numbers without gaps")
+
+
+def prepared(group: Group) -> Group:
+    """The group as the kernel would hand it over: fingerprints taken."""
+    if all(command.op is None or command.fingerprint for command in group.commands):
+        return group
+    commands = tuple(
+        structs.replace(command, fingerprint=fingerprint(command)) if command.op is not None else command
+        for command in group.commands
+    )
+    return Group(commands, group.atomic)
+
+
+def placing(
+    number: int, pool: str | Sequence[Leg] = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any
+) -> PlaceHold:
+    """The command behind `Rig.place`."""
+    legs = (Leg(pool, quantity),) if isinstance(pool, str) else tuple(pool)
+    return PlaceHold(id=hold_id(number), legs=legs, ttl_slots=ttl, **{"owner": TOKEN, **more})
+
+
+def spoken(command: AnyCommand) -> str:
+    """A command in a few words."""
+    parts = [f"{name}={value!r}" for name, value in structs.asdict(command).items() if value not in (None, "", ())]
+    return f"{type(command).__name__}({', '.join(parts)})"

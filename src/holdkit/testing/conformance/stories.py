@@ -1,0 +1,144 @@
+"""Checks of the journal: every change has its entry, in order, without gaps; and folding it rebuilds what is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExtendHold,
+    Group,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+)
+from ...core.entries import Action
+from ...core.fold import reconstruct
+from ...core.model import Leg
+from ...core.outcomes import Done
+from ...core.reading import FindEnd, FindPool, FindRecord, JournalRow, ReadHistory, ReadJournal
+from .rig import TOKEN, Rig, demand, equal, hold_id, placing
+
+LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE}
+"""Actions that ordinary commands lead to."""
+
+
+def tour(rig: Rig) -> list[Done]:
+    """A little of everything; ends with holds in every state, due legs, records and a pool swept away."""
+    answers = [rig.done(command) for command in _before()]
+    rig.at(10)
+    answers += [rig.done(command) for command in (placing(20, "a"), Sweep(), Sweep(), *_after())]
+    return answers
+
+
+def _before() -> tuple[AnyCommand, ...]:
+    own: dict[str, Any] = {"owner": TOKEN}
+    return (
+        CreatePool(id="a", total=50),
+        CreatePool(id="b", total=50, actor="user:1", correlation_id="c", reason="r"),
+        ResizePool(id="a", total=60),
+        placing(1, [Leg("a", 9), Leg("b", 9)], ttl=90, metadata={"ü": [1, None, "\U0001f642"]}, entity="order:1"),
+        ConfirmHold(id=hold_id(1), quantity={"a": 2}, keep_rest=True, **own),
+        ReleaseHold(id=hold_id(1), quantity={"a": 1, "b": 3}, **own),
+        ExtendHold(id=hold_id(1), by_slots=20, **own),
+        placing(2, [Leg("a", 1), Leg("b", 2)], ttl=10),
+        placing(3, [Leg("fleeting", 1, 4)], ttl=8),
+        placing(4, "b", 3, op="four"),
+        ReleaseHold(id=hold_id(4), force=True, reason="admin_override"),
+        Consume(id=hold_id(5), legs=(Leg("a", 4), Leg("b", 1)), entity="order:5", **own),
+        ReturnUnits(id=hold_id(5), quantity={"a": 1}, **own),
+        PutRecord(kind="k", id="one", body='{"n":1}'),
+        PutRecord(kind="k", id="two", body="2"),
+        PutRecord(kind="k", id="two", body=None, if_version=1),
+        placing(6, "b", 2, ttl=90),
+        ConfirmHold(id=hold_id(6), quantity=60, overage="up_to_available", **own),
+    )
+
+
+def _after() -> tuple[AnyCommand, ...]:
+    return (
+        placing(7, [Leg("fleeting", 2, 3)], ttl=90),
+        PutRecord(kind="k", id="one", body='{"n":2}', if_version=1),
+        placing(8, "a", 2, ttl=5, tenant=""),
+        ConfirmHold(id=hold_id(7), owner=TOKEN, entity="order:7"),
+    )
+
+
+def gap_free(rig: Rig) -> None:
+    """Positions count 1, 2, 3 …; a done answer names the entry that says what it did; refusals take no position."""
+    answers = tour(rig)
+    entries = rig.journal()
+    equal([entry.seq for entry in entries], list(range(1, len(entries) + 1)), "positions")
+    equal([row.seq for row in rig.rows()], [entry.seq for entry in entries], "positions in rows and texts")
+    for answer in answers:
+        if answer.hold is not None:
+            entry = entries[answer.seq - 1]
+            equal((entry.subject, entry.slot), (answer.hold.id, answer.slot), f"subject and slot of entry {answer.seq}")
+    last = rig.engine.read(FindEnd())
+    equal(last, rig.rows()[-1], "the journal's end")
+    applied = rig.apply(Group((placing(30, "none"),)))
+    equal((applied.last_seq, applied.wrote), (last.seq, False), "last_seq and wrote of a batch of refusals")
+
+
+def every_change_has_its_entry(rig: Rig) -> None:
+    """Every kind of change is journaled under its own action, extensions, expiries and removals included."""
+    tour(rig)
+    missing = sorted(action.value for action in LIVED - {entry.action for entry in rig.journal()})
+    equal(missing, [], "actions that must have been journaled and were not")
+    forced = [entry.reason for entry in rig.journal() if entry.forced]
+    equal(forced, ["admin_override"], "reasons of forced entries")
+
+
+def replay_is_state(rig: Rig) -> None:
+    """Folding the journal rebuilds exactly the pools, holds and records that reads show; `verify` agrees."""
+    tour(rig)
+    state = rig.folded()
+    for pool_key, pool in state.pools.changed.items():
+        shown = rig.engine.read(FindPool(pool_key))
+        if shown is not None and pool is not None and pool_key[1] == "a":
+            equal(shown.held, pool.held, "units held in pool a")
+        equal(shown is None, pool is None, f"pool {pool_key[1]!r} is missing")
+        if shown is not None and pool is not None:
+            fields = ("total", "consumed", "fence", "slot", "version", "on_demand")
+            for field in fields:
+                equal(getattr(shown, field), getattr(pool, field), f"{field} of pool {pool_key[1]!r}")
+    for number in (1, 4, 5, 6, 7):
+        equal(rig.hold(number), state.holds.get(("", hold_id(number))), f"hold {number}")
+    for record_key, record in state.records.changed.items():
+        equal(rig.engine.read(FindRecord(record_key)), record, f"record {record_key[2]!r}")
+    rig.sound()
+
+
+def history_is_the_journal(rig: Rig) -> None:
+    """A subject's history is its entries in journal order, and folds to the hold; pages and tenants cut nothing off."""
+    rig.pools("other", a=5)
+    tour(rig)
+    rig.done(placing(1, tenant="other"))
+    rows, entries = rig.rows(), rig.journal()
+    for tenant, subject in (("", hold_id(1)), ("other", hold_id(1)), ("", "a"), ("", "k/two"), ("", "nobody")):
+        mine = [
+            row for row, entry in zip(rows, entries, strict=True) if (entry.tenant, entry.subject) == (tenant, subject)
+        ]
+        equal(rig.engine.read(ReadHistory(tenant, subject)), mine, f"history of {subject!r} of tenant {tenant!r}")
+    story = [entry for entry in entries if (entry.tenant, entry.subject) == ("", hold_id(1))]
+    equal(reconstruct(story), rig.hold(1), "the hold its history folds to")
+    for tenant in ("", "other"):
+        mine = [row for row, entry in zip(rows, entries, strict=True) if entry.tenant == tenant]
+        equal(_paged(rig, tenant), mine, f"the journal of tenant {tenant!r}, three at a time")
+    equal(_paged(rig, None), rows, "the journal of all, three at a time")
+
+
+def _paged(rig: Rig, tenant: str | None) -> list[JournalRow]:
+    rows: list[JournalRow] = []
+    while page := rig.engine.read(ReadJournal(tenant, after=rows[-1].seq if rows else 0, limit=3)):
+        demand(len(page) <= 3, f"a page of at most 3 entries has {len(page)}")
+        rows += page
+    return rows
+
+
+CHECKS = (gap_free, every_change_has_its_entry, replay_is_state, history_is_the_journal)

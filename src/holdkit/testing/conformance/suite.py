@@ -1,0 +1,100 @@
+"""The checks as one suite: a class for pytest, a function for everyone else. Imports no test framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from ...core.model import Limits
+from ...engines.port import Clock, Engine
+from . import batches, bounds, deadlines, lasting, looking, retries, stories, threads
+from .rig import Broken, Make, Reopen, Rig
+
+Check: TypeAlias = Callable[[Rig], None]
+"""Asks an engine for something and raises `Broken` if it was not kept; its first docstring line is the promise."""
+
+CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *stories.CHECKS,
+                                    *bounds.CHECKS, *looking.CHECKS, *threads.CHECKS)  # fmt: skip
+"""What every engine must keep."""
+
+DURABLE: Final[tuple[Check, ...]] = lasting.CHECKS
+"""What an engine must keep that promises to outlive its process."""
+
+
+class Failure(Struct, frozen=True):
+    """One promise that an engine did not keep."""
+
+    check: str
+    promise: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.found}\n    promised: {self.promise}"
+
+
+def run_check(check: Check, make: Make, reopen: Reopen | None = None) -> None:
+    """Run one check on a new engine; `Broken` if the engine fails it, be it by an answer or by an error."""
+    rig = Rig(make, reopen)
+    try:
+        check(rig)
+    except Broken:
+        raise
+    except Exception as error:
+        raise Broken(f"the engine raised {type(error).__name__}: {error}") from error
+    finally:
+        rig.close()
+
+
+def check_engine(make: Make, reopen: Reopen | None = None, *, only: Sequence[str] = ()) -> list[Failure]:
+    """Run every check, those of durability too if `reopen` is given. An empty list means: it conforms.
+
+    `make(clock, limits)` opens a new, empty engine each time; `reopen(engine)` opens anew what that one has stored. With
+    `only`, the checks of these names.
+    """
+    failures = []
+    for check in (*CHECKS, *(DURABLE if reopen is not None else ())):
+        if only and check.__name__ not in only:
+            continue
+        try:
+            run_check(check, make, reopen)
+        except Broken as broken:
+            failures.append(Failure(check.__name__, promise(check), str(broken)))
+    return failures
+
+
+def promise(check: Check) -> str:
+    """What a check is about, in one line."""
+    return (check.__doc__ or "").strip().splitlines()[0]
+
+
+class EngineConformance:
+    """Subclass it in a test module, say how an engine is made, and pytest finds one test per check."""
+
+    def make_engine(self, clock: Clock, limits: Limits) -> Engine:
+        """Open a new, empty engine; called anew by every check."""
+        raise NotImplementedError
+
+
+class DurableEngineConformance(EngineConformance):
+    """The same, with the checks of durability, for engines that outlive their process."""
+
+    def reopen(self, engine: Engine) -> Engine:
+        """Open anew what this engine has stored. It is closed, or left lying as after a crash."""
+        raise NotImplementedError
+
+
+def _as_test(check: Check) -> Callable[[Any], None]:
+    def test(self: EngineConformance) -> None:
+        run_check(check, self.make_engine, self.reopen if isinstance(self, DurableEngineConformance) else None)
+
+    test.__name__ = f"test_{check.__name__}"
+    test.__doc__ = check.__doc__
+    return test
+
+
+for _check in CHECKS:
+    setattr(EngineConformance, f"test_{_check.__name__}", _as_test(_check))
+for _check in DURABLE:
+    setattr(DurableEngineConformance, f"test_{_check.__name__}", _as_test(_check))

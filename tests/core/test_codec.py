@@ -1,0 +1,145 @@
+"""Encodings: stable, and different where they must be."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from holdkit.core import codec
+from holdkit.core.commands import ConfirmHold, Consume, CreatePool, PlaceHold
+from holdkit.core.entries import Action, Entry
+from holdkit.core.model import Leg, Pool
+from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
+
+PLACE = PlaceHold(legs=(Leg("b", 2), Leg("a")), ttl_slots=60, actor="user:1")
+
+
+def test_canonical_json() -> None:
+    assert codec.canonical_json({"b": 1, "a": [1.5, None, "é"]}) == '{"a":[1.5,null,"é"],"b":1}'
+
+
+def test_entries_and_outcomes_survive_their_encoding() -> None:
+    entry = Entry(1, 2, Action.POOL_CREATED, "p", "acme", actor="user:1", forced=True)
+    assert codec.encode_entry(entry) == (
+        '{"seq":1,"slot":2,"action":"pool.created","subject":"p","tenant":"acme","actor":"user:1","forced":true}'
+    )
+    assert codec.decode_entry(codec.encode_entry(entry)) == entry
+    outcomes: list[Done | Refusal] = [
+        Done(slot=1, seq=2, pool=Pool("", "p", 1), token="secret", uncovered={"p": 1}),
+        Refusal(Reason.INSUFFICIENT_CAPACITY, "p", (Shortfall("p", 1, 0, 0),), found=3),
+    ]
+    for outcome in outcomes:
+        assert codec.decode_outcome(codec.encode_outcome(outcome)) == outcome
+        assert codec.decode_outcome(codec.encode_outcome(outcome).encode()) == outcome
+
+
+# Fingerprints
+
+
+def test_a_fingerprint_is_a_stable_hash_of_the_canonical_payload() -> None:
+    text = b'{"type":"CreatePool","id":"p","total":1}'
+    assert codec.fingerprint(CreatePool(id="p", total=1)) == hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"correlation_id": "c"},
+        {"op": "o"},
+        {"tenant": "acme"},
+        {"legs": (Leg("a"), Leg("b", 2))},
+    ],
+)
+def test_what_does_not_count(same: dict[str, Any]) -> None:
+    assert codec.fingerprint(structs.replace(PLACE, **same)) == codec.fingerprint(PLACE)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"legs": (Leg("a", 2), Leg("b", 1))},
+        {"legs": (Leg("a"), Leg("b", 2, 5))},
+        {"ttl_slots": 61},
+        {"actor": None},
+        {"actor": "user:2"},
+        {"id": "0" * 32},
+        {"owner": "t"},
+        {"entity": "e"},
+        {"metadata": {}},
+        {"reason": "r"},
+    ],
+)
+def test_what_does(other: dict[str, Any]) -> None:
+    assert codec.fingerprint(structs.replace(PLACE, **other)) != codec.fingerprint(PLACE)
+
+
+def test_other_commands_too() -> None:
+    consume = Consume(legs=(Leg("b", 2), Leg("a")))
+    assert codec.fingerprint(consume) == codec.fingerprint(Consume(legs=(Leg("a"), Leg("b", 2)), op="o"))
+    assert codec.fingerprint(consume) != codec.fingerprint(PlaceHold(legs=(Leg("b", 2), Leg("a"))))
+    first = ConfirmHold(id="1", quantity={"b": 1, "a": 2}, op="o", correlation_id="c", tenant="t")
+    assert codec.fingerprint(first) == codec.fingerprint(ConfirmHold(id="1", quantity={"a": 2, "b": 1}))
+    assert codec.fingerprint(first) != codec.fingerprint(ConfirmHold(id="1", quantity={"a": 2, "b": 2}))
+
+
+# Owners
+
+
+def test_owner_hashes() -> None:
+    expected = hashlib.blake2b(b"t\xc3\xb6ken", digest_size=16, person=b"holdkit.owner").hexdigest()
+    assert codec.hash_owner("töken") == expected
+    assert codec.same_owner("töken", expected)
+    assert not codec.same_owner("token", expected)
+    assert not codec.same_owner("", expected)
+    assert not codec.same_owner(None, expected)
+
+
+def test_digest() -> None:
+    assert codec.digest("é") == hashlib.blake2b("é".encode(), digest_size=8).hexdigest()
+    assert len(codec.digest("")) == 16
+
+
+# Ids and tickets
+
+
+def test_a_minted_id_is_a_uuid_of_version_7() -> None:
+    slot = 0x0123_4567_89AB * 1000 + 999
+    assert codec.minted_id(slot, b"\xff" * 10) == "0123456789ab7fffbfffffffffffffff"
+    assert codec.minted_id(slot, b"\x00" * 10) == "0123456789ab70008000000000000000"
+    assert codec.minted_id(slot, bytes(range(10))) == "0123456789ab70048203040506070809"
+    assert codec.minted_id(2**48 * 1000, b"\x00" * 10)[:12] == "0" * 12  # wraps, never grows
+    assert codec.minted_at(codec.minted_id(slot, b"\xff" * 10)) == 0x0123_4567_89AB * 1000
+
+
+def test_minted_ids_sort_by_time() -> None:
+    ids = [codec.minted_id(slot, b"\xff" * 10) for slot in (0, 1_000, 5_000_000, 10**15)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 4
+
+
+@pytest.mark.parametrize(
+    ("hold_id", "at"),
+    [
+        ("0123456789ab7fff8fffffffffffffff", 0x0123_4567_89AB * 1000),
+        ("0123456789ab7fff9fffffffffffffff", 0x0123_4567_89AB * 1000),
+        ("0123456789ab7fffafffffffffffffff", 0x0123_4567_89AB * 1000),
+        ("0123456789ab7fffbfffffffffffffff", 0x0123_4567_89AB * 1000),
+        ("0123456789ab7fffcfffffffffffffff", None),
+        ("0123456789ab7fff7fffffffffffffff", None),
+        ("0123456789ab4fffbfffffffffffffff", None),
+        ("0123456789ab7fffbffffffffffffff", None),
+        ("0123456789ab7fffbfffffffffffffff0", None),
+    ],
+)
+def test_minted_at(hold_id: str, at: int | None) -> None:
+    assert codec.minted_at(hold_id) == at
+
+
+def test_tickets() -> None:
+    assert codec.ticket("abc", "tok.en") == "hk1.abc.tok.en"
+    assert codec.read_ticket("hk1.abc.tok.en") == ("abc", "tok.en")
+    for bad in ("", "abc", "hk1.abc", "hk1..tok", "hk1.abc.", "hk2.abc.tok", "hk1", ".abc.tok"):
+        assert codec.read_ticket(bad) is None

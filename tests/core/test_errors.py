@@ -1,0 +1,61 @@
+"""Every refusal has its exception, one of a name and of a mind with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdkit import errors
+from holdkit.core.outcomes import TRANSIENT, Reason
+
+LADDER = [
+    "operation_conflict",
+    "operation_table_full",
+    "pool_exists",
+    "slot_overflow",
+    "deadline_passed",
+    "lifetime_exceeded",
+    "pool_not_found",
+    "below_in_use",
+    "hold_exists",
+    "pool_table_full",
+    "hold_table_full",
+    "hold_not_found",
+    "hold_retired",
+    "not_owner",
+    "already_confirmed",
+    "already_released",
+    "hold_expired",
+    "not_due",
+    "not_confirmed",
+    "quantity_exceeds_hold",
+    "insufficient_capacity",
+    "version_conflict",
+    "aborted",
+]
+
+
+def test_the_words_are_stable_and_in_the_order_of_the_ladders() -> None:
+    assert [reason.value for reason in Reason] == LADDER
+    assert {reason.value for reason in TRANSIENT} == {
+        "operation_table_full",
+        "pool_table_full",
+        "hold_table_full",
+        "insufficient_capacity",
+        "aborted",
+    }
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_each_reason_has_its_exception(reason: Reason) -> None:
+    name = "".join(word.capitalize() for word in reason.value.split("_"))
+    exception = getattr(errors, name)
+    assert issubclass(exception, errors.Refused)
+    assert exception.reason == reason.value
+    assert exception.transient is (reason in TRANSIENT)
+    assert exception.__doc__
+
+
+def test_no_exception_without_a_reason() -> None:
+    """But those of the faces, which are no rung of the core."""
+    refusals = {cls.reason for cls in errors.Refused.__subclasses__() if cls.__module__ == errors.__name__}
+    assert {reason.value for reason in Reason} <= refusals

@@ -1,0 +1,104 @@
+"""Random commands, small enough to collide: few names, few pools, few units, few operation ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from holdkit.core.commands import AnyCommand, CreatePool, Group, PutRecord, ResizePool, Sweep
+from holdkit.core.model import Leg
+
+from .world import confirm, consume, expire, extend, give_back, place, release
+
+NAMES = st.sampled_from("abcde")
+POOLS = st.sampled_from(["p", "q", "~k", "~l"])
+UNITS = st.integers(1, 4)
+SPANS = st.integers(1, 40)
+CONTEXT = st.fixed_dictionaries(
+    {},
+    optional={
+        "op": st.sampled_from(["o1", "o2", "o3"]),
+        "tenant": st.sampled_from(["", "", "acme"]),
+        "reason": st.just("because"),
+    },
+)
+OWNERS = st.sampled_from([{}, {}, {}, {}, {"owner": "thief"}])
+AMOUNTS = st.one_of(
+    st.none(),
+    UNITS,
+    st.dictionaries(POOLS, st.integers(0, 5), min_size=1, max_size=2).filter(lambda d: any(d.values())),
+)
+
+
+@st.composite
+def legs(draw: st.DrawFn) -> tuple[Leg, ...]:
+    """One to three legs; those on reserved pools bring them along."""
+    names = draw(st.lists(POOLS, min_size=1, max_size=3, unique=True))
+    return tuple(Leg(name, draw(UNITS), draw(st.integers(0, 4)) if name.startswith("~") else None) for name in names)
+
+
+@st.composite
+def times(draw: st.DrawFn) -> dict[str, Any]:
+    """A ttl, a deadline, or neither."""
+    kind = draw(st.sampled_from(["ttl", "ttl", "deadline", "none"]))
+    return {"ttl": {"ttl": draw(SPANS)}, "deadline": {"deadline": draw(st.integers(0, 200))}, "none": {}}[kind]
+
+
+@st.composite
+def extensions(draw: st.DrawFn) -> dict[str, int]:
+    """One of the three ways to say until when."""
+    return {draw(st.sampled_from(["by_slots", "ttl_slots", "until"])): draw(st.integers(1, 120))}
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> AnyCommand:
+    """Any command."""
+    verb = draw(st.sampled_from(["place"] * 6 + ["confirm", "release", "extend"] * 2 + OTHERS))
+    context, name = draw(CONTEXT), draw(NAMES)
+    if verb in ("confirm", "release", "extend", "return"):
+        context |= draw(OWNERS)
+    if verb == "place":
+        return place(name, draw(legs()), **draw(times()) | context)
+    if verb == "consume":
+        return consume(name, draw(legs()), **context)
+    if verb == "confirm":
+        overage = draw(st.sampled_from(["reject", "reject", "if_available", "up_to_available"]))
+        return confirm(name, draw(AMOUNTS), keep_rest=draw(st.booleans()), overage=overage, **context)
+    if verb == "release":
+        return release(name, draw(AMOUNTS), **context)
+    if verb == "extend":
+        return extend(name, **draw(extensions()), **context)
+    if verb == "return":
+        return give_back(name, draw(AMOUNTS), **context)
+    if verb == "expire":
+        return expire(name, **context)
+    if verb == "record":
+        body, seen = draw(st.sampled_from(["1", "2", None])), draw(st.sampled_from([None, 0, 1]))
+        return PutRecord(kind="k", id=name, body=body, if_version=seen, **context)
+    if verb == "sweep":
+        return Sweep(limit=draw(st.integers(1, 3)), **context)
+    build = CreatePool if verb == "create" else ResizePool
+    return build(id=draw(st.sampled_from(["p", "q"])), total=draw(st.integers(0, 8)), **context)
+
+
+OTHERS = ["consume", "return", "expire", "record", "sweep", "create", "resize"]
+
+GROUPS = st.builds(Group, st.lists(commands(), min_size=1, max_size=4).map(tuple), st.booleans())
+BATCHES = st.lists(GROUPS, min_size=1, max_size=3)
+LIMITS = st.sampled_from(
+    [
+        {},
+        {"retry_window": 30, "retention": 50, "max_lifetime": 80},
+        {"max_pools": 3, "max_holds": 2, "max_operations": 2, "retry_window": 30, "retention": 50},
+    ]
+)
+
+
+def programs(jumps: st.SearchStrategy[int]) -> st.SearchStrategy[list[tuple[int, list[Group]]]]:
+    """Batches, each after a jump of the clock."""
+    return st.lists(st.tuples(jumps, BATCHES), min_size=1, max_size=12)
+
+
+ANY_JUMPS = st.integers(-25, 45)
+FORWARD = st.integers(0, 45)

@@ -1,0 +1,145 @@
+"""The engine as a whole: the port, threads, closing, what it is made with; and the clock that tests it."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from holdkit.core.commands import CreatePool, Group
+from holdkit.core.model import Limits
+from holdkit.core.reading import FindEnd, ReadJournal
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.resident.engine import BOUNDED
+from holdkit.engines.port import Engine
+from holdkit.errors import EngineError, InvalidRequest
+from holdkit.testing import FakeClock
+from tests.core.world import done, hold_id, place, release, said
+
+from .workbench import Bench
+
+
+def test_it_is_an_engine() -> None:
+    engine: Engine = MemoryEngine()
+    assert engine.url == "memory://"
+    assert engine.limits is BOUNDED
+    assert (BOUNDED.max_pools, BOUNDED.max_holds, BOUNDED.max_operations) == (100_000, 100_000, 100_000)
+    limits = Limits(max_holds=5)
+    assert MemoryEngine(limits=limits).limits is limits
+
+
+def test_the_wall_clock_is_in_microseconds() -> None:
+    before = time.time_ns() // 1000
+    slot = MemoryEngine().clock()
+    assert before <= slot <= time.time_ns() // 1000
+
+
+def test_what_a_batch_came_to() -> None:
+    bench = Bench()
+    create = Group((CreatePool(id="p", total=1),))
+    first = bench.engine.apply([create, create])
+    assert [[said(one) for one in group] for group in first.outcomes] == [["done"], ["pool_exists"]]
+    assert (first.last_seq, first.wrote) == (1, True)
+    again = bench.engine.apply([create])
+    assert (again.last_seq, again.wrote) == (1, False)
+    remembered = bench.engine.apply([Group((CreatePool(id="p", total=1, op="o", fingerprint="f"),))])
+    assert (remembered.last_seq, remembered.wrote) == (1, True)  # the refusal was written down, the journal was not
+    nothing = bench.engine.apply([])
+    assert (nothing.outcomes, nothing.wrote) == ([], False)
+
+
+def test_there_is_no_transaction_to_join() -> None:
+    with pytest.raises(InvalidRequest, match=r"^holdkit: tx: the memory engine has no transactions to join$") as caught:
+        MemoryEngine().apply_in(object(), [])
+    assert (caught.value.field, caught.value.code) == ("tx", "tx_unsupported")
+
+
+def test_after_closing_every_call_is_an_error() -> None:
+    engine = Bench().engine
+    engine.close()
+    engine.close()
+    for call in (lambda: engine.apply([]), lambda: engine.read(FindEnd()), engine.verify):
+        with pytest.raises(EngineError, match=r"^holdkit: the engine is closed$"):
+            call()
+    with pytest.raises(EngineError, match="closed"):
+        engine.apply_in(None, [])
+
+
+def test_b20_a_batch_that_breaks_changes_nothing() -> None:
+    bench = Bench()
+    done(bench.do(CreatePool(id="p", total=10)))
+    create = CreatePool(id="q", total=1)
+    broken = place("b", "p", 50, owner=None)  # the kernel would have minted one
+    before = bench.rows
+    with pytest.raises(AssertionError, match="the kernel mints owner tokens"):
+        bench.batch(create, place("a", "p", 50), broken)
+    assert bench.rows == before
+    assert bench.pool("q") is None
+    assert bench.differences() == []
+
+
+def test_verify_names_what_was_tampered_with() -> None:
+    bench = Bench()
+    done(bench.do(CreatePool(id="p", total=10)))
+    done(bench.do(place("a", {"p": 2}, 50)))
+    bench.engine._tables.legs["", "p"][hold_id("a")] = 3
+    assert bench.differences() == [
+        f"legs p of hold {hold_id('a')}: units is 3, the journal says 2",
+        "pools p: held is 2, the journal says 3 (sum of its legs)",
+    ]
+
+
+def test_an_order_that_lost_a_row_is_noticed() -> None:
+    bench = Bench()
+    done(bench.do(CreatePool(id="p", total=10)))
+    done(bench.do(place("a", {"p": 2}, 50)))
+    done(bench.do(place("b", {"p": 2}, 60)))
+    del bench.engine._tables.live[0]
+    with pytest.raises(AssertionError, match="an order has lost one of its rows"):
+        bench.do(release("a"))
+
+
+def test_b18_racing_threads_admit_exactly_the_capacity() -> None:
+    bench = Bench()
+    done(bench.do(CreatePool(id="p", total=37)))
+    start = Barrier(8)
+
+    def race(number: int) -> list[str]:
+        start.wait()
+        return [said(bench.do(place(f"t{number}-{turn}", "p", 50))) for turn in range(10)]
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = [answer for told in threads.map(race, range(8)) for answer in told]
+    assert answers.count("done") == 37
+    assert answers.count("insufficient_capacity") == 43
+    assert [row.seq for row in bench.engine.read(ReadJournal(None))] == list(range(1, 39))
+    assert bench.differences() == []
+
+
+# The clock
+
+
+def test_a_fake_clock_moves_when_told() -> None:
+    clock = FakeClock()
+    assert (clock(), clock.now()) == (0, 0)
+    assert clock.advance(1.5) == 1_500_000
+    assert clock.advance(0.000_001) == 1_500_001
+    assert clock.advance(-1) == 500_001
+    clock.set(7)
+    assert clock() == clock.now() == 7
+    assert repr(clock) == "FakeClock(7)"
+    assert FakeClock(start=42).now() == 42
+
+
+def test_a_fake_clock_loses_no_step_between_threads() -> None:
+    clock = FakeClock()
+
+    def step(_: int) -> None:
+        for _ in range(500):
+            clock.advance(0.000_001)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(step, range(4)))
+    assert clock.now() == 2000

@@ -1,0 +1,25 @@
+"""How much is tried: a deterministic sample by default, everything with HOLDKIT_FAULTS=all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+EVERYTHING: Final = os.environ.get("HOLDKIT_FAULTS", "") == "all"
+SHARDS: Final = 4
+"""Each long test in so many parts, for several processes."""
+
+
+def sample(points: Sequence[T], at_most: int) -> list[T]:
+    """Evenly spread, the first and the last included; all of them if everything is asked for."""
+    if EVERYTHING or len(points) <= at_most:
+        return list(points)
+    return [points[index * (len(points) - 1) // (at_most - 1)] for index in range(at_most)]
+
+
+def shard(points: Sequence[T], number: int) -> list[T]:
+    """This part's share."""
+    return [point for index, point in enumerate(points) if index % SHARDS == number]

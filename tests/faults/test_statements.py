@@ -1,0 +1,179 @@
+"""Every statement of the scripted run fails once, before it runs and after; and kills once, before and after.
+
+R5 and R6 at the border to SQLite. A commit that is said to have failed although it was applied is the measured case: an
+fsync error at COMMIT raises, and after reopening the row is there. ("Disk full" at COMMIT is tried as not applied only: the
+commit record is the last frame written, and there was no room for it.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults import script, trials
+from tests.faults.points import Fault, What, When
+from tests.faults.sampling import EVERYTHING, SHARDS, sample, shard
+from tests.faults.telling import Tally
+from tests.faults.trials import Nursery
+
+Record = Callable[[str, object], None]
+WHENS: tuple[When, ...] = ("before", "after")
+
+KINDS = frozenset(
+    [
+        "begin_immediate",
+        "commit",
+        "rollback",
+        "pragma_journal_mode",
+        "pragma_wal_checkpoint",
+        "create_table",
+        "create_index",
+        "list_our_tables",
+        "schema_version",
+        "record_version",
+        "load_settings",
+        "put_setting",
+        "load_head",
+        "load_pool",
+        "load_pools",
+        "load_hold",
+        "load_holds",
+        "load_operation",
+        "load_operations",
+        "load_record",
+        "load_due",
+        "load_sweep",
+        "load_empty_pools",
+        "insert_pools",
+        "update_pools",
+        "delete_pools",
+        "insert_holds",
+        "update_holds",
+        "insert_legs",
+        "put_legs",
+        "delete_legs",
+        "insert_journal",
+        "put_operations",
+        "put_records",
+        "delete_records",
+        "prune_operations",
+        "prune_holds",
+        "read_pool",
+        "read_hold",
+    ]
+)
+"""What the script must touch: a statement that is never executed is never disturbed."""
+
+
+def numbers(nursery: Nursery) -> range:
+    return range(1, len(nursery.clean.kinds) + 1)
+
+
+def test_the_script_touches_every_kind_of_statement(nursery: Nursery) -> None:
+    seen = Counter(kind.replace(" ", "_") for kind in nursery.clean.kinds)
+    assert not KINDS - seen.keys()
+    assert len(nursery.clean.kinds) > 400
+    assert seen["commit"] > 30
+    assert {len(states) for states in nursery.clean.states.values()} >= {1, 2, 3}, "reads, commands, and a backlog"
+
+
+def test_the_undisturbed_run_is_the_same_every_time(nursery: Nursery) -> None:
+    verdict = trials.errors(nursery, [])
+    assert not verdict.violations
+    assert not verdict.fired
+
+
+def writing(kind: str) -> bool:
+    """Whether a statement asks for room on the disk."""
+    return kind.startswith(
+        ("begin", "commit", "create", "delete", "insert", "pragma", "prune", "put", "record", "update")
+    )
+
+
+def ending(kind: str) -> bool:
+    """Whether what follows a statement differs from what comes before the next one."""
+    return kind in ("begin immediate", "commit", "rollback", "pragma journal_mode", "pragma wal_checkpoint")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(SHARDS))
+@pytest.mark.parametrize(("when", "what"), [("before", "io"), ("after", "io"), ("before", "full")])
+def test_an_error_at_every_statement(
+    nursery: Nursery, part: int, when: When, what: What, record_property: Record
+) -> None:
+    tally = Tally()
+    kinds = nursery.clean.kinds
+    points = [number for number in numbers(nursery) if EVERYTHING or what == "io" or writing(kinds[number - 1])]
+    for number in shard(points, part):
+        verdict = trials.errors(nursery, [Fault(number, when, what)])
+        tally.add(kinds[number - 1], f"{number}:{when}:{what}", verdict)
+    tally.check(record_property)
+    assert tally.refused > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(SHARDS))
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_every_statement(nursery: Nursery, part: int, when: When, record_property: Record) -> None:
+    """After a statement nothing happens before the next one, except behind those that end something."""
+    tally = Tally()
+    kinds = nursery.clean.kinds
+    points = [number for number in numbers(nursery) if EVERYTHING or when == "before" or ending(kinds[number - 1])]
+    for number in shard(points, part):
+        verdict = trials.kill(nursery, Fault(number, when, "kill"))
+        tally.add(kinds[number - 1], f"{number}:{when}:kill", verdict)
+    tally.check(record_property)
+
+
+def commits(nursery: Nursery) -> list[int]:
+    """Statements that commit a step of the script: each kind of step has its own reasons to be there or not."""
+    kinds, steps = nursery.clean.kinds, nursery.clean.step_at
+    found = [number for number in numbers(nursery) if kinds[number - 1] == "commit"]
+    wanted = ["pool-refused", "hold-b", "confirm-a-part", "record-next", "atomic", "sweep", "behind-a-backlog", "prune"]
+    chosen = [number for number in found if EVERYTHING or script.name_of(steps[number - 1]) in wanted]
+    return chosen if EVERYTHING else sample(chosen, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["before", "after"])
+def test_a_second_error_while_the_first_is_being_resolved(
+    nursery: Nursery, first: When, record_property: Record
+) -> None:
+    """COMMIT fails, and so does one of the statements by which the engine finds out what came of it."""
+    tally = Tally()
+    for number in commits(nursery):
+        for later in range(1, 17):
+            for when in WHENS if EVERYTHING else WHENS[:1]:
+                faults = [Fault(number, first, "io"), Fault(number + later, when, "io")]
+                verdict = trials.errors(nursery, faults)
+                tally.add("commit", f"{number}:{first}:io {number + later}:{when}:io", verdict)
+    tally.check(record_property)
+
+
+@pytest.mark.slow
+def test_a_commit_that_cannot_be_resolved_is_unknown(nursery: Nursery, record_property: Record) -> None:
+    """Nothing that asks can be executed either: the answer is unknown, and asking again makes it one effect."""
+    tally = Tally()
+    for number in commits(nursery):
+        for first in WHENS:
+            faults = [Fault(number, first, "io")]
+            faults += [Fault(number + later, "before", "io") for later in range(1, 4)]
+            specs = " ".join(f"{fault.number}:{fault.when}:{fault.what}" for fault in faults)
+            tally.add("commit", specs, trials.errors(nursery, faults))
+    tally.check(record_property)
+    assert tally.unknown > 0
+
+
+@pytest.mark.slow
+def test_a_kill_while_the_file_is_being_reopened(nursery: Nursery, record_property: Record) -> None:
+    """Recovery is itself killable, at each of its statements and of the first few behind it."""
+    tally = Tally()
+    for number in sample(numbers(nursery)[:-40], 5):
+        for second in range(1, 30) if EVERYTHING else (1, 4, 8, 12, 16):
+            specs = f"{number}:after:kill {second}:before:kill"
+            verdict = trials.kill(nursery, Fault(number, "after", "kill"), Fault(second, "before", "kill"))
+            tally.add("reopening", specs, verdict)
+            assert verdict.fired == 2, specs
+    tally.check(record_property)

@@ -1,0 +1,111 @@
+"""System calls of the scripted run fail or kill, by strace: R5 and R6 at the border to the kernel.
+
+A sample by default, spread evenly over each call; every single one with HOLDKIT_FAULTS=all. Every trace, the undisturbed
+one too, is also read for answers that were given before the frames they rest on were on disk.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults import tracing
+from tests.faults.sampling import EVERYTHING, SHARDS, sample, shard
+from tests.faults.telling import Tally
+from tests.faults.trials import Nursery
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(tracing.STRACE is None, reason="strace is not installed: no system call was made to fail"),
+]
+
+Record = Callable[[str, object], None]
+
+ERRORS = {
+    "openat": ("EIO", "EMFILE"),
+    "pread64": ("EIO",),
+    "pwrite64": ("EIO", "ENOSPC"),
+    "fsync": ("EIO",),
+    "fdatasync": ("EIO",),
+    "ftruncate": ("EIO", "ENOSPC"),
+    "unlink": ("EIO",),
+    "flock": ("ENOLCK",),
+}
+MOST = {"pwrite64": 16, "fdatasync": 16, "pread64": 8, "openat": 15, "flock": 8}
+
+
+@pytest.fixture(scope="module")
+def counts(nursery: Nursery) -> Counter[str]:
+    return tracing.count(nursery)
+
+
+def calls(counts: Counter[str], call: str) -> list[int]:
+    return sample(range(1, counts[call] + 1), MOST.get(call, 6))
+
+
+def test_the_script_makes_these_calls_and_always_the_same(nursery: Nursery, counts: Counter[str]) -> None:
+    assert set(ERRORS) <= set(counts)
+    assert counts["pwrite64"] > 200
+    assert counts["fdatasync"] > 50
+    assert tracing.count(nursery) == counts
+
+
+@pytest.mark.parametrize("part", range(SHARDS))
+def test_a_kill_at_a_system_call(nursery: Nursery, counts: Counter[str], part: int, record_property: Record) -> None:
+    tally = Tally()
+    points = [f"{call}:signal=KILL:when={number}" for call in ERRORS for number in calls(counts, call)]
+    for inject in shard(points, part):
+        tally.add(inject.split(":")[0], inject, tracing.kill(nursery, inject))
+    tally.check(record_property)
+
+
+@pytest.mark.parametrize("part", range(SHARDS))
+def test_an_error_at_a_system_call(nursery: Nursery, counts: Counter[str], part: int, record_property: Record) -> None:
+    tally = Tally()
+    points = [
+        f"{call}:error={error}:when={number}"
+        for call, errors in ERRORS.items()
+        for error in errors
+        for number in calls(counts, call)
+    ]
+    for inject in shard(points, part):
+        tally.add(inject.rsplit(":", 1)[0], inject, tracing.errors(nursery, inject))
+    tally.check(record_property)
+
+
+def test_nothing_is_acknowledged_while_no_sync_succeeds(
+    nursery: Nursery, counts: Counter[str], record_property: Record
+) -> None:
+    """From the n-th on every fdatasync fails: no step with an effect is answered any more, and a new process goes on."""
+    tally = Tally()
+    for number in sample(range(1, counts["fdatasync"] + 1), 8):
+        inject = f"fdatasync:error=EIO:when={number}+"
+        tally.add("fdatasync", inject, tracing.errors(nursery, inject, lasting=True))
+    tally.check(record_property)
+
+
+def test_a_full_disk_that_stays_full(nursery: Nursery, counts: Counter[str], record_property: Record) -> None:
+    """From the n-th on no write finds room: certainly no effect, and a new process goes on once there is room."""
+    tally = Tally()
+    for number in sample(range(1, counts["pwrite64"] + 1), 8):
+        inject = f"pwrite64:error=ENOSPC:when={number}+"
+        tally.add("pwrite64", inject, tracing.errors(nursery, inject, lasting=True))
+    tally.check(record_property)
+    assert tally.refused > 0
+
+
+def test_a_second_kill_while_the_file_is_being_reopened(
+    nursery: Nursery, counts: Counter[str], record_property: Record
+) -> None:
+    """Killed in the middle of a write, and again at a system call of the recovery."""
+    tally = Tally()
+    seconds = {"openat": 8, "pread64": 8, "ftruncate": 1, "pwrite64": 4}
+    for number in sample(range(1, counts["pwrite64"] + 1), 3):
+        for call, upto in seconds.items():
+            for second in range(1, upto + 1) if EVERYTHING else {1, upto}:
+                first = f"pwrite64:signal=KILL:when={number}"
+                again = f"{call}:signal=KILL:when={second}"
+                tally.add(call, f"{first} {again}", tracing.kill(nursery, first, again))
+    tally.check(record_property)

@@ -1,0 +1,203 @@
+"""Junk to every public method: only `HoldkitError` may come out, and nothing that breaks the books."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from datetime import UTC
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import holdkit
+from holdkit import Actor, HoldkitError, Kernel, Leg
+from holdkit.core import commands
+from holdkit.testing import FakeClock
+
+ID = "1" * 32
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([0, 1, -1, 2**31, 2**53 - 1, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63), 10**40]),
+    st.floats(),
+    st.text(max_size=40),
+    st.text(st.characters(codec=None), max_size=5),
+    st.binary(max_size=8),
+    st.decimals(),
+    st.datetimes(timezones=st.one_of(st.none(), st.just(UTC))),
+    st.timedeltas(),
+    st.uuids(),
+    st.sampled_from(
+        [
+            "p", "~p", "q", ID, f"hk1.{ID}.token", "hk1..", "hkc1.W10", "5m", "0s", "held", "user:7", "system", "", " ",
+            "\x00", "\ud800", "x" * 3000, math.nan, math.inf, -math.inf, Actor.user("7"), Actor("nobody"), Leg("p"),
+            Leg("p", 0), Leg(None, "x", 1.5), object(), Ellipsis, Decimal("NaN"), UUID(int=1), print, type,  # type: ignore[arg-type]
+        ]
+    ),
+)  # fmt: skip
+hashable = st.one_of(st.text(max_size=10), st.integers(), st.sampled_from(["p", "q", "~p", None, 1.5, b"p", ("p", 1)]))
+junk = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.tuples(inner, inner),
+        st.dictionaries(hashable, inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "create_pool": (("id", "total"), ("op", "actor", "correlation_id", "reason")),
+    "resize_pool": (("id", "total"), ("op", "actor", "correlation_id", "reason")),
+    "hold": (
+        ("what", "quantity"),
+        ("ttl", "deadline", "id", "owner", "entity", "metadata", "op", "actor", "reason", "tx"),
+    ),
+    "consume": (("what", "quantity"), ("id", "owner", "entity", "metadata", "op", "actor")),
+    "confirm": (("hold",), ("owner", "entity", "quantity", "keep_rest", "overage", "op", "reason")),
+    "release": (("hold",), ("owner", "quantity", "force", "op", "reason")),
+    "extend": (("hold",), ("by", "ttl", "until", "owner", "op")),
+    "expire": (("hold",), ("op",)),
+    "return_units": (("hold",), ("owner", "quantity", "op")),
+    "put_record": (("kind", "id", "body"), ("if_version", "op")),
+    "apply": (("commands",), ("atomic", "tx")),
+    "sweep": ((), ("limit",)),
+    "lock": (("pools",), ("tx",)),
+    "pool": (("id",), ()),
+    "pools": ((), ("prefix", "after", "limit")),
+    "get": (("hold",), ()),
+    "holds": ((), ("pool", "state", "entity", "after", "limit")),
+    "record": (("kind", "id"), ()),
+    "records": (("kind",), ("after", "limit")),
+    "history": (("subject",), ()),
+    "journal": ((), ("after", "limit")),
+    "tenant": (("name",), ()),
+    "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "op", "actor")),
+    "lease": (("what", "quantity"), ("ttl", "op", "actor")),
+}
+REQUIRED = {"holding": {"ttl"}, "lease": {"ttl"}, "lock": {"tx"}}
+COMMANDS: dict[type[commands.Command], tuple[str, ...]] = {
+    commands.CreatePool: ("id", "total"),
+    commands.PlaceHold: ("legs",),
+    commands.Consume: ("legs",),
+    commands.ConfirmHold: ("id",),
+    commands.ReleaseHold: ("id",),
+    commands.ExtendHold: ("id",),
+    commands.ReturnUnits: ("id",),
+    commands.PutRecord: ("kind", "id", "body"),
+    commands.Sweep: (),
+}
+
+
+@st.composite
+def a_command(draw: st.DrawFn) -> commands.Command:
+    kind = draw(st.sampled_from(sorted(COMMANDS, key=lambda cls: cls.__name__)))
+    optional = [name for name in kind.__struct_fields__ if name not in COMMANDS[kind]]
+    named = draw(st.lists(st.sampled_from(optional), unique=True, max_size=4))
+    return kind(**{name: draw(junk) for name in [*COMMANDS[kind], *named]})
+
+
+@st.composite
+def a_call(draw: st.DrawFn) -> tuple[str, list[Any], dict[str, Any]]:
+    method = draw(st.sampled_from(sorted(METHODS)))
+    positional, optional = METHODS[method]
+    arguments = [draw(junk) for _ in positional]
+    if method == "apply" and draw(st.booleans()):
+        arguments = [draw(st.lists(a_command(), max_size=3))]
+    names = set(draw(st.lists(st.sampled_from(optional), unique=True, max_size=4))) if optional else set()
+    named = {name: draw(junk) for name in sorted(names | REQUIRED.get(method, set()))}
+    if draw(st.integers(0, 20)) == 0:
+        named["surprise"] = 1
+    return method, arguments, named
+
+
+def kernel() -> Kernel:
+    hk = holdkit.connect("memory://", clock=FakeClock(10**15))
+    hk.create_pool("p", 10)
+    hk.hold("p", 1, ttl=60, id=ID, owner="token")
+    return hk
+
+
+def accepts(method: str, named: dict[str, Any]) -> bool:
+    """A surprise is our own error where a method takes any context, Python's elsewhere."""
+    return "surprise" in named and "actor" not in METHODS[method][1] and "op" not in METHODS[method][1]
+
+
+def judge(method: str, named: dict[str, Any], error: Exception) -> None:
+    """Ours, with a proper message and no effect; or Python's own word on an argument that is not there."""
+    if isinstance(error, TypeError):
+        assert accepts(method, named), error
+        assert "surprise" in str(error)
+        return
+    assert isinstance(error, HoldkitError)
+    assert str(error).startswith("holdkit: ")
+    assert not isinstance(error, holdkit.PromiseBroken), repr(error.__cause__)
+    assert error.effect == "none"
+
+
+def only_ours(method: str, named: dict[str, Any], call: Callable[[], Any]) -> None:
+    try:
+        call()
+    except (HoldkitError, TypeError) as error:
+        judge(method, named, error)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(a_call(), min_size=1, max_size=5))
+def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
+    with kernel() as hk:
+        for method, arguments, named in calls:
+
+            def call(method: str = method, arguments: list[Any] = arguments, named: dict[str, Any] = named) -> None:
+                made = getattr(hk, method)(*arguments, **named)
+                if method in ("holding", "lease"):
+                    with made:
+                        pass
+                repr(made)
+
+            only_ours(method, named, call)
+        assert hk.verify().ok
+        assert hk.pool("p").total >= 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(a_call(), min_size=1, max_size=5))
+def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
+    async def main() -> None:
+        async with await holdkit.connect_async("memory://", clock=FakeClock(10**15)) as hk:
+            await hk.create_pool("p", 10)
+            for method, arguments, named in calls:
+                try:
+                    made = getattr(hk, method)(*arguments, **named)
+                    if method in ("holding", "lease"):
+                        async with made:
+                            pass
+                    elif method != "tenant":
+                        await made
+                except (HoldkitError, TypeError) as error:
+                    judge(method, named, error)
+            assert (await hk.verify()).ok
+
+    asyncio.run(main())
+
+
+@settings(max_examples=100, deadline=None)
+@given(junk, junk, junk)
+def test_context_and_cursors(actor: Any, correlation_id: Any, reason: Any) -> None:
+    try:
+        with holdkit.context(actor=actor, correlation_id=correlation_id, reason=reason):
+            pass
+    except holdkit.InvalidRequest:
+        pass
+
+
+def test_the_table_knows_every_method() -> None:
+    elsewhere = {"follow", "on", "sweeper", "verify", "cursor", "close", "limits", "url", "closed"}
+    public = {name for name in dir(Kernel) if not name.startswith("_")}
+    assert public == set(METHODS) | elsewhere

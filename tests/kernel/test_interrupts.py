@@ -1,0 +1,241 @@
+"""Threads that are struck while they lead or wait: Ctrl-C, a job's time limit. Nobody else may notice, or wait for ever."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+
+from holdkit import CreatePool, Hold, Kernel, Limits, OutcomeUnknown
+from holdkit.core.commands import Group
+from holdkit.core.outcomes import Done
+from holdkit.core.reading import JournalRow
+from holdkit.engines.port import Applied
+from holdkit.kernel.leading import Submitter
+
+from .rig import PATIENCE, Riders, Sync, Watched, batch_of, queued, wait_until
+
+
+class Struck(BaseException):
+    """What an interrupt raises."""
+
+
+@pytest.fixture
+def colour() -> Sync:
+    return Sync()
+
+
+def strike(thread: threading.Thread) -> None:
+    """Raise `Struck` in another thread, at whatever bytecode it is."""
+    assert thread.ident is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Struck))
+
+
+def alive(hk: Kernel) -> None:
+    """The kernel serves the next caller, and nobody is queued."""
+    done = Riders()
+    done.start(lambda: hk.hold("p", 1, ttl=60))
+    assert isinstance(done.join()[0], Hold)
+    assert queued(hk) == 0
+
+
+def test_a_leader_struck_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kernel, engine: Watched) -> None:
+    hold = hk.hold("p", 1, ttl=60)
+
+    def bite(groups: Sequence[Group]) -> None:
+        if len(groups) == 4:
+            raise Struck
+
+    engine.after = bite
+    with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as riders:
+        riders.start(lambda: hk.hold("p", 1, ttl=60))  # rides behind: a batch of its own
+        wait_until(lambda: queued(hk) == 5)
+        engine.before = lambda groups: None
+        engine.after = lambda groups: bite(groups[:4]) if len(groups) == 5 else None
+    answers = riders.join()
+    assert isinstance(answers[0], Struck), "the leader itself gets what struck it"
+    assert [type(answer) for answer in answers[1:]] == [OutcomeUnknown] * 4
+    alive(hk)
+
+
+def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: Watched) -> None:
+    struck: list[str] = []
+    real = Submitter._take
+
+    def take(self: Submitter, batch: list[Any]) -> None:
+        real(self, batch)
+        if len(batch) == 4 and not struck:
+            struck.append("once")
+            raise Struck
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Submitter, "_take", take)
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+            pass
+        answers = riders.join()
+    assert isinstance(answers[0], Struck)
+    assert all(isinstance(answer, Hold) for answer in answers[1:])
+    assert hk.pool("p").held == 3, "the struck leader's own command was not applied"
+    alive(hk)
+
+
+def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, engine: Watched) -> None:
+    """Poison forces halves; the leader is struck in the first half: the second was not sent, and is not lost."""
+    calls = [lambda: hk.hold("p", 1, ttl=60)] * 3 + [lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")]
+
+    def bite(groups: Sequence[Group]) -> None:
+        if any(command.correlation_id == "poison" for group in groups for command in group.commands):
+            raise ZeroDivisionError
+        if len(groups) == 2:
+            raise Struck
+
+    engine.before = bite
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    leader, sent, unsent, poisoned = riders.join()
+    assert isinstance(leader, Struck)
+    assert isinstance(sent, OutcomeUnknown)
+    assert isinstance(unsent, Hold)
+    assert type(poisoned).__name__ == "PromiseBroken"
+    assert hk.pool("p").held == 1
+    alive(hk)
+
+
+@pytest.mark.parametrize("step", ["_dismiss", "_pass_lead"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_leader_struck_while_it_hands_over_hands_over(hk: Kernel, engine: Watched, step: str, when: str) -> None:
+    struck: list[str] = []
+    real = getattr(Submitter, step)
+
+    def stumble(self: Submitter, *arguments: Any) -> None:
+        if when == "after":
+            real(self, *arguments)
+        if not struck and len(engine.batches) == 2:
+            struck.append("once")
+            raise Struck
+        if when == "before":
+            real(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Submitter, step, stumble)
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+            pass
+        answers = riders.join()
+    assert struck
+    assert isinstance(answers[0], Struck)
+    assert all(isinstance(answer, Hold) for answer in answers[1:])
+    assert hk.pool("p").held == 4
+    alive(hk)
+
+
+def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: Watched) -> None:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+        woken = hk._submitter._queue[1].woken
+        strike(riders._threads[1])
+        woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
+        wait_until(lambda: queued(hk) == 2)
+    answers = riders.join()
+    assert isinstance(answers[1], Struck)
+    assert isinstance(answers[0], Hold)
+    assert isinstance(answers[2], Hold)
+    assert hk.pool("p").held == 2
+    alive(hk)
+
+
+def test_an_heir_that_is_struck_passes_the_lead_on(hk: Kernel, engine: Watched) -> None:
+    real = Submitter._lead
+    struck: list[str] = []
+
+    def lead(self: Submitter, caller: Any, batch: list[Any]) -> None:
+        if len(engine.batches) == 1 and not struck:
+            struck.append("once")
+            raise Struck
+        real(self, caller, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+            patch.setattr(Submitter, "_lead", lead)
+        answers = riders.join()
+    assert isinstance(answers[0], Struck)
+    assert [type(answer) for answer in answers[1:]] == [Hold, Hold]
+    assert hk.pool("p").held == 2
+    alive(hk)
+
+
+def test_ctrl_c_reaches_the_caller_and_leaves_the_kernel_working(hk: Kernel, engine: Watched) -> None:
+    def bite(groups: Sequence[Group]) -> None:
+        raise KeyboardInterrupt
+
+    engine.before = bite
+    with pytest.raises(KeyboardInterrupt):
+        hk.hold("p", 1, ttl=60)
+    engine.before = None
+    alive(hk)
+
+
+class Tally:
+    """An engine that cannot be caught half-way: one append is its whole transaction."""
+
+    url, limits = "tally://", Limits()
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+
+    def clock(self) -> int:
+        return 0
+
+    def read(self, query: Any) -> Any:
+        return JournalRow(len(self.applied), "")
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        self.applied.extend([group.commands[0].id for group in groups])  # type: ignore[union-attr, misc]
+        return Applied([[Done(slot=0)] for _ in groups], len(self.applied), True)
+
+    def close(self) -> None:
+        pass
+
+
+def test_threads_struck_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
+    """Stress: interrupts at random bytecodes. Everybody returns; what was answered as done was applied, and nothing twice."""
+    engine = Tally()
+    submitter = Submitter(engine)  # type: ignore[arg-type]
+    stop = threading.Event()
+    done: list[str] = []
+    struck: list[str] = []
+
+    def work(name: str) -> None:
+        for number in count():
+            try:
+                submitter.submit(Group((CreatePool(id=f"{name}-{number}", total=1),)))
+                done.append(f"{name}-{number}")
+            except (Struck, OutcomeUnknown):
+                struck.append(name)
+            if stop.is_set():
+                return
+
+    def shielded(name: str) -> None:
+        for life in count():
+            try:
+                work(f"{name}.{life}")
+                return
+            except Struck:
+                continue
+
+    threads = [threading.Thread(target=shielded, args=(str(number),), daemon=True) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for round_ in range(100):
+        strike(threads[round_ % 6])
+        before = len(engine.applied)
+        wait_until(lambda before=before: len(engine.applied) > before)  # type: ignore[misc]
+    stop.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "a thread waits for ever"
+    assert len(set(engine.applied)) == len(engine.applied), "something was applied twice"
+    assert set(done) <= set(engine.applied), "something was answered as done and never applied"
+    assert struck, "no interrupt struck inside a call: the test tested nothing"

@@ -1,0 +1,136 @@
+"""R1, the machine itself: rules that drive a fleet of engines with the same commands, and count what was answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec import structs
+
+from holdkit.core.codec import fingerprint
+from holdkit.core.commands import AnyCommand, CreatePool, Group
+from holdkit.core.model import Limits
+from holdkit.core.outcomes import Done, Outcome, Refusal
+from holdkit.core.reading import JournalRow
+
+from .fleet import BUILDERS, Builder, Fleet, Step
+from .wishes import OPEN, POOLS, START, TENANTS, TIGHT, Names, Wish, asked, grouped
+
+
+class EnginesAgree(RuleBasedStateMachine):
+    """Same commands, same clock: same answers, same reads, same journal, and `verify` clean, on every engine."""
+
+    builders: ClassVar[Mapping[str, Builder]] = BUILDERS
+    counts: ClassVar[Counter[str]] = Counter()
+    """Reasons answered, and volumes, over all examples."""
+    found: ClassVar[tuple[Limits, list[Step]] | None] = None
+    """The last story in which engines disagreed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fleet: Fleet | None = None
+
+    @initialize(
+        limits=st.sampled_from((TIGHT, TIGHT, OPEN)),
+        totals=st.lists(st.integers(2, 14), min_size=4, max_size=5),
+    )
+    def open(self, limits: Limits, totals: list[int]) -> None:
+        self.fleet = Fleet(self.builders, limits, START)
+        self.names = Names(limits)
+        self.asked: list[AnyCommand] = []
+        for index, total in enumerate(totals):
+            self.apply(Group((CreatePool(id=POOLS[index], total=total, tenant=TENANTS[index // 4]),)))
+
+    def apply(self, *batch: Group) -> None:
+        """One batch to every engine; what was answered is counted."""
+        assert self.fleet is not None
+        self.counts["batches"] += 1
+        for group, outcomes in zip(batch, self.fleet.apply(batch), strict=True):
+            for command, outcome in zip(group.commands, outcomes, strict=True):
+                if command.op is not None:
+                    self.asked.append(command)
+                if isinstance(outcome, Done) and outcome.hold is not None:
+                    self.names.saw(outcome.hold)
+                self.counts["commands"] += 1
+                self.counts[_word(outcome)] += 1
+
+    def group(self, wanted: tuple[Wish, ...], atomic: bool = False) -> Group:
+        """Wishes as one group of commands."""
+        assert self.fleet is not None
+        now = self.fleet.clock.now()
+        return Group(tuple(self.names.command(wish, now) for wish in wanted), atomic)
+
+    @rule(wanted=asked)
+    def ask(self, wanted: list[Wish]) -> None:
+        for wish in wanted:
+            if wish.kind in ("tick", "until"):
+                self.tick(wish)
+            else:
+                self.apply(self.group((wish,)))
+
+    def tick(self, wish: Wish) -> None:
+        """Move the clock, perhaps backwards."""
+        assert self.fleet is not None
+        now = self.fleet.clock.now()
+        slot = self.names.slot(wish, now)
+        self.fleet.move(slot)
+        self.counts["backwards" if slot < now else "forwards"] += 1
+
+    @rule(wanted=grouped)
+    def batch(self, wanted: list[tuple[tuple[Wish, ...], bool]]) -> None:
+        self.apply(*(self.group(group, atomic) for group, atomic in wanted))
+
+    @precondition(lambda self: self.fleet is not None and self.asked)
+    @rule(back=st.integers(0, 5), changed=st.sampled_from((False, False, True)))
+    def retry(self, back: int, changed: bool) -> None:
+        command = self.asked[-1 - back % len(self.asked)]
+        if changed:
+            command = structs.replace(command, actor="user:changed")
+            command = structs.replace(command, fingerprint=fingerprint(command))
+        self.apply(Group((command,)))
+
+    @rule(wanted=asked, restart=st.booleans())
+    def pause(self, wanted: list[Wish], restart: bool) -> None:
+        assert self.fleet is not None
+        self.ask(wanted)
+        if restart:
+            self.fleet.restart()
+            self.counts["restarts"] += 1
+        self.look()
+
+    def look(self) -> None:
+        """Compare everything that can be read."""
+        assert self.fleet is not None
+        journal = compare(self.fleet, self.names.known())
+        self.counts["looks"] += 1
+        self.counts["longest"] = max(self.counts["longest"], len(journal))
+
+    def teardown(self) -> None:
+        if self.fleet is None:
+            return
+        try:
+            if not self.fleet.apart:  # else what was found would be hidden by what follows from it
+                self.look()
+        finally:
+            self.fleet.close()
+            if self.fleet.apart:
+                type(self).found = (self.fleet.limits, self.fleet.story)
+
+
+def _word(outcome: Outcome) -> str:
+    """Under which word an outcome is counted."""
+    match outcome:
+        case Refusal():
+            return outcome.reason
+        case Done():
+            return "replayed" if outcome.replayed else "done"
+        case _:
+            return "invalid"
+
+
+def compare(fleet: Fleet, holds: Sequence[str] = ()) -> list[JournalRow]:
+    """Everything that can be read, on every engine."""
+    return fleet.compare_all(TENANTS, ("", "~", "c_"), holds or Names(fleet.limits).known())

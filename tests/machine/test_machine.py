@@ -1,0 +1,92 @@
+"""R1: one state machine drives every engine together; and the canary that it would notice an off-by-one in expiry.
+
+HOLDKIT_EXAMPLES, HOLDKIT_STEPS and HOLDKIT_SEED make longer runs and repeat one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from holdkit.core.outcomes import Reason
+from holdkit.testing.broken import ExpiresLate
+
+from .driven import EnginesAgree, compare
+from .fleet import BUILDERS, MEMORY, Builder, Disagreement
+from .shrinking import disagree, shortened
+
+EXAMPLES = int(os.environ.get("HOLDKIT_EXAMPLES", "200"))
+STEPS = int(os.environ.get("HOLDKIT_STEPS", "25"))
+FLOOR = 20
+"""How often each reason must have been answered at least, in 200 examples."""
+LATE: Builder = lambda _, clock, limits: ExpiresLate(clock=clock, limits=limits)  # noqa: E731
+
+
+def machine_on(builders: Mapping[str, Builder], number: int) -> type[EnginesAgree]:
+    """The machine on these engines, with counters of its own."""
+    fields: dict[str, Any] = {"builders": builders, "counts": Counter(), "found": None}
+    machine: type[EnginesAgree] = seed(number)(type("EnginesAgree", (EnginesAgree,), fields))
+    return machine
+
+
+def run(machine: type[EnginesAgree], examples: int) -> None:
+    """Drive it. No shrinking of draws: the story is shortened instead, which is quicker."""
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=examples, stateful_step_count=STEPS, deadline=None, database=None,
+                          phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+                          report_multiple_bugs=False),
+    )  # fmt: skip
+
+
+def short_story(machine: type[EnginesAgree]) -> str:
+    """The shortest story found in which the engines disagree, for people to read."""
+    if machine.found is None:
+        return "no story was kept"
+    limits, story = machine.found
+    short = shortened(machine.builders, limits, story, compare)
+    told = [f"  at {step.slot}: {step.what} {step.groups or ''}" for step in short]
+    return "\n".join([f"with {limits}", *told, str(disagree(machine.builders, limits, short, compare))])
+
+
+@pytest.mark.slow
+def test_engines_cannot_be_told_apart() -> None:
+    number = int(os.environ.get("HOLDKIT_SEED") or secrets.randbelow(2**32))
+    again = f"HOLDKIT_SEED={number} HOLDKIT_EXAMPLES={EXAMPLES} HOLDKIT_STEPS={STEPS} make test ARGS={__file__.split('/')[-1]}"
+    machine = machine_on(BUILDERS, number)
+    try:
+        run(machine, EXAMPLES)
+    except BaseException as failure:
+        failure.add_note(f"to repeat it: {again}\nin short:\n{short_story(machine)}")
+        raise
+    counts = machine.counts
+    print(f"seed {number}:", {str(word): count for word, count in counts.most_common()})  # noqa: T201 - for -s, -rP
+    rare = {reason.value: counts[reason] for reason in Reason if counts[reason] < FLOOR * EXAMPLES / 200}
+    assert not rare, f"too seldom to prove anything: {rare}; to repeat it: {again}"
+    assert counts["commands"] >= 30 * EXAMPLES, f"too little was asked: {counts}; to repeat it: {again}"
+    for volume in ("done", "replayed", "invalid", "backwards", "restarts", "looks"):
+        assert counts[volume] >= EXAMPLES / 10, f"too little of {volume}: {counts}; to repeat it: {again}"
+
+
+def test_canary_an_off_by_one_in_expiry_is_noticed() -> None:
+    machine = machine_on({"memory": MEMORY, "late": LATE}, 1)
+    with pytest.raises(Disagreement):
+        run(machine, 100)
+    assert machine.found is not None
+    _, story = machine.found
+    batches = short_story(machine).count(": batch")
+    assert 0 < batches <= 5, f"{len(story)} steps were shortened to {batches} batches"
+
+
+def test_same_engine_twice_never_disagrees_with_itself() -> None:
+    machine = machine_on({"memory": MEMORY, "again": MEMORY}, 2)
+    run(machine, 10)
+    assert machine.found is None
+    assert machine.counts["commands"] > 100

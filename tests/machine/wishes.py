@@ -1,0 +1,243 @@
+"""What the machine may ask for: small, shrinkable wishes, made into commands against the names in play.
+
+A wish speaks of "hold 3" and "5 units of time from now"; which id and slot that is, `Names` knows. Few names and short
+spans on purpose: collisions, retries, full tables and exact deadlines are what is wanted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import Struct, structs
+
+from holdkit.core.codec import fingerprint, minted_id
+from holdkit.core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+)
+from holdkit.core.model import MAX_SLOT, Key, Leg, Limits, Slot, State, StoredHold
+from holdkit.core.validation import check
+
+UNIT = 1_000
+"""Slots of one unit: what a minted id can tell apart."""
+START: Slot = 1_000_000 * UNIT
+TENANTS = ("", "acme", "zoo")
+POOLS = ("a", "b", "c_%", "d/é", "~e")
+CHOSEN = 4
+"""How many hold ids callers choose themselves; the others are minted."""
+OVERFLOW = 1_000_000
+"""A span that stands for a deadline beyond the last slot."""
+
+TIGHT = Limits(max_pools=6, max_holds=4, max_operations=8, retry_window=30 * UNIT, retention=40 * UNIT,
+               max_ttl=40 * UNIT, max_lifetime=50 * UNIT, max_due=3)  # fmt: skip
+OPEN = Limits(retry_window=60 * UNIT, retention=80 * UNIT, max_ttl=90 * UNIT, max_lifetime=100 * UNIT, max_due=4)
+
+
+class Wish(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
+    """One command, as far as it can be said without knowing the names in play."""
+
+    kind: str
+    tenant: int = 0
+    hold: int = 0
+    legs: tuple[tuple[int, int, int | None], ...] = ()
+    """(pool, quantity, create_with_total)."""
+    amounts: tuple[int, ...] = ()
+    """Empty: everything; one: a number; two: by pool."""
+    span: int = 0
+    how: int = 0
+    """Which of the spellings or options of that command."""
+    op: int | None = None
+    stranger: bool = False
+    """Presents a token that is not the owner's."""
+
+
+tenant = st.sampled_from((0, 0, 0, 1, 1, 2))
+op = st.integers(-40, 20).map(lambda number: number if number > 0 else None)
+stranger = st.integers(0, 9).map(lambda number: number == 9)
+leg = st.tuples(st.integers(0, len(POOLS) - 1), st.integers(1, 3), st.sampled_from((None, None, 4, 6, 0)))
+legs = st.lists(leg, min_size=1, max_size=3, unique_by=lambda found: found[0]).map(tuple)
+amounts = st.one_of(st.just(()), st.tuples(st.integers(1, 4)), st.tuples(st.integers(0, 4), st.integers(0, 4)))
+spans = st.sampled_from((8, 3, 5, 5, 8, 8, 13, 13, 13, 20, 20, 30, 30, 1, 2, -3, 0, 60, 110, OVERFLOW))
+ticks = st.sampled_from((3, 5, 8, 1, 2, 3, 5, 8, 13, 13, 20, 45, 90, -1, -9))
+hold = st.integers(0, 9)
+pool = st.integers(0, len(POOLS) - 1)
+three, six, ten = (st.integers(0, top) for top in (2, 5, 9))
+
+FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "place": {"legs": legs, "span": spans, "how": three, "hold": hold},
+    "consume": {"legs": legs, "hold": hold},
+    "confirm": {"amounts": amounts, "how": six, "hold": hold, "stranger": stranger},
+    "release": {"amounts": amounts, "how": three, "hold": hold, "stranger": stranger},
+    "extend": {"span": spans, "how": three, "hold": hold, "stranger": stranger},
+    "expire": {"hold": hold},
+    "return": {"amounts": amounts, "hold": hold, "stranger": stranger},
+    "create": {"hold": pool, "how": ten},
+    "resize": {"hold": pool, "how": six},
+    "record": {"hold": three, "how": six, "span": st.integers(-1, 3)},
+    "sweep": {"how": st.integers(1, 6)},
+}
+KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize")
+"""What is asked for more often stands here more often."""
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> Wish:
+    """Any command."""
+    kind = draw(st.sampled_from(KINDS))
+    fields = {name: draw(strategy) for name, strategy in FIELDS[kind].items()}
+    return Wish(kind, tenant=draw(tenant), op=draw(op), **fields)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Wish:
+    """Any command, or a while passing: so many units, or until a hold's deadline, to the slot or one beside it."""
+    if draw(st.integers(0, 5)) < 5:
+        return draw(wishes())
+    aside = draw(st.sampled_from((0, 0, 0, 1, -1)))
+    if draw(st.booleans()):
+        return Wish("until", hold=draw(hold), how=aside)
+    return Wish("tick", span=draw(ticks), how=aside)
+
+
+asked = st.lists(steps(), min_size=3, max_size=10)
+grouped = st.lists(
+    st.tuples(st.lists(wishes(), min_size=1, max_size=4).map(tuple), st.booleans()), min_size=1, max_size=3
+)
+
+
+class Names:
+    """The ids and tokens in play: what turns a wish into a command."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.minted: list[str] = []
+        self.placed: list[Key] = []
+        """Holds that were granted."""
+        self.deadlines: dict[Key, Slot] = {}
+        """Theirs, as far as they have one."""
+        self.pools: dict[Key, tuple[str, ...]] = {}
+        """The pools of the hold last asked for under an id."""
+
+    def command(self, wish: Wish, now: Slot) -> AnyCommand:
+        """The command behind a wish: valid, normalised and prepared as the kernel would."""
+        command = getattr(self, f"_{wish.kind}")(wish, {"tenant": TENANTS[wish.tenant]}, now)
+        if wish.op is not None:
+            command = structs.replace(command, op=f"op-{wish.op}")
+            command = structs.replace(command, fingerprint=fingerprint(command))
+        check(command, self.limits, faces=True)
+        assert isinstance(command, AnyCommand)
+        return command
+
+    def saw(self, hold: StoredHold) -> None:
+        """Something was done to a hold: the living come last, where they are named most often."""
+        if hold.key in self.placed:
+            self.placed.remove(hold.key)
+        self.placed.insert(len(self.placed) if hold.state is State.HELD else 0, hold.key)
+        if hold.deadline is not None:
+            self.deadlines[hold.key] = hold.deadline
+
+    def slot(self, wish: Wish, now: Slot) -> Slot:
+        """Where a wish moves the clock to; not further back than a clock may be set wrong."""
+        if wish.kind == "tick":
+            return now + wish.span * UNIT + wish.how
+        deadline = self.deadlines.get(self._key(wish), 0)
+        return deadline + wish.how if now - 10 * UNIT <= deadline <= now + 100 * UNIT else now + UNIT
+
+    def known(self) -> list[str]:
+        """Ids to look for: all that may have been used, and one that was not."""
+        return sorted({*(f"{index:032x}" for index in range(CHOSEN + 1)), *self.minted[-8:]})
+
+    def _key(self, wish: Wish) -> Key:
+        """Mostly one of the six youngest living holds, or one that has ended; else any id, perhaps one never used."""
+        if wish.hold < 8 and self.placed:
+            index = -1 - wish.hold if wish.hold < 6 else wish.hold - 6
+            return self.placed[index % len(self.placed)]
+        ids = [f"{wish.hold % CHOSEN + 1:032x}", *self.minted]
+        return (TENANTS[wish.tenant], ids[len(ids) * (wish.hold % 5) // 5])
+
+    def _new_id(self, index: int, now: Slot) -> str:
+        if 6 <= index <= 8:
+            return f"{index % CHOSEN:032x}"
+        if index == 9 and self.minted:
+            return self.minted[-1]
+        self.minted.append(minted_id(now, len(self.minted).to_bytes(10, "big")))
+        return self.minted[-1]
+
+    def _hold(self, wish: Wish) -> dict[str, Any]:
+        tenant, hold_id = self._key(wish)
+        return {"tenant": tenant, "id": hold_id, "owner": "stranger" if wish.stranger else f"owner of {hold_id}"}
+
+    def _amounts(self, wish: Wish) -> Any:
+        if len(wish.amounts) < 2:
+            return wish.amounts[0] if wish.amounts else None
+        named = dict(zip(self.pools.get(self._key(wish), POOLS), wish.amounts, strict=False))
+        return named if any(named.values()) else None
+
+    def _span(self, wish: Wish) -> Slot:
+        return MAX_SLOT if wish.span == OVERFLOW else wish.span * UNIT
+
+    def _birth(self, wish: Wish, frame: dict[str, Any], now: Slot) -> dict[str, Any]:
+        hold_id = self._new_id(wish.hold, now)
+        legs = tuple(Leg(POOLS[pool], quantity, total) for pool, quantity, total in wish.legs)
+        self.pools[frame["tenant"], hold_id] = tuple(leg.pool for leg in legs)
+        return {**frame, "id": hold_id, "owner": f"owner of {hold_id}", "legs": legs}
+
+    def _place(self, wish: Wish, frame: dict[str, Any], now: Slot) -> PlaceHold:
+        birth = self._birth(wish, frame, now)
+        if wish.how == 0 or not UNIT <= self._span(wish) <= self.limits.max_ttl:
+            return PlaceHold(**birth, deadline=now + self._span(wish), metadata={"wish": wish.span})
+        if wish.how == 1 and any(leg.pool[0] == "~" for leg in birth["legs"]):
+            return PlaceHold(**birth, entity="order:1")
+        return PlaceHold(**birth, ttl_slots=self._span(wish), actor="user:7", correlation_id="request")
+
+    def _consume(self, wish: Wish, frame: dict[str, Any], now: Slot) -> Consume:
+        return Consume(**self._birth(wish, frame, now), entity="order:2")
+
+    def _confirm(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ConfirmHold:
+        overage = ("reject", "if_available", "up_to_available")[wish.how % 3]
+        return ConfirmHold(**self._hold(wish), quantity=self._amounts(wish), keep_rest=wish.how > 2,
+                           overage=overage, entity="order:3" if wish.how else None)  # type: ignore[arg-type]  # fmt: skip
+
+    def _release(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ReleaseHold:
+        forced = wish.how == 2
+        return ReleaseHold(**self._hold(wish), quantity=self._amounts(wish), force=forced,
+                           reason="admin_override" if forced else None)  # fmt: skip
+
+    def _extend(self, wish: Wish, _frame: dict[str, Any], now: Slot) -> ExtendHold:
+        if wish.how == 0 or not UNIT <= self._span(wish) <= self.limits.max_ttl:
+            return ExtendHold(**self._hold(wish), until=now + self._span(wish))
+        if wish.how == 1:
+            return ExtendHold(**self._hold(wish), by_slots=self._span(wish))
+        return ExtendHold(**self._hold(wish), ttl_slots=self._span(wish))
+
+    def _expire(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ExpireHold:
+        tenant, hold_id = self._key(wish)
+        return ExpireHold(tenant=tenant, id=hold_id)
+
+    def _return(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ReturnUnits:
+        return ReturnUnits(**self._hold(wish), quantity=self._amounts(wish), reason="cancelled")
+
+    def _create(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> CreatePool:
+        return CreatePool(**frame, id=POOLS[wish.hold], total=wish.how)
+
+    def _resize(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> ResizePool:
+        return ResizePool(**frame, id=POOLS[wish.hold], total=wish.how)
+
+    def _record(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> PutRecord:
+        body = None if wish.how == 0 else f'{{"n": {wish.how}}}'
+        return PutRecord(**frame, kind="saga", id=f"r{wish.hold}", body=body,
+                         if_version=None if wish.span < 0 else wish.span)  # fmt: skip
+
+    def _sweep(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> Sweep:
+        return Sweep(limit=wish.how, tenant=frame["tenant"])
