@@ -20,7 +20,7 @@ DEFAULT_URL = "sqlite:///holds.db"
 
 
 def open_engine(url: str, *, clock: Clock | None = None, limits: Limits | None = None) -> Engine:
-    """The engine behind a URL: ``memory://`` or ``sqlite:///file`` (four slashes for an absolute path)."""
+    """The engine behind a URL: ``memory://``, ``log:///dir`` or ``sqlite:///file`` (four slashes for an absolute path)."""
     if not isinstance(url, str):
         raise invalid("url", "url_not_text", f"must be text such as {DEFAULT_URL!r}, not {type(url).__name__}")
     if clock is not None and not callable(clock):
@@ -39,7 +39,13 @@ def open_engine(url: str, *, clock: Clock | None = None, limits: Limits | None =
         from ..engines.sqlite import open_engine as open_sqlite
 
         return open_sqlite(unquote(parts.path[1:]), clock=clock, limits=limits)
-    known = "memory:// and sqlite:///file.db"
+    if parts.scheme == "log":
+        if parts.netloc or parts.path in ("", "/"):
+            raise invalid("url", "url_malformed", "must look like log:///directory, or log:////absolute/directory")
+        from ..engines.log import open_engine as open_log
+
+        return open_log(unquote(parts.path[1:]), clock=clock, limits=limits)
+    known = "memory://, log:///directory and sqlite:///file.db"
     raise invalid("url", "url_unknown", f"has the scheme {parts.scheme!r}; known are {known}")
 
 

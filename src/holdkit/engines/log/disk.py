@@ -11,6 +11,7 @@ import fcntl
 import os
 from pathlib import Path
 from typing import Protocol
+from weakref import WeakSet
 
 
 class File(Protocol):
@@ -121,6 +122,18 @@ class RealFile:
             self._descriptor = -1
 
 
+_open_disks: WeakSet[RealDisk] = WeakSet()
+
+
+def _after_fork() -> None:
+    """A child gives back what it inherited: else it would keep the lock when its parent is gone."""
+    for disk in list(_open_disks):
+        disk.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class RealDisk:
     """A directory of the operating system; files are 0600 in a directory of 0700."""
 
@@ -136,6 +149,7 @@ class RealDisk:
                 os.fsync(parent)
             finally:
                 os.close(parent)
+        _open_disks.add(self)
 
     def lock(self) -> None:
         """A lock on the directory itself: it goes with the process, whatever kills it."""

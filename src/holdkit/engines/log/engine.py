@@ -9,27 +9,35 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ...core.fold import fold
 from ...core.model import SECOND, Limits
+from ...core.reading import Query, ReadHistory, ReadJournal
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
 from ..port import Clock
 from ..resident.engine import ResidentEngine
-from ..resident.tables import Tables
+from ..resident.reads import answer
 from ..settings import limits_in_force, stored_form
 from .batches import Batch, decode_batch, encode_batch
 from .disk import Disk
 from .journal import LogJournal
 from .log import Log
-from .snapshots import Snapshot, chunks_of, read_snapshot, write_snapshot
+from .opening import check_names, mixed
+from .snapshots import newest_snapshot, write_snapshot
+
+T = TypeVar("T")
 
 Progress: TypeAlias = Callable[[int], None]
 """Told how many frames have been replayed so far."""
 
 BOUNDED = Limits(max_pools=1_000_000, max_holds=1_000_000, max_operations=1_000_000, retry_window=600 * SECOND)
 """The bounds of a log that was given none."""
+
+
+SNAPSHOT_ENTRIES = 100_000
+"""A close writes a snapshot if so many entries have come since the last one."""
 
 
 class LogEngine(ResidentEngine):
@@ -49,6 +57,9 @@ class LogEngine(ResidentEngine):
         self.url = f"log:///{disk.name}"
         self._disk, self._randomness = disk, randomness
         self._pid = os.getpid()
+        self.restored_from = 0
+        """The frame behind which the snapshot that was opened stood; 0 without one."""
+        self._snapshot_seq = 0
         try:
             disk.lock()
         except BlockingIOError:
@@ -69,49 +80,30 @@ class LogEngine(ResidentEngine):
 
     def _open(self, limits: Limits | None, progress: Progress | None) -> None:
         """Begin a log, or bring back the state of one: the newest good snapshot, then the frames behind it."""
-        names = self._disk.names()
-        foreign = [name for name in names if not name.endswith((".log", ".snapshot", ".new"))]
-        if foreign:
-            raise EngineError(
-                f"{self._disk.name} holds {foreign[0]!r}, which is not ours: give the log a directory of its own"
-            )
-        if not any(name.endswith(".log") for name in names):
-            if any(name.endswith(".snapshot") for name in names):
-                raise EngineError(
-                    f"{self._disk.name} has a snapshot but no segments: files are missing; restore a copy"
-                )
+        where, names = self._disk.name, self._disk.names()
+        if not check_names(where, names):
             self._log.create(stored_form(self.limits))
             return
-        snapshot = self._newest_snapshot(names)
-        after = 0 if snapshot is None else snapshot[0].after_frame
-        if snapshot is not None:
-            self._tables = snapshot[1]
-            self._journal.last_seq = snapshot[0].next_seq - 1
-        fresh = True
+        self._log.open_segments()
+        self.limits = limits_in_force(where, self._log.settings, limits, BOUNDED)
+        found = newest_snapshot(self._disk, names)
+        about = None if found is None else found[0]
+        if found is not None:
+            self._tables, self.restored_from = found[1], found[0].after_frame
+            self._journal.last_seq = self._snapshot_seq = found[0].next_seq - 1
         for frame in self._log.recover():
-            if fresh:
-                self.limits = limits_in_force(self._disk.name, self._log.settings, limits, BOUNDED)
-                fresh = False
-            if frame.number > after:
+            if frame.number > self.restored_from:
                 self._replay(decode_batch(frame.body))
+            elif about is not None and frame.number == about.after_frame and about.chain != self._log.chain.hex():
+                raise mixed(where)
             if progress is not None:
                 progress(frame.number)
-        if fresh:
-            self.limits = limits_in_force(self._disk.name, self._log.settings, limits, BOUNDED)
-        if self._log.next_frame <= after:
-            raise EngineError(
-                f"{self._disk.name} ends at frame {self._log.next_frame - 1}, before its snapshot: files are missing"
-            )
-        if snapshot is not None and snapshot[0].log_id != self._log.log_id:
-            raise EngineError(f"{self._disk.name} has a snapshot of another log: files were mixed; restore a copy")
-        self._log.next_seq = self._journal.last_seq + 1
-
-    def _newest_snapshot(self, names: list[str]) -> tuple[Snapshot, Tables] | None:
-        for name in sorted((name for name in names if name.endswith(".snapshot")), reverse=True):
-            found = read_snapshot(self._disk, name)
-            if found is not None:
-                return found
-        return None
+        if about is not None and (about.log_id != self._log.log_id or self._log.next_frame <= about.after_frame):
+            raise mixed(where)
+        self._log.settle(self._journal.last_seq + 1)
+        for name in self._disk.names():
+            if name.endswith(".new"):  # what a crash left half written
+                self._disk.remove(name)
 
     def _replay(self, batch: Batch) -> None:
         """Put one batch into the tables, exactly as it was put when it was live."""
@@ -123,35 +115,50 @@ class LogEngine(ResidentEngine):
         self._tables.last_slot = max(self._tables.last_slot, batch.slot)
         self._prune(batch.slot)
 
-    def _persist(self, view: View) -> None:
+    def _check_open(self) -> None:
+        super()._check_open()
         if os.getpid() != self._pid:
             raise EngineError(f"{self._disk.name} was opened before a fork: open it anew")
-        first = view.loaded.next_seq
-        self._log.append(first, encode_batch(view), len(view.entries))
-        self._journal.last_seq = first + len(view.entries) - 1
+
+    def read(self, query: Query[T]) -> T:
+        """Answer a question; the journal, which may be long, without keeping a batch waiting."""
+        if not isinstance(query, ReadJournal | ReadHistory):
+            return super().read(query)
+        self._check_open()
+        result: T = answer(query, self._tables, self._journal, self.limits, 0)
+        return result
+
+    def _persist(self, view: View) -> None:
+        self._log.append(view.loaded.next_seq, encode_batch(view), len(view.entries))
+
+    def _put(self, view: View) -> None:
+        super()._put(view)
+        self._journal.last_seq += len(view.entries)
 
     def snapshot(self) -> None:
         """Write the tables down, so that the next opening is short."""
         with self._writing:
             self._check_open()
-            tables = self._tables
-            about = Snapshot(1, self._log.log_id, self._log.next_frame - 1, self._journal.last_seq + 1,
-                             tables.fence_floor, tables.last_slot, sum(1 for _ in chunks_of(tables)))  # fmt: skip
+            log = self._log
             try:
-                write_snapshot(self._disk, about, tables, self._randomness)
+                write_snapshot(self._disk, log.log_id, log.next_frame - 1, log.chain, log.next_seq, self._tables,
+                               self._randomness)  # fmt: skip
             except OSError as error:
                 raise EngineError(
                     f"{self._disk.name}: no snapshot could be written: {error}; the log is whole"
                 ) from error
+            self._snapshot_seq = self._journal.last_seq
 
     def close(self) -> None:
         """Seal the log with an empty frame, so that damage to its last batch can be told from a torn tail."""
         with self._writing, self._lock:
             if self._closed:
                 return
-            self._closed = True
             if os.getpid() == self._pid:
-                with suppress(EngineError, OutcomeUnknown):  # the log is whole without it
+                with suppress(EngineError, OutcomeUnknown):  # the log is whole without either
+                    if self._journal.last_seq - self._snapshot_seq >= SNAPSHOT_ENTRIES:
+                        self.snapshot()
                     self._log.seal()
+            self._closed = True
             self._log.close()
             self._disk.close()

@@ -25,6 +25,7 @@ class Frame(Struct, frozen=True, gc=False):
     offset: int
     end: int
     body: bytes
+    checksum: bytes
 
 
 def checksum(file_id: bytes, offset: int, number: int, first_seq: int, body: bytes) -> bytes:
@@ -49,7 +50,12 @@ def decode_frame(file_id: bytes, data: bytes, offset: int, base: int = 0) -> Fra
     body = bytes(data[start + HEAD.size : start + HEAD.size + length])
     if checksum(file_id, offset, number, first_seq, body) != expected:
         return None
-    return Frame(number, first_seq, offset, offset + HEAD.size + length, body)
+    return Frame(number, first_seq, offset, offset + HEAD.size + length, body, expected)
+
+
+def chained(chain: bytes, checksum: bytes) -> bytes:
+    """What all frames up to one came to: two logs that ever differed never agree again."""
+    return hashlib.blake2b(chain + checksum, digest_size=16).digest()
 
 
 def later_frame(file_id: bytes, data: bytes, offset: int) -> Frame | None:

@@ -18,6 +18,7 @@ class LogJournal:
     def __init__(self, log: Log) -> None:
         self._log = log
         self.last_seq = 0
+        """The last entry whose effects can be seen: a frame is durable a moment before its batch is."""
 
     def forget(self, holds: Iterable[Key]) -> None:
         """Nothing to do: history stays in the log."""
@@ -25,9 +26,10 @@ class LogJournal:
     def after(self, seq: int, limit: int, tenant: str | None) -> list[JournalRow]:
         """Entries after a number, of one tenant or of all."""
         rows: list[JournalRow] = []
+        last = self.last_seq
         for frame in self._log.frames(seq):
             for entry in decode_batch(frame.body).entries:
-                if entry.seq > seq and (tenant is None or entry.tenant == tenant):
+                if seq < entry.seq <= last and (tenant is None or entry.tenant == tenant):
                     rows.append(JournalRow(entry.seq, encode_entry(entry)))
                     if len(rows) == limit:
                         return rows
@@ -35,13 +37,13 @@ class LogJournal:
 
     def about(self, tenant: str, subject: str) -> list[JournalRow]:
         """A subject's story. Reads the whole log, but decodes only the frames that name the subject."""
-        name = subject.encode()
+        name, last = subject.encode(), self.last_seq
         return [
             JournalRow(entry.seq, encode_entry(entry))
             for frame in self._log.frames()
             if name in frame.body
             for entry in decode_batch(frame.body).entries
-            if entry.subject == subject and entry.tenant == tenant
+            if entry.subject == subject and entry.tenant == tenant and entry.seq <= last
         ]
 
     def end(self) -> JournalRow:

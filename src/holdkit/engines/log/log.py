@@ -9,11 +9,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any, Final
 
 from ...errors import EngineError, OutcomeUnknown
 from .disk import Disk
-from .frames import Frame, encode_frame
+from .frames import HEAD, Frame, chained, encode_frame
 from .segments import FORMAT, Header, Segment, create_segment, frame_at, open_segment, renew, scan
 
 SEGMENT_BYTES: Final = 64 << 20
@@ -28,6 +29,10 @@ class Log:
         self._doubtful = False
         self.next_frame = 1
         self.next_seq = 1
+        self.chain = b""
+        """What all durable frames came to."""
+        self._gate = Lock()  # between readers, frame by frame, and close
+        self._closed = False
         self._seqs = array("Q")  # of each frame: the number of its first entry, its segment, its offset
         self._places = array("Q")
         self._offsets = array("Q")
@@ -47,10 +52,14 @@ class Log:
         header = Header(FORMAT, self._randomness(16).hex(), 1, 1, 1, settings=settings)
         self._segments = [create_segment(self._disk, header, self._randomness)]
 
+    def open_segments(self) -> None:
+        """Open every segment and read its header."""
+        for name in self._disk.names():
+            if name.endswith(".log"):
+                self._segments.append(open_segment(self._disk, name))
+
     def recover(self) -> Iterator[Frame]:
-        """Open every segment, check the chain, and give every frame in order."""
-        names = [name for name in self._disk.names() if name.endswith(".log")]
-        self._segments = [open_segment(self._disk, name) for name in names]
+        """Check the chain, and give every frame in order. Changes nothing."""
         for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
             self._check_chain(segment)
             until = None if following is None else following.header.previous_end
@@ -59,7 +68,12 @@ class Log:
             for frame in scan(self._disk, segment, until, self.next_frame):
                 self._index(segment, frame.offset, frame.first_seq)
                 self.next_frame += 1
+                self.chain = chained(self.chain, frame.checksum)
                 yield frame
+
+    def settle(self, next_seq: int) -> None:
+        """Make what was recovered durable for certain, and ready to be appended to."""
+        self.next_seq = next_seq
         last = self._segments[-1]
         if last.sealed and not last.torn:
             last.file.cut(last.end)  # the seal itself may be on no platter: the next frame takes its place
@@ -76,6 +90,7 @@ class Log:
             and header.log_id == self._segments[0].header.log_id
             and header.previous_id == ("" if before is None else before.file_id.hex())
             and header.next_frame == self.next_frame
+            and header.chain == self.chain.hex()
         )
         if not linked:
             raise EngineError(
@@ -84,14 +99,17 @@ class Log:
             )
 
     def _index(self, segment: Segment, offset: int, first_seq: int) -> None:
-        self._seqs.append(first_seq)
         self._places.append(segment.header.segment - 1)
         self._offsets.append(offset)
+        self._seqs.append(first_seq)  # last: whoever reads meanwhile counts these
 
     def append(self, first_seq: int, body: bytes, entries: int) -> None:
         """One frame, durable when this returns. `EngineError`: certainly not there. `OutcomeUnknown`: stopped."""
         if self._doubtful:
-            self._leave_out("an earlier write could not be settled")
+            try:
+                self._leave_out("an earlier write could not be settled")
+            except OutcomeUnknown as unknown:  # that one's fate is; of this batch nothing was written
+                raise EngineError(str(unknown).removeprefix("holdkit: ")) from unknown
         segment = self._segments[-1]
         if segment.end >= self._segment_bytes:
             try:
@@ -105,6 +123,7 @@ class Log:
         self._index(segment, segment.end, first_seq)
         segment.end += len(frame)
         self.next_frame += 1
+        self.chain = chained(self.chain, frame[HEAD.size - 16 : HEAD.size])
         self.next_seq = first_seq + entries
 
     def _write(self, segment: Segment, frame: bytes) -> None:
@@ -146,7 +165,7 @@ class Log:
     def _begin_segment(self) -> Segment:
         last = self._segments[-1]
         header = Header(FORMAT, last.header.log_id, last.header.segment + 1, self.next_frame, self.next_seq,
-                        last.file_id.hex(), last.end, last.header.settings)  # fmt: skip
+                        last.file_id.hex(), last.end, self.chain.hex(), last.header.settings)  # fmt: skip
         segment = create_segment(self._disk, header, self._randomness)
         self._segments.append(segment)
         return segment
@@ -155,13 +174,15 @@ class Log:
         """The durable frames that hold entries after a number, in order."""
         start = max(0, bisect_right(self._seqs, after_seq + 1) - 1)
         for index in range(start, len(self._seqs)):
-            yield frame_at(self._segments[self._places[index]], self._offsets[index])
-
-    def last_frame(self) -> Frame | None:
-        """The last durable frame."""
-        return None if not self._seqs else frame_at(self._segments[self._places[-1]], self._offsets[-1])
+            with self._gate:
+                if self._closed:
+                    raise EngineError("the engine is closed")
+                frame = frame_at(self._segments[self._places[index]], self._offsets[index])
+            yield frame
 
     def close(self) -> None:
         """Give every file back."""
-        for segment in self._segments:
-            segment.file.close()
+        with self._gate:
+            self._closed = True
+            for segment in self._segments:
+                segment.file.close()

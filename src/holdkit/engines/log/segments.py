@@ -34,6 +34,8 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     previous_id: str = ""
     previous_end: int = 0
     """How much of the segment before this one counts; what stands behind it never happened."""
+    chain: str = ""
+    """What all frames before this segment came to."""
     settings: dict[str, Any] = {}
     """The limits that change meaning, stored with the data."""
 
@@ -171,9 +173,12 @@ def _damaged(disk: Disk, segment: Segment, offset: int) -> EngineError:
 
 def frame_at(segment: Segment, offset: int) -> Frame:
     """One frame that is known to be there."""
-    length = HEAD.unpack(segment.file.read(offset, HEAD.size))[1]
-    data = segment.file.read(offset, HEAD.size + length)
-    frame = decode_frame(segment.file_id, data, offset, base=offset)
+    try:
+        head = segment.file.read(offset, HEAD.size)
+        length = HEAD.unpack(head)[1] if len(head) == HEAD.size else 0
+        frame = decode_frame(segment.file_id, segment.file.read(offset, HEAD.size + length), offset, base=offset)
+    except OSError as error:
+        raise EngineError(f"{segment.name} could not be read at offset {offset}: {error}") from error
     if frame is None:
         raise EngineError(f"{segment.name} was damaged at offset {offset} while it was open")
     return frame

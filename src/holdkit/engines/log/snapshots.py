@@ -19,6 +19,7 @@ from .frames import decode_frame, encode_frame
 PREAMBLE: Final = b"HOLDSNAP"
 START: Final = len(PREAMBLE) + 16
 CHUNK: Final = 5_000
+FORMAT: Final = 1
 
 
 class Snapshot(Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,6 +28,8 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     log_id: str
     after_frame: int
+    chain: str
+    """What all frames up to that one came to."""
     next_seq: int
     fence_floor: int
     last_slot: Slot
@@ -60,11 +63,19 @@ def chunks_of(tables: Tables) -> Iterator[Chunk]:
         yield Chunk(pools[part], holds[part], operations[part], records[part])
 
 
-def write_snapshot(disk: Disk, about: Snapshot, tables: Tables, randomness: Callable[[int], bytes]) -> None:
+def write_snapshot(
+    disk: Disk, log_id: str, after_frame: int, chain: bytes, next_seq: int, tables: Tables,
+    randomness: Callable[[int], bytes],
+) -> None:  # fmt: skip
     """Write the tables; older snapshots are removed once this one is durable."""
+    chunks = list(chunks_of(tables))
+    about = Snapshot(
+        FORMAT, log_id, after_frame, chain.hex(), next_seq, tables.fence_floor, tables.last_slot, len(chunks)
+    )
     name = snapshot_name(about.after_frame)
     names = disk.names()
     if name in names:
+        disk.sync()  # it is whole, but its name may not be durable: an earlier attempt may have failed at that
         return
     draft = name + ".new"
     if draft in names:
@@ -74,7 +85,7 @@ def write_snapshot(disk: Disk, about: Snapshot, tables: Tables, randomness: Call
     try:
         file.append(PREAMBLE + file_id)
         offset = START
-        bodies = [msgspec.json.encode(about), *map(_encoder.encode, chunks_of(tables))]
+        bodies = [msgspec.json.encode(about), *map(_encoder.encode, chunks)]
         for number, body in enumerate(bodies):
             frame = encode_frame(file_id, offset, number, 0, body)
             file.append(frame)
@@ -87,6 +98,15 @@ def write_snapshot(disk: Disk, about: Snapshot, tables: Tables, randomness: Call
     for old in names:
         if old.endswith(".snapshot"):
             disk.remove(old)
+
+
+def newest_snapshot(disk: Disk, names: list[str]) -> tuple[Snapshot, Tables] | None:
+    """The newest one that checks."""
+    for name in sorted((name for name in names if name.endswith(".snapshot")), reverse=True):
+        found = read_snapshot(disk, name)
+        if found is not None:
+            return found
+    return None
 
 
 def read_snapshot(disk: Disk, name: str) -> tuple[Snapshot, Tables] | None:
@@ -111,7 +131,7 @@ def read_snapshot(disk: Disk, name: str) -> tuple[Snapshot, Tables] | None:
         chunks = [_decoder.decode(body) for body in bodies[1:]]
     except (IndexError, msgspec.DecodeError):
         return None
-    if about.chunks != len(chunks) or snapshot_name(about.after_frame) != name:
+    if about.format != FORMAT or about.chunks != len(chunks) or snapshot_name(about.after_frame) != name:
         return None
     return about, _tables_of(about, chunks)
 

@@ -19,6 +19,10 @@ class MemoryEngine(ResidentEngine):
         super().__init__(clock=clock, limits=limits)
         self._journal: Journal = Journal(max(1, journal))
 
+    def _write(self, view: View) -> None:
+        with self._lock:  # nothing is waited for: readers see journal and tables move together
+            super()._write(view)
+
     def _persist(self, view: View) -> None:
         self._journal.append(view.entries)
 

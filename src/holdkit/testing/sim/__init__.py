@@ -2,6 +2,7 @@
 
 from .plan import Plan, draw_plan
 from .running import Totals, run_seed, run_seeds
-from .world import Broken, World
+from .shadow import Broken
+from .world import World
 
 __all__ = ["Broken", "Plan", "Totals", "World", "draw_plan", "run_seed", "run_seeds"]

@@ -28,6 +28,8 @@ from ...core.commands import (
 )
 from ...core.model import Leg, Limits, Slot
 
+START: Slot = 1_000_000
+
 
 class Apply(Struct, frozen=True):
     """A batch, at a slot."""
@@ -40,10 +42,12 @@ class Fault(Struct, frozen=True):
     """Arms one fault: at the n-th disk call from here, a power cut or an error of the disk."""
 
     kind: str
-    """cut, error, full or rot."""
+    """cut, error or rot."""
     after: int
     dice: int
     """Seeds what survives."""
+    times: int = 1
+    """How many calls in a row fail."""
 
 
 class Reopen(Struct, frozen=True):
@@ -64,7 +68,13 @@ class Space(Struct, frozen=True):
     left: int | None
 
 
-Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | Space
+class Converge(Struct, frozen=True):
+    """All faults are over, and time passes: everything must come to rest."""
+
+    slot: Slot
+
+
+Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | Space | Converge
 
 
 class Plan(Struct, frozen=True):
@@ -74,6 +84,8 @@ class Plan(Struct, frozen=True):
     limits: Limits
     segment_bytes: int
     steps: tuple[Step, ...]
+    birth: Fault | None = None
+    """A fault that is armed before the log is there."""
 
 
 def part(seed: int, name: str) -> Random:
@@ -87,9 +99,9 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
     limits = Limits(
         max_pools=shape.choice((3, 6, 1_000)),
         max_holds=shape.choice((4, 12, 1_000)),
-        max_operations=shape.choice((3, 10, 1_000)),
+        max_operations=shape.choice((4, 30, 1_000)),
         retry_window=shape.choice((50, 500, 10_000)),
-        retention=shape.choice((100, 1_000, 100_000)),
+        retention=shape.choice((1_500, 10_000, 100_000)),
         max_ttl=1_000,
         max_lifetime=2_000,
         max_due=shape.choice((1, 3, 1_000)),
@@ -105,7 +117,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
     }
     clients = Clients(part(seed, "clients"))
     order, dice = part(seed, "order"), part(seed, "faults")
-    steps: list[Step] = []
+    steps: list[Step] = [clients.founding()]
     for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
         match kind:
             case "apply":
@@ -117,9 +129,10 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
             case "space":
                 steps.append(Space(dice.choice((None, 0, 40, 300, 3_000))))
             case _:
-                steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32)))
-    quiet: list[Step] = [Space(None), *(clients.batch() for _ in range(5)), Reopen(clients.slot), clients.batch()]
-    return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), (*steps, *quiet))
+                steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32), dice.choice((1, 1, 2, 4))))
+    birth = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
+    steps += [Converge(clients.slot + 10_000), Reopen(clients.slot + 10_000), clients.batch()]
+    return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), birth)
 
 
 class Clients:
@@ -127,9 +140,14 @@ class Clients:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self.slot: Slot = 1_000
-        self._holds = [minted_id(1_000 + n, random.randbytes(10)) for n in range(6)]
+        self.slot: Slot = START
+        self._holds = [minted_id(START + n, random.randbytes(10)) for n in range(6)]
         self._sent: list[AnyCommand] = []
+
+    def founding(self) -> Apply:
+        """The first batch: some pools."""
+        pools = [CreatePool(id=name, total=self._random.randrange(1, 12)) for name in ("a", "b", "c")]
+        return Apply(self.slot, (Group(tuple(pools)),))
 
     def batch(self) -> Apply:
         """The next batch."""

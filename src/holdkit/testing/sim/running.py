@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from ...engines.log.engine import LogEngine
 from .plan import Plan, Step, draw_plan
-from .world import Broken, World
+from .shadow import Broken
+from .world import World
 
 
 class Totals(Struct):

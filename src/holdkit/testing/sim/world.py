@@ -1,7 +1,8 @@
 """One simulated life: the real log engine on a simulated disk, beside a shadow that never fails.
 
 The shadow is the memory engine, given exactly what the log engine acknowledged. After every step both must agree, row for row
-and entry for entry; after every crash nothing acknowledged may be gone, and nothing refused may be there.
+and entry for entry; after every crash nothing acknowledged may be gone, and nothing refused may be there. At the end all
+faults are over, and everything must come to rest.
 """
 
 from __future__ import annotations
@@ -11,20 +12,19 @@ from collections import Counter
 from hashlib import blake2b
 from random import Random
 
-from ...core.codec import decode_entry
+from msgspec.structs import replace
+
+from ...core.commands import Group, Sweep
 from ...core.model import Slot
 from ...core.reading import JournalRow, ReadJournal
 from ...engines.log.engine import LogEngine
 from ...engines.memory import MemoryEngine
-from ...engines.port import Clock
-from ...engines.resident.engine import ResidentEngine
 from ...errors import EngineError, OutcomeUnknown
 from .disk import PowerCut, SimDisk
-from .plan import Apply, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
+from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
+from .shadow import Broken, difference, journal_of, resettled
 
-
-class Broken(AssertionError):
-    """A promise was broken in a simulated life."""
+PLENTY = 1 << 40
 
 
 class World:
@@ -36,84 +36,108 @@ class World:
         self.operations = 0
         self._transcript = blake2b(digest_size=16)
         self._randomness = part(plan.seed, "randomness")
-        self._slot: Slot = 1_000
-        self._fault: Fault | None = None
-        self._countdown = 0
+        self._slot: Slot = START
+        self._fault: Fault | None = plan.birth
+        self._countdown = plan.birth.after if plan.birth else 0
+        self._looking = False
+        self._calm = False
         self.disk = SimDisk(self._before)
         self.shadow = MemoryEngine(clock=self._clock, limits=plan.limits, journal=1_000_000)
         self.followed: list[JournalRow] = []
-        self.engine: LogEngine | None = None
-        self._inflight: Apply | None = None
+        self._engine: LogEngine | None = None
+        self._pending: list[Apply] = []  # batches whose fate is not known
+        self._snapshot = 0  # the frame behind which the last acknowledged snapshot stands
+
+    @property
+    def engine(self) -> LogEngine:
+        """The engine, while the machine runs."""
+        assert self._engine is not None
+        return self._engine
 
     def _clock(self) -> Slot:
         return self._slot
 
     def run(self) -> str:
         """Live through the plan; returns the transcript's hash."""
-        self._open()
+        self._guarded("birth", None)
         for index, step in enumerate(self.plan.steps):
-            try:
-                self._step(step)
-            except PowerCut:
-                self._power_cut()
-            except Broken:
-                raise
-            except Exception as error:
-                raise Broken(f"step {index}: {type(error).__name__}: {error}") from error
-            self._check(f"step {index}")
+            self._guarded(f"step {index}", step)
+        self._note(str(sorted(self.reached.items())))
         return self._transcript.hexdigest()
+
+    def _guarded(self, where: str, step: Step | None) -> None:
+        try:
+            self._open() if step is None else self._step(step)
+        except PowerCut:
+            self.reached["cut during snapshot"] += isinstance(step, TakeSnapshot)
+            self.reached["cut during birth"] += step is None
+            self._come_back()
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(f"{where}: {type(error).__name__}: {error}") from error
+        self._check(where)
 
     # Faults
 
     def _before(self, call: str) -> None:
         """Asked before every disk call: here a fault strikes."""
-        if self._fault is None:
+        if self._fault is None or self._looking:
             return
         if self._countdown > 0:
             self._countdown -= 1
             return
-        fault, self._fault = self._fault, None
-        if fault.kind == "cut":
+        if self._fault.kind == "cut":  # kept: its dice say what survives
             self.reached[f"cut at {call}"] += 1
-            self._fault = fault  # remembered for what survives
             raise PowerCut
+        times = self._fault.times - 1
+        self._fault = replace(self._fault, times=times) if times else None
         self.reached[f"error at {call}"] += 1
         raise OSError(errno.EIO, "input/output error")
 
-    def _power_cut(self) -> None:
-        """The machine stops and comes back, perhaps more than once: recovery is killable too."""
-        dice = Random(self._fault.dice if self._fault else 0)
-        self.disk.capacity = 1 << 40  # whoever comes back makes room first
-        for attempt in range(3):
+    def _come_back(self) -> None:
+        """The machine stops and comes back, perhaps more than once: recovery can be killed and can fail, too."""
+        dice = Random(self._fault.dice if self._fault else self.plan.seed)
+        self.disk.capacity = PLENTY  # whoever comes back makes room first
+        for attempt in range(4):
             if dice.random() < 0.4:  # only the process died: the cache lives on, with what is on no platter
                 self.disk.locked = False
                 self.reached["process killed"] += 1
             else:
                 self.disk.crash(dice)
             self._fault = None
-            if attempt < 2 and dice.random() < 0.3:
-                self._fault, self._countdown = Fault("cut", 0, 0), dice.randrange(6)
+            if attempt < 3 and dice.random() < 0.4:
+                self._fault, self._countdown = Fault(dice.choice(("cut", "error")), 0, 0), dice.randrange(8)
             try:
                 self._open()
             except PowerCut:
                 self.reached["cut during recovery"] += 1
-                continue
             except EngineError as error:
-                raise Broken(f"a crash made the log unreadable: {error}") from error
-            break
+                if not isinstance(error.__cause__, OSError):
+                    raise Broken(f"a crash made the log unreadable: {error}") from error
+                self.reached["error during recovery"] += 1
+            else:
+                break
         self._fault = None
         self._resettle("power cut")
+        if self._pending and dice.random() < 0.5:  # whoever got no answer asks again
+            self.reached["asked again"] += 1
+            self._apply(self._pending.pop())
+        self._pending.clear()
 
     # Steps
 
     def _open(self) -> None:
-        self.engine = self._engine_type(
+        self._engine = self._engine_type(
             self.disk,
             clock=self._clock,
             limits=self.plan.limits,
             randomness=self._randomness.randbytes,
             segment_bytes=self.plan.segment_bytes,
         )
+        if self._engine.restored_from < self._snapshot:
+            raise Broken("a snapshot that was acknowledged is not there")
+        self.reached["restored from a snapshot"] += self._engine.restored_from > 0
 
     def _step(self, step: Step) -> None:
         match step:
@@ -125,159 +149,137 @@ class World:
             case Fault():
                 self._fault, self._countdown = step, step.after
             case Space():
-                self.disk.capacity = 1 << 40 if step.left is None else self.disk.used() + step.left
+                self.disk.capacity = PLENTY if step.left is None else self.disk.used() + step.left
             case Reopen():
                 self._reopen()
             case TakeSnapshot():
-                self._snapshot()
+                self._take_snapshot()
+            case Converge():
+                self._converge(step)
 
     def _apply(self, step: Apply) -> None:
-        assert self.engine is not None
-        self._inflight = step
+        self._pending.append(step)
         try:
             answer = self.engine.apply(step.groups)
         except OutcomeUnknown:
             self.reached["unknown"] += 1
-            self._power_off()
+            self._unsettled()
             return
-        except EngineError:
+        except EngineError as error:
+            if self._calm:
+                raise Broken(f"the disk is well again, and yet: {error}") from error
             self.reached["left out"] += 1
             self._resettle("engine error")
+            self._pending.remove(step)
             return
-        self._inflight = None
+        self._pending.remove(step)
+        if answer.wrote:
+            self._pending.clear()  # what was unknown before is left out for certain
         expected = self.shadow.apply(step.groups)
         self.operations += sum(len(group.commands) for group in step.groups)
         self._note(repr(answer.outcomes))
         if answer.outcomes != expected.outcomes:
             raise Broken(f"answers differ: {answer.outcomes} instead of {expected.outcomes}")
-        for outcomes in answer.outcomes:
-            for outcome in outcomes:
-                self.reached[str(getattr(outcome, "reason", "done"))] += 1
-                self.reached["replayed"] += getattr(outcome, "replayed", False)
+        for outcome in (outcome for outcomes in answer.outcomes for outcome in outcomes):
+            self.reached[str(getattr(outcome, "reason", "done"))] += 1
+            self.reached["replayed"] += getattr(outcome, "replayed", False)
 
-    def _power_off(self) -> None:
-        """An unknown outcome stops the log: only a restart settles it."""
-        self.disk.crash(Random(self.plan.seed))
-        self._fault = None
-        self.disk.capacity = 1 << 40
-        self._open()
-        self._resettle("unknown outcome")
+    def _unsettled(self) -> None:
+        """An unknown outcome: a restart settles it, or the next write that works does."""
+        if Random(f"{self.plan.seed}/{len(self.followed)}").random() < 0.5:
+            self._come_back()
+        else:
+            self.reached["stayed up in doubt"] += 1
+            self._resettle("unknown outcome")
 
     def _reopen(self) -> None:
-        assert self.engine is not None
         self.engine.close()
-        segments = len(self.disk.names())
+        segments = sum(name.endswith(".log") for name in self.disk.names())
         try:
             self._open()
         except EngineError:  # a full or failing disk; it opens once there is room and the error has passed
             self.reached["open refused"] += 1
-            self._fault, self.disk.capacity = None, 1 << 40
+            self._fault, self.disk.capacity = None, PLENTY
             self._open()
         self.reached["reopened"] += 1
-        self.reached["several segments"] += segments > 2
+        self.reached["several segments"] += segments > 1
+        if self._pending:
+            self._resettle("reopened in doubt")
+            self._pending.clear()
         self._note("reopened")
 
-    def _snapshot(self) -> None:
-        assert self.engine is not None
+    def _take_snapshot(self) -> None:
         try:
             self.engine.snapshot()
-            self.reached["snapshot"] += 1
         except EngineError:
             self.reached["snapshot failed"] += 1
+        else:
+            self.reached["snapshot"] += 1
+            self._snapshot = self.engine._log.next_frame - 1
 
     def _rot(self, fault: Fault) -> None:
         """One bit of one file turns while the machine is off: the state is the same, or opening is refused."""
-        assert self.engine is not None
-        self._fault = None
-        self.disk.capacity = 1 << 40  # the log must be sealed: without the seal its last frame may pass for a torn tail
+        self._fault, self.disk.capacity = None, PLENTY
+        if self._pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
+            return
         self.engine.close()
         random = Random(fault.dice)
         names = [name for name in self.disk.names() if self.disk.files[name].cached]
         pages = self.disk.files[random.choice(names)]
-        place, bit = random.randrange(len(pages.cached)), 1 << random.randrange(8)
         kept = bytes(pages.cached)
-        pages.cached[place] ^= bit
+        pages.cached[random.randrange(len(kept))] ^= 1 << random.randrange(8)
         pages.durable = bytearray(pages.cached)
+        snapshot, self._snapshot = self._snapshot, 0
         try:
             self._open()
-            self.reached["rot survived"] += 1
-            self._check("bit rot")
         except EngineError:
             self.reached["rot refused"] += 1
-            self.disk.locked = False
             pages.cached, pages.durable = bytearray(kept), bytearray(kept)
+            self._snapshot = snapshot
             self._open()
+        else:
+            self.reached["rot survived"] += 1
+            self._snapshot = min(snapshot, self.engine.restored_from)
+            self._check("bit rot")
+
+    def _converge(self, step: Converge) -> None:
+        """Every fault is over: nothing fails any more, and what is due comes back."""
+        self._fault, self.disk.capacity, self._calm, self._slot = None, PLENTY, True, step.slot
+        for _ in range(1_000):
+            before = self.shadow._tables.live, self.shadow._tables.leftover
+            if not any(before):
+                break
+            self._apply(Apply(step.slot, (Group((Sweep(limit=50),)),)))
+        left = [pool for pool in self.engine._tables.pools.values() if pool.held]
+        if left:
+            raise Broken(f"units that nobody holds any more never came back: {left}")
+        self.reached["came to rest"] += 1
 
     # Checks
 
-    def _journal(self, engine: LogEngine | MemoryEngine) -> list[JournalRow]:
-        return engine.read(ReadJournal(None, 0, 1_000_000))
-
     def _resettle(self, why: str) -> None:
-        """After a crash or an error: what was acknowledged is there; of what was in flight, a whole part or nothing."""
-        assert self.engine is not None
-        theirs, mine = self._journal(self.engine), self._journal(self.shadow)
-        if theirs[: len(mine)] != mine:
-            raise Broken(f"{why}: an acknowledged entry is gone: {len(theirs)} entries, {len(mine)} acknowledged")
-        step = self._inflight
-        twin = copy_of(self.shadow, self._clock, mine)
-        if step is not None:
-            twin.apply(step.groups)
-        if len(theirs) > len(mine):
-            if self._journal(twin)[: len(theirs)] != theirs:
-                raise Broken(f"{why}: entries that nobody asked for")
-            self.reached["in flight survived"] += 1
-        elif step is not None:
-            self.reached["in flight lost"] += 1
-        self._check_operations(why, twin)
-        self.shadow = copy_of(self.engine, self._clock, theirs)
-        self._inflight = None
-        self._note(f"{why} {len(theirs)}")
-
-    def _check_operations(self, why: str, twin: MemoryEngine) -> None:
-        """Each is as acknowledged, or as the batch in flight would have it, or past its window."""
-        assert self.engine is not None
-        before, after, found = (engine._tables.operations for engine in (self.shadow, twin, self.engine))
-        for key in sorted({*before, *found}):
-            allowed = [before.get(key), after.get(key)]
-            old = before.get(key)
-            if old is not None and self._slot - old.slot >= self.plan.limits.retry_window:
-                allowed.append(None)
-            if found.get(key) not in allowed:
-                raise Broken(f"{why}: the record of operation {key} is not what was acknowledged")
+        self._looking = True
+        before = len(journal_of(self.shadow))
+        self.shadow = resettled(why, self.shadow, self.engine, self._pending, self._clock)
+        survived = len(journal_of(self.shadow)) - before
+        if self._pending:
+            self.reached["in flight survived" if survived else "in flight lost"] += 1
+        self._looking = False
+        self._note(f"{why} {survived}")
 
     def _check(self, where: str) -> None:
-        assert self.engine is not None
-        mine, theirs = self.shadow._tables, self.engine._tables
-        for name in ("pools", "holds", "operations", "records", "legs", "deadlines", "live", "leftover", "fence_floor"):
-            if getattr(mine, name) != getattr(theirs, name):
-                raise Broken(f"{where}: {name} differ: {getattr(theirs, name)} instead of {getattr(mine, name)}")
-        rows = self.engine.read(ReadJournal(None, len(self.followed), 1_000_000))
-        self.followed += rows
+        self._looking = True
+        different = difference(self.shadow, self.engine)
+        if different is not None:
+            raise Broken(f"{where}: {different}")
+        self.followed += self.engine.read(ReadJournal(None, len(self.followed), 1_000_000))
         if [row.seq for row in self.followed] != list(range(1, len(self.followed) + 1)):
             raise Broken(f"{where}: a follower saw a gap")
-        if self._journal(self.shadow) != self.followed:
+        if journal_of(self.shadow) != self.followed:
             raise Broken(f"{where}: a follower saw what is not in the journal")
-        differences = list(self.engine.verify())
-        if differences:
-            raise Broken(f"{where}: {differences[0]}")
+        for found in self.engine.verify():
+            raise Broken(f"{where}: {found}")
+        self._looking = False
 
     def _note(self, text: str) -> None:
         self._transcript.update(text.encode())
-
-
-def copy_of(engine: ResidentEngine, clock: Clock, journal: list[JournalRow]) -> MemoryEngine:
-    """A memory engine in the same state, with the same journal."""
-    twin = MemoryEngine(clock=clock, limits=engine.limits, journal=1_000_000)
-    mine, theirs = twin._tables, engine._tables
-    for pool in theirs.pools.values():
-        mine.put_pool(pool.key, pool)
-    for hold in theirs.holds.values():
-        mine.put_hold(hold)
-    for operation in theirs.operations.values():
-        mine.put_operation(operation)
-    for record in theirs.records.values():
-        mine.put_record(record.key, record)
-    mine.fence_floor, mine.last_slot = theirs.fence_floor, theirs.last_slot
-    twin._journal.append([decode_entry(row.text) for row in journal])
-    return twin
