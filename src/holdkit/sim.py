@@ -8,7 +8,11 @@ import sys
 import time
 
 from .testing.sim import Broken, Totals, World, draw_plan, run_seeds
+from .testing.sim.points import too_seldom
 from .testing.sim.running import shrink
+
+ENOUGH = 500
+"""Seeds from which on every point must have been reached in proportion."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,8 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stderr.write(f"\r{totals.seeds}/{options.seeds} seeds, {rate:.0f}/s, {len(totals.failures)} failed ")
 
     totals = run_seeds(options.first, options.seeds, jobs=options.jobs, progress=progress)
-    _report(totals, as_json=options.json)
-    return 1 if totals.failures else 0
+    rare = too_seldom(totals) if totals.seeds >= ENOUGH else {}
+    _report(totals, rare, as_json=options.json)
+    return 1 if totals.failures or rare else 0
 
 
 def _one(seed: int) -> int:
@@ -47,17 +52,19 @@ def _one(seed: int) -> int:
     return 0
 
 
-def _report(totals: Totals, *, as_json: bool) -> None:
+def _report(totals: Totals, rare: dict[str, int], *, as_json: bool) -> None:
     reached = dict(sorted(totals.reached.items()))
     if as_json:
         failures = [{"seed": seed, "broken": broken} for seed, broken in totals.failures]
         summary = {"seeds": totals.seeds, "operations": totals.operations, "faults": totals.faults,
-                   "reached": reached, "failures": failures}  # fmt: skip
+                   "reached": reached, "too_seldom": rare, "failures": failures}  # fmt: skip
         sys.stdout.write(json.dumps(summary, indent=2) + "\n")
         return
     sys.stdout.write(f"\n{totals.seeds} seeds, {totals.operations} operations, {totals.faults} faults\n")
     for name, count in reached.items():
         sys.stdout.write(f"  {count:>9}  {name}\n")
+    for name, count in rare.items():
+        sys.stdout.write(f"TOO SELDOM {name}: {count} times\n")
     for seed, broken in totals.failures[:20]:
         sys.stdout.write(f"BROKEN {broken}\n  repeat it: python -m holdkit.sim --seed {seed}\n")
 

@@ -74,9 +74,6 @@ def write_snapshot(
     )
     name = snapshot_name(about.after_frame)
     names = disk.names()
-    if name in names:
-        disk.sync()  # it is whole, but its name may not be durable: an earlier attempt may have failed at that
-        return
     draft = name + ".new"
     if draft in names:
         disk.remove(draft)
@@ -96,7 +93,7 @@ def write_snapshot(
     disk.rename(draft, name)
     disk.sync()
     for old in names:
-        if old.endswith(".snapshot"):
+        if old.endswith(".snapshot") and old != name:
             disk.remove(old)
 
 

@@ -98,7 +98,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
     shape = part(seed, "shape")
     limits = Limits(
         max_pools=shape.choice((3, 6, 1_000)),
-        max_holds=shape.choice((4, 12, 1_000)),
+        max_holds=shape.choice((3, 8, 1_000)),
         max_operations=shape.choice((4, 30, 1_000)),
         retry_window=shape.choice((50, 500, 10_000)),
         retention=shape.choice((1_500, 10_000, 100_000)),
@@ -112,8 +112,8 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
         "error": shape.choice((0.0, 0.1, 0.4)),
         "rot": shape.choice((0.0, 0.0, 0.1)),
         "space": shape.choice((0.0, 0.0, 0.15)),
-        "reopen": shape.choice((0.02, 0.1)),
-        "snapshot": shape.choice((0.0, 0.1, 0.2)),
+        "reopen": shape.choice((0.05, 0.2)),
+        "snapshot": shape.choice((0.0, 0.15, 0.35)),
     }
     clients = Clients(part(seed, "clients"))
     order, dice = part(seed, "order"), part(seed, "faults")
@@ -174,7 +174,7 @@ class Clients:
         tenant = random.choice(("", "", "", "acme"))
         op = f"op{random.randrange(40)}" if random.random() < 0.5 else None
         hold, owner = random.choice(self._holds), random.choice(("me", "me", "me", "you"))
-        if random.random() < 0.3:
+        if random.random() < 0.12:
             self._holds[random.randrange(len(self._holds))] = minted_id(self.slot, random.randbytes(10))
         match random.choices(range(10), (3, 10, 5, 4, 3, 1, 2, 1, 2, 2))[0]:
             case 0:

@@ -64,23 +64,26 @@ def after(shadow: MemoryEngine, step: Apply) -> MemoryEngine:
     return twin
 
 
-def resettled(why: str, shadow: MemoryEngine, found: LogEngine, pending: list[Apply], clock: Clock) -> MemoryEngine:
-    """The shadow after a crash or an error: what was acknowledged, and of one batch in flight a whole part or nothing."""
+def resettled(
+    why: str, shadow: MemoryEngine, found: LogEngine, pending: list[Apply], clock: Clock
+) -> tuple[MemoryEngine, str]:
+    """The shadow after a crash or an error: what was acknowledged, and of one batch in flight a whole part or nothing.
+
+    Also says which: lost, survived or survived in part.
+    """
     mine, theirs = journal_of(shadow), journal_of(found)
     if theirs[: len(mine)] != mine:
         raise Broken(f"{why}: an acknowledged entry is gone: {len(theirs)} entries, {len(mine)} acknowledged")
     twins = [after(shadow, step) for step in pending]
     for candidate in (shadow, *twins):
         if journal_of(candidate) == theirs and difference(candidate, found) is None:
-            return copy_of(candidate, clock, theirs)
+            return copy_of(candidate, clock, theirs), "lost" if candidate is shadow else "survived"
     if not any(len(theirs) > len(mine) and journal_of(twin)[: len(theirs)] == theirs for twin in twins):
         reason = difference(shadow, found) or f"{len(theirs)} entries, {len(mine)} acknowledged"
         raise Broken(f"{why}: neither what was acknowledged nor a part of what was in flight: {reason}")
     for twin in twins:
         check_operations(why, shadow, twin, found, clock())
-    return copy_of(
-        found, clock, theirs
-    )  # a part: its expiries stand, the rest was left out; `verify` vouches for the rows
+    return copy_of(found, clock, theirs), "survived in part"  # its expiries; `verify` vouches for the rows
 
 
 def check_operations(why: str, shadow: MemoryEngine, twin: MemoryEngine, found: LogEngine, now: Slot) -> None:

@@ -66,17 +66,22 @@ class World:
         return self._transcript.hexdigest()
 
     def _guarded(self, where: str, step: Step | None) -> None:
+        """Whatever goes wrong in a way that nobody planned is a broken promise."""
+        try:
+            self._through(step)
+            self._check(where)
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(f"{where}: {type(error).__name__}: {error}") from error
+
+    def _through(self, step: Step | None) -> None:
         try:
             self._open() if step is None else self._step(step)
         except PowerCut:
             self.reached["cut during snapshot"] += isinstance(step, TakeSnapshot)
             self.reached["cut during birth"] += step is None
             self._come_back()
-        except Broken:
-            raise
-        except Exception as error:
-            raise Broken(f"{where}: {type(error).__name__}: {error}") from error
-        self._check(where)
 
     # Faults
 
@@ -241,6 +246,9 @@ class World:
             self.reached["rot survived"] += 1
             self._snapshot = min(snapshot, self.engine.restored_from)
             self._check("bit rot")
+            for after in range(len(self.followed)):  # each place in the journal is found by itself
+                if self.engine.read(ReadJournal(None, after, 2)) != self.followed[after : after + 2]:
+                    raise Broken(f"bit rot: the journal differs after entry {after}")
 
     def _converge(self, step: Converge) -> None:
         """Every fault is over: nothing fails any more, and what is due comes back."""
@@ -259,13 +267,10 @@ class World:
 
     def _resettle(self, why: str) -> None:
         self._looking = True
-        before = len(journal_of(self.shadow))
-        self.shadow = resettled(why, self.shadow, self.engine, self._pending, self._clock)
-        survived = len(journal_of(self.shadow)) - before
-        if self._pending:
-            self.reached["in flight survived" if survived else "in flight lost"] += 1
+        self.shadow, fate = resettled(why, self.shadow, self.engine, self._pending, self._clock)
+        self.reached[f"in flight {fate}"] += bool(self._pending)
         self._looking = False
-        self._note(f"{why} {survived}")
+        self._note(f"{why} {fate}")
 
     def _check(self, where: str) -> None:
         self._looking = True
