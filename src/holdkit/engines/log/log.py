@@ -53,15 +53,24 @@ class Log:
         self._segments = [create_segment(self._disk, header, self._randomness)]
 
     def open_segments(self) -> None:
-        """Open every segment and read its header."""
+        """Open every segment, and check that they are those of one log, one behind the other."""
+        before, log_id = "", None
         for name in self._disk.names():
             if name.endswith(".log"):
-                self._segments.append(open_segment(self._disk, name))
+                segment = open_segment(self._disk, name)
+                self._segments.append(segment)
+                header = segment.header
+                if (header.segment, header.previous_id) != (len(self._segments), before) or header.log_id != (
+                    log_id or header.log_id
+                ):
+                    raise self._unlinked(segment)
+                before, log_id = segment.file_id.hex(), header.log_id
 
     def recover(self) -> Iterator[Frame]:
-        """Check the chain, and give every frame in order. Changes nothing."""
+        """Check every frame against the chain, and give them in order. Changes nothing."""
         for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
-            self._check_chain(segment)
+            if (segment.header.next_frame, segment.header.chain) != (self.next_frame, self.chain.hex()):
+                raise self._unlinked(segment)
             until = None if following is None else following.header.previous_end
             if until is not None and until > segment.file.size():
                 raise EngineError(f"{self._disk.name}/{segment.name} is cut short: it must have {until} bytes")
@@ -70,6 +79,12 @@ class Log:
                 self.next_frame += 1
                 self.chain = chained(self.chain, frame.checksum)
                 yield frame
+
+    def _unlinked(self, segment: Segment) -> EngineError:
+        return EngineError(
+            f"{self._disk.name}/{segment.name} does not follow the segment before it: "
+            "files of different logs, or a missing one; nothing was changed"
+        )
 
     def settle(self, next_seq: int) -> None:
         """Make what was recovered durable for certain, and ready to be appended to."""
@@ -80,23 +95,6 @@ class Log:
         else:
             renew(self._disk, last)
         self._disk.sync()  # a name that an earlier life could not sync must not vanish under what comes now
-
-    def _check_chain(self, segment: Segment) -> None:
-        index = segment.header.segment - 1
-        before = self._segments[index - 1] if 0 < index <= len(self._segments) else None
-        header = segment.header
-        linked = (
-            self._segments.index(segment) == index
-            and header.log_id == self._segments[0].header.log_id
-            and header.previous_id == ("" if before is None else before.file_id.hex())
-            and header.next_frame == self.next_frame
-            and header.chain == self.chain.hex()
-        )
-        if not linked:
-            raise EngineError(
-                f"{self._disk.name}/{segment.name} does not follow the segment before it: "
-                "files of different logs, or a missing one; nothing was changed"
-            )
 
     def _index(self, segment: Segment, offset: int, first_seq: int) -> None:
         self._places.append(segment.header.segment - 1)

@@ -77,7 +77,7 @@ class World:
 
     def _through(self, step: Step | None) -> None:
         try:
-            self._open() if step is None else self._step(step)
+            self._open_patiently() if step is None else self._step(step)
         except PowerCut:
             self.reached["cut during snapshot"] += isinstance(step, TakeSnapshot)
             self.reached["cut during birth"] += step is None
@@ -197,15 +197,21 @@ class World:
             self.reached["stayed up in doubt"] += 1
             self._resettle("unknown outcome")
 
-    def _reopen(self) -> None:
-        self.engine.close()
-        segments = sum(name.endswith(".log") for name in self.disk.names())
+    def _open_patiently(self) -> None:
+        """A full or failing disk may refuse; it opens once there is room and the error has passed."""
         try:
             self._open()
-        except EngineError:  # a full or failing disk; it opens once there is room and the error has passed
+        except EngineError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
             self.reached["open refused"] += 1
             self._fault, self.disk.capacity = None, PLENTY
             self._open()
+
+    def _reopen(self) -> None:
+        self.engine.close()
+        segments = sum(name.endswith(".log") for name in self.disk.names())
+        self._open_patiently()
         self.reached["reopened"] += 1
         self.reached["several segments"] += segments > 1
         if self._pending:
