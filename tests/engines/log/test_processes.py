@@ -83,7 +83,7 @@ def test_what_a_killed_process_answered_is_there(tmp_path: Path) -> None:
         for op, hold in answered.items():
             assert ask(process, op) == f"{hold} True", "asked again, it is the same hold"
         assert process.stdin is not None
-        process.stdin.write("unanswered-%d\n" % life)
+        process.stdin.write(f"unanswered-{life}\n")
         process.stdin.flush()
         end(process)
     with holdkit.connect(url) as hk:
@@ -114,7 +114,7 @@ def test_a_forked_child_can_neither_write_nor_read(tmp_path: Path) -> None:
 
     def meddle() -> None:
         for work in (lambda: live(engine), lambda: state(engine), engine.snapshot):
-            with pytest.raises(EngineError, match="before a fork|closed"):
+            with pytest.raises(EngineError, match=r"before a fork|closed"):
                 work()
         engine.close()
 
