@@ -27,10 +27,11 @@ MAX_COMMANDS = 1_000
 class Submission:
     """One caller's group on its way through the queue, and what became of it."""
 
-    __slots__ = ("error", "group", "minted", "outcomes", "sent")
+    __slots__ = ("error", "group", "minted", "outcomes", "sent", "size")
 
     def __init__(self, group: Group, minted: bool = False) -> None:
         self.group = group
+        self.size = len(group.commands)
         self.minted = minted
         """Its one hold has an id that nobody else can have: the id is a retry key."""
         self.outcomes: list[Outcome] | None = None
@@ -53,20 +54,16 @@ class Submission:
         finally:
             del self  # the error's traceback would keep us, and we the error
 
-    def size(self) -> int:
-        """How many commands it brings."""
-        return len(self.group.commands)
-
 
 def take_batch(queue: deque[Submission], batch: list[Submission]) -> int:
     """Move into the batch what is queued, in order, up to the bound; a batch that is empty takes at least one.
 
     Gives the number of commands that left the queue.
     """
-    room = MAX_COMMANDS - sum([submission.size() for submission in batch])
+    room = MAX_COMMANDS - sum([submission.size for submission in batch])
     taken = 0
-    while queue and (queue[0].size() <= room - taken or not batch):
-        taken += queue[0].size()
+    while queue and (queue[0].size <= room - taken or not batch):
+        taken += queue[0].size
         batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
         queue.popleft()
     return taken

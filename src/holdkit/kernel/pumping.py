@@ -104,7 +104,7 @@ class AsyncSubmitter(Turnstile):
     def _settle(self, batch: list[_Awaited], wrote: bool) -> None:
         again = unsettled(batch)
         self._queue.extendleft(reversed(again))
-        self._queued += sum([submission.size() for submission in again])
+        self._queued += sum([submission.size for submission in again])
         for submission in batch:
             if submission in again:
                 continue
@@ -123,7 +123,7 @@ class AsyncSubmitter(Turnstile):
             taking = _Awaited(group)
             taking.waiter, taking.undo = self._loop.create_future(), None
             self._queue.append(taking)
-            self._queued += taking.size()
+            self._queued += taking.size
             self._start()
 
     async def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:

@@ -31,7 +31,7 @@ class Turnstile:
         self._closed = False
 
     def _enqueue(self, submission: Submission) -> None:
-        size = submission.size()
+        size = submission.size
         if self._queued and self._queued + size > self.engine.limits.max_queue:
             raise Overloaded(f"{self._queued} commands are waiting already (max_queue): try again a little later")
         self._queue.append(submission)
@@ -46,7 +46,7 @@ class Turnstile:
             self._queue.remove(submission)
         except ValueError:
             return False
-        self._queued -= submission.size()
+        self._queued -= submission.size
         return True
 
     def check(self) -> None:
