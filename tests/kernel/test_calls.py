@@ -422,7 +422,7 @@ def test_a_command_cannot_choose_another_tenant(hk: Any) -> None:
 
 def test_expire_and_reasons(hk: Any, engine: Watched) -> None:
     hold = hk.hold("p", 1, ttl=60)
-    with pytest.raises(NotDue, match="alive until 60000000"):
+    with pytest.raises(NotDue, match="alive until slot 60000000"):
         hk.expire(hold)
     engine.fake.advance(60)
     assert hk.expire(hold).state == "expired"

@@ -75,6 +75,7 @@ class Runner:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._end: int | None = None
+        self.batches = self.commands = self.largest = 0
 
     def run(self, batch: Sequence[Submission]) -> bool:
         """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault."""
@@ -91,9 +92,14 @@ class Runner:
 
     def _apply(self, batch: Sequence[Submission]) -> bool:
         if self._end is None:
-            self._end = self.engine.read(FindEnd()).seq
+            self._end = self._look()
+        size = 0
         for submission in batch:
             submission.sent = True
+            size += submission.size
+        self.batches += 1
+        self.commands += size
+        self.largest = max(self.largest, size)
         try:
             applied = self.engine.apply([submission.group for submission in batch])
         except OutcomeUnknown as unknown:
@@ -112,10 +118,15 @@ class Runner:
 
     def _untouched(self) -> bool:
         """Whether the journal is as long as before: then nothing at all was applied, for certain."""
+        end = self._look()
+        return end is not None and end == self._end
+
+    def _look(self) -> int | None:
+        """How long the journal is, if the engine can say."""
         try:
-            return self._end == self.engine.read(FindEnd()).seq
-        except Exception:  # noqa: BLE001 - no answer is not a yes
-            return False
+            return self.engine.read(FindEnd()).seq
+        except Exception:  # noqa: BLE001 - the next batch will hear what is wrong
+            return None
 
     def _isolate(self, batch: Sequence[Submission]) -> bool:
         """Nothing was written: run it in halves, down to single submissions, so that the one at fault ends up alone."""
