@@ -88,7 +88,9 @@ def _message(refusal: Refusal) -> str:
         ) + (f"; and {len(refusal.shortfalls) - 5} more" if len(refusal.shortfalls) > 5 else "")
     found = refusal.found or 0
     said = _SAID[refusal.reason]
-    return said.format(subject=repr(refusal.subject), found=found, at=_when(found), seconds=f"{found / SECOND:g} s")
+    return said.format(
+        subject=repr(str(refusal.subject)), found=found, at=_when(found), seconds=f"{found / SECOND:g} s"
+    )
 
 
 def _when(slot: Slot) -> str:
@@ -112,7 +114,7 @@ _SAID: Final = {
     "hold_table_full": "there is no room for another live hold: try again when some have ended, or raise max_holds",
     "hold_not_found": "there is no hold {subject}",
     "hold_retired": "hold {subject} ended longer ago than the retention; history() has its story",
-    "not_owner": "the owner token is missing or not that of hold {subject}: pass the Hold, its ticket, or owner=",
+    "not_owner": "the owner token is missing or not that of hold {subject}: pass the Hold that hold() gave (one that was read has no token), its ticket, or owner=",
     "already_confirmed": "hold {subject} was confirmed before",
     "already_released": "hold {subject} was released before",
     "hold_expired": "hold {subject} came to its deadline at {at}; its units are free for others",

@@ -131,9 +131,10 @@ def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
             parts = read_ticket(value)
             if parts is None:
                 raise invalid("hold", "ticket_malformed", "this ticket is cut short or damaged")
+            named = check_hold_id(hold_id(parts[0]), "hold")
             if owner is not None and owner != parts[1]:
                 raise invalid("owner", "owner_ambiguous", "the ticket carries another token: give one of the two")
-            return check_hold_id(hold_id(parts[0]), "hold"), parts[1]
+            return named, parts[1]
         return check_hold_id(hold_id(value), "hold"), owner
     if isinstance(value, UUID):
         return value.hex, owner
