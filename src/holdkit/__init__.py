@@ -67,7 +67,9 @@ from .kernel._sync.kernel import Kernel
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import connect, connect_async
+from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, SweepReport, VerifyReport
+from .kernel.turnstile import Stats
 
 try:
     __version__ = version("holdkit")
@@ -132,6 +134,7 @@ __all__ = [
     "Shortfall",
     "SlotOverflow",
     "State",
+    "Stats",
     "Sweep",
     "SweepReport",
     "VerifyReport",
@@ -140,4 +143,5 @@ __all__ = [
     "connect_async",
     "context",
     "reconstruct",
+    "span",
 ]

@@ -78,8 +78,10 @@ def commands(draw: st.DrawFn) -> AnyCommand:
         return PutRecord(kind="k", id=name, body=body, if_version=seen, **context)
     if verb == "sweep":
         return Sweep(limit=draw(st.integers(1, 3)), **context)
-    build = CreatePool if verb == "create" else ResizePool
-    return build(id=draw(st.sampled_from(["p", "q"])), total=draw(st.integers(0, 8)), **context)
+    pool, total = draw(st.sampled_from(["p", "q"])), draw(st.integers(0, 8))
+    if verb == "create":
+        return CreatePool(id=pool, total=total, exist_ok=draw(st.booleans()), **context)
+    return ResizePool(id=pool, total=total, **context)
 
 
 OTHERS = ["consume", "return", "expire", "record", "sweep", "create", "resize"]

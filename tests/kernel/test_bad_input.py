@@ -130,16 +130,19 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("consume", lambda hk, bad: hk.consume(bad), [([], "legs", "legs_required"), (7, "what", "what_malformed")]),
     ("consume quantity", lambda hk, bad: hk.consume("p", bad), numbers("quantity")),
     # What names a hold
-    ("confirm hold", lambda hk, bad: hk.confirm(bad, owner="x"), [
+    ("confirm ticket and another owner", lambda hk, bad: hk.confirm(f"hk1.{ID}.token", owner=bad), [
+        ("other", "owner", "owner_ambiguous"),
+    ]),
+    ("confirm hold", lambda hk, bad: hk.confirm(bad), [
         (None, "hold", "hold_malformed"),
         (7, "hold", "hold_malformed"),
         (["x"], "hold", "hold_malformed"),
         ("hk1.", "hold", "ticket_malformed"),
         (f"hk1.{ID}", "hold", "ticket_malformed"),
         (f"hk1.{ID}.", "hold", "ticket_malformed"),
-        ("hk1.zz.token", "id", "id_malformed"),
+        ("hk1.zz.token", "hold", "hold_malformed"),
         (f"hk1.{ID}.tok\x00en", "owner", "owner_unprintable"),
-        ("nonsense", "id", "id_malformed"),
+        ("nonsense", "hold", "hold_malformed"),
     ]),
     ("confirm quantity", lambda hk, bad: hk.confirm(ID, owner="x", quantity=bad), [
         *numbers("quantity"),
@@ -169,8 +172,8 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         ({"by": 1, "until": 1}, "by", "by_ambiguous"),
     ]),
     ("return_units", lambda hk, bad: hk.return_units(ID, owner="x", quantity=bad), numbers("quantity")),
-    ("expire", lambda hk, bad: hk.expire(bad), [("x", "id", "id_malformed"), (None, "hold", "hold_malformed")]),
-    ("get", lambda hk, bad: hk.get(bad), [("x", "id", "id_malformed"), (7, "hold", "hold_malformed")]),
+    ("expire", lambda hk, bad: hk.expire(bad), [("x", "hold", "hold_malformed"), (None, "hold", "hold_malformed")]),
+    ("get", lambda hk, bad: hk.get(bad), [("x", "hold", "hold_malformed"), (7, "hold", "hold_malformed")]),
     # Lists
     ("holds limit", lambda hk, bad: hk.holds(limit=bad), numbers("limit")),
     ("holds state", lambda hk, bad: hk.holds(state=bad), [

@@ -198,6 +198,6 @@ def test_context_and_cursors(actor: Any, correlation_id: Any, reason: Any) -> No
 
 
 def test_the_table_knows_every_method() -> None:
-    elsewhere = {"follow", "on", "sweeper", "verify", "cursor", "close", "limits", "url", "closed"}
+    elsewhere = {"follow", "on", "sweeper", "verify", "cursor", "close", "limits", "url", "closed", "stats"}
     public = {name for name in dir(Kernel) if not name.startswith("_")}
     assert public == set(METHODS) | elsewhere

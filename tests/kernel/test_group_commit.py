@@ -211,3 +211,27 @@ def test_many_callers_lose_nothing(hk: Any, engine: Watched) -> None:
     assert riders.join() == [40] * 16
     assert (hk.pool("big").consumed, hk.pool("big").held) == (640, 0)
     assert hk.verify().ok
+
+
+def test_an_engine_that_cannot_read_fails_for_certain(colour: Sync | Async) -> None:
+    """The journal is looked at before the first batch, so that there is proof later; that it fails proves nothing."""
+    engine = Watched()
+
+    def fail(_: Any) -> None:
+        raise EngineError("disk")
+
+    engine.reading = fail
+    engine.before = fail
+    hk = colour.open(engine)
+    with pytest.raises(EngineError, match="disk"):
+        hk.create_pool("p", 1)
+    engine.before = None
+    assert hk.create_pool("p", 1).total == 1
+    engine.before = poison(ZeroDivisionError())
+    engine.reading = None
+    with pytest.raises(PromiseBroken):
+        hk.create_pool("q", 1, correlation_id="poison")
+    engine.reading = fail
+    with pytest.raises(OutcomeUnknown):  # no proof, no word on what happened
+        hk.create_pool("q", 1, correlation_id="poison")
+    hk.close()

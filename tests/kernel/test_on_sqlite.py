@@ -111,6 +111,7 @@ def test_what_is_done_is_there_after_opening_anew(url: str) -> None:
             lease.renew()
     with holdkit.connect(url) as hk:
         assert hk.hold("p", 1, ttl=60, op="op-1").ticket == ticket
+        assert ticket is not None
         assert hk.confirm(ticket).state == "confirmed"
         later = [str(entry.action) for entry in hk.follow("mail", wait=False)]
         assert later[0] == "hold.held"

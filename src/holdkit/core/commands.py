@@ -44,6 +44,8 @@ class CreatePool(Command, frozen=True):
 
     id: str
     total: int
+    exist_ok: bool = False
+    """A pool that is there already is the answer, as it is, instead of a refusal."""
 
 
 class ResizePool(Command, frozen=True):

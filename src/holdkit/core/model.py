@@ -47,6 +47,8 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     version: int = 1
     on_demand: bool = False
     """Born by `create_with_total`: swept away when empty."""
+    replayed: bool = False
+    """This answer was recorded earlier under the same operation id; never so in what is stored."""
 
     @property
     def available(self) -> int:
@@ -130,6 +132,8 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
     """JSON text."""
     version: int
     slot: Slot
+    replayed: bool = False
+    """This answer was recorded earlier under the same operation id; never so in what is stored."""
 
     @property
     def key(self) -> RecordKey:

@@ -113,6 +113,8 @@ def _check_named(command: HoldCommand, _limits: Limits, _faces: bool) -> None:
 def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) -> None:
     pool_id(command.id, "id", faces=faces)
     whole(command.total, "total", 0, MAX_QUANTITY)
+    if isinstance(command, CreatePool):
+        _check_flag(command.exist_ok, "exist_ok")
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
@@ -177,7 +179,8 @@ def _check_span(slots: object, field: str, limits: Limits) -> None:
     if type(slots) is not int:
         raise invalid(field, f"{field}_malformed", "must be seconds, a timedelta, or text such as '90s', '5m', '2h'")
     if slots < limits.min_ttl:
-        raise invalid(field, f"{field}_too_short", f"must be at least {limits.min_ttl / 1e6:g} s")
+        least = "more than 0" if limits.min_ttl <= 1 else f"at least {limits.min_ttl / 1e6:g} s"
+        raise invalid(field, f"{field}_too_short", f"must be {least}")
     if slots > limits.max_ttl:
         raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / 1e6:g} s")
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from .. import errors
 from ..core.commands import AnyCommand, Sweep
-from ..core.model import Pool, Record
+from ..core.model import SECOND, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Outcome, Refusal
+from .spelling import datetime_of
 from .surface import Hold, SweepReport
 
 Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidRequest | None
@@ -24,7 +27,17 @@ def answer_of(command: AnyCommand, outcome: Outcome) -> Answer:
         return hold_of(outcome, getattr(command, "owner", None))
     if isinstance(command, Sweep):
         return SweepReport(outcome.expired, outcome.slot, outcome.more)
-    return outcome.pool or outcome.record
+    return pool_of(outcome) or record_of(outcome)
+
+
+def pool_of(done: Done) -> Pool | None:
+    """The pool of a done outcome, marked if the answer was a recorded one."""
+    return replace(done.pool, replayed=True) if done.pool is not None and done.replayed else done.pool
+
+
+def record_of(done: Done) -> Record | None:
+    """The record of a done outcome, marked if the answer was a recorded one."""
+    return replace(done.record, replayed=True) if done.record is not None and done.replayed else done.record
 
 
 def hold_of(done: Done, owner: str | None) -> Hold:
@@ -46,8 +59,25 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
         details |= {"shortfalls": refusal.shortfalls, "requested": first.requested, "available": first.available,
                     "total": first.total}  # fmt: skip
     if refusal.found is not None:
-        details["found"] = refusal.found
-    return cls(_message(refusal), replayed=refusal.replayed, **details)
+        details["found"] = details[_FOUND.get(refusal.reason, "found")] = refusal.found
+    message = _message(refusal)
+    if refusal.replayed:
+        message += " (the recorded answer: to try again, take a new operation id)"
+    return cls(message, replayed=refusal.replayed, **details)
+
+
+_FOUND: Final = {
+    "below_in_use": "in_use",
+    "deadline_passed": "now",
+    "lifetime_exceeded": "max_lifetime",
+    "already_confirmed": "ended_at",
+    "already_released": "ended_at",
+    "hold_expired": "deadline",
+    "not_due": "deadline",
+    "quantity_exceeds_hold": "left",
+    "version_conflict": "version",
+}
+"""What the number in a refusal is called, reason by reason."""
 
 
 def _message(refusal: Refusal) -> str:
@@ -56,31 +86,41 @@ def _message(refusal: Refusal) -> str:
             f"pool {short.pool!r} has {short.available} of {short.total} available, {short.requested} requested"
             for short in refusal.shortfalls[:5]
         ) + (f"; and {len(refusal.shortfalls) - 5} more" if len(refusal.shortfalls) > 5 else "")
-    said = _SAID.get(refusal.reason, "")
-    return said.format(subject=repr(refusal.subject), found=refusal.found)
+    found = refusal.found or 0
+    said = _SAID[refusal.reason]
+    return said.format(
+        subject=repr(str(refusal.subject)), found=found, at=_when(found), seconds=f"{found / SECOND:g} s"
+    )
 
 
+def _when(slot: Slot) -> str:
+    """A slot for people: a time, if it was read off a wall clock."""
+    at = datetime_of(slot) if slot >= _WALL else None
+    return f"slot {slot}" if at is None else at.isoformat(" ", "milliseconds")
+
+
+_WALL: Final = 1_000_000_000 * SECOND  # the year 2001: simulated clocks begin at 0
 _SAID: Final = {
     "operation_conflict": "operation id {subject} was used before with another payload: take a new id",
     "operation_table_full": "no room to remember operation id {subject}: try again later, or raise max_operations",
     "pool_exists": "pool {subject} is there already: use resize_pool to change its total",
-    "pool_table_full": "the bound max_pools is reached",
+    "pool_table_full": "there is no room for another pool: raise max_pools",
     "pool_not_found": "there is no pool {subject}: create it with create_pool",
     "below_in_use": "pool {subject} has {found} units in use: the total cannot go below that",
-    "slot_overflow": "the deadline lies beyond the last slot",
-    "deadline_passed": "the deadline must lie after the present slot {found}",
-    "lifetime_exceeded": "no hold lives longer than max_lifetime ({found} slots) from the moment it was placed",
+    "slot_overflow": "the deadline lies beyond every clock: give a ttl instead",
+    "deadline_passed": "the deadline must lie in the future, and it is {at} already: give a ttl instead",
+    "lifetime_exceeded": "no hold lives longer than max_lifetime, {seconds} from the moment it was placed",
     "hold_exists": "hold {subject} is there already: choose another id, or none",
-    "hold_table_full": "the bound max_holds is reached by live holds",
+    "hold_table_full": "there is no room for another live hold: try again when some have ended, or raise max_holds",
     "hold_not_found": "there is no hold {subject}",
-    "hold_retired": "hold {subject} ended longer ago than the retention; see history()",
-    "not_owner": "the owner token is missing or not that of hold {subject}: pass the Hold, its ticket, or owner=",
+    "hold_retired": "hold {subject} ended longer ago than the retention; history() has its story",
+    "not_owner": "the owner token is missing or not that of hold {subject}: pass the Hold that hold() gave (one that was read has no token), its ticket, or owner=",
     "already_confirmed": "hold {subject} was confirmed before",
     "already_released": "hold {subject} was released before",
-    "hold_expired": "hold {subject} passed its deadline {found}; its units are free for others",
-    "not_due": "hold {subject} is alive until {found}",
-    "not_confirmed": "nothing of hold {subject} was confirmed",
-    "quantity_exceeds_hold": "hold {subject} has {found} units left",
-    "version_conflict": "record {subject} is at version {found}",
-    "aborted": "another command of the same atomic batch was refused ({subject})",
+    "hold_expired": "hold {subject} came to its deadline at {at}; its units are free for others",
+    "not_due": "hold {subject} is alive until {at}",
+    "not_confirmed": "nothing of hold {subject} was confirmed, so nothing can be returned",
+    "quantity_exceeds_hold": "hold {subject} has {found} units left, and more was asked for",
+    "version_conflict": "record {subject} is at version {found}: read it again",
+    "aborted": "another command of the same atomic batch was refused ({subject}), so nothing of it was applied",
 }

@@ -27,10 +27,11 @@ MAX_COMMANDS = 1_000
 class Submission:
     """One caller's group on its way through the queue, and what became of it."""
 
-    __slots__ = ("error", "group", "minted", "outcomes", "sent")
+    __slots__ = ("error", "group", "minted", "outcomes", "sent", "size")
 
     def __init__(self, group: Group, minted: bool = False) -> None:
         self.group = group
+        self.size = len(group.commands)
         self.minted = minted
         """Its one hold has an id that nobody else can have: the id is a retry key."""
         self.outcomes: list[Outcome] | None = None
@@ -53,20 +54,16 @@ class Submission:
         finally:
             del self  # the error's traceback would keep us, and we the error
 
-    def size(self) -> int:
-        """How many commands it brings."""
-        return len(self.group.commands)
-
 
 def take_batch(queue: deque[Submission], batch: list[Submission]) -> int:
     """Move into the batch what is queued, in order, up to the bound; a batch that is empty takes at least one.
 
     Gives the number of commands that left the queue.
     """
-    room = MAX_COMMANDS - sum([submission.size() for submission in batch])
+    room = MAX_COMMANDS - sum([submission.size for submission in batch])
     taken = 0
-    while queue and (queue[0].size() <= room - taken or not batch):
-        taken += queue[0].size()
+    while queue and (queue[0].size <= room - taken or not batch):
+        taken += queue[0].size
         batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
         queue.popleft()
     return taken
@@ -78,6 +75,7 @@ class Runner:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._end: int | None = None
+        self.batches = self.commands = self.largest = 0
 
     def run(self, batch: Sequence[Submission]) -> bool:
         """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault."""
@@ -94,9 +92,14 @@ class Runner:
 
     def _apply(self, batch: Sequence[Submission]) -> bool:
         if self._end is None:
-            self._end = self.engine.read(FindEnd()).seq
+            self._end = self._look()
+        size = 0
         for submission in batch:
             submission.sent = True
+            size += submission.size
+        self.batches += 1
+        self.commands += size
+        self.largest = max(self.largest, size)
         try:
             applied = self.engine.apply([submission.group for submission in batch])
         except OutcomeUnknown as unknown:
@@ -115,10 +118,15 @@ class Runner:
 
     def _untouched(self) -> bool:
         """Whether the journal is as long as before: then nothing at all was applied, for certain."""
+        end = self._look()
+        return end is not None and end == self._end
+
+    def _look(self) -> int | None:
+        """How long the journal is, if the engine can say."""
         try:
-            return self._end == self.engine.read(FindEnd()).seq
-        except Exception:  # noqa: BLE001 - no answer is not a yes
-            return False
+            return self.engine.read(FindEnd()).seq
+        except Exception:  # noqa: BLE001 - the next batch will hear what is wrong
+            return None
 
     def _isolate(self, batch: Sequence[Submission]) -> bool:
         """Nothing was written: run it in halves, down to single submissions, so that the one at fault ends up alone."""

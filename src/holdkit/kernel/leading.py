@@ -100,7 +100,8 @@ class Submitter(Turnstile):
         struck: BaseException | None = None
         for _ in range(100):
             try:
-                self._dismiss(caller, batch)
+                if len(batch) > 1 or not caller.settled:
+                    self._dismiss(caller, batch)
                 self._pass_lead(caller)
                 break
             except BaseException as interrupt:  # noqa: BLE001 - raised below, after the work is done
@@ -122,7 +123,7 @@ class Submitter(Turnstile):
                 for follower in reversed(again):
                     if follower.woken is not None and follower not in self._queue:
                         self._queue.appendleft(follower)
-                        self._queued += follower.size()
+                        self._queued += follower.size
 
     def _pass_lead(self, caller: _Caller) -> None:
         """The first in the queue leads next; with nobody there, whoever comes next does."""
@@ -131,9 +132,9 @@ class Submitter(Turnstile):
                 self._leader = self._queue[0] if self._queue else None
             heir = self._leader
             if heir is None:
-                self._queued = 0
                 if self._closed:
                     self._idle.set()
+                self._queued = 0
                 return
             self._withdraw(heir)
             if heir.woken is not None and heir.woken.locked():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,9 @@ from ..core.model import Slot
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
+
+
+_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: several times faster to look into than a union
 
 
 class Mint:
@@ -28,7 +31,7 @@ class Mint:
         changes: dict[str, Any] = {}
         if command.op is not None:
             changes["fingerprint"] = fingerprint(command)
-        if isinstance(command, PlaceHold | Consume):
+        if isinstance(command, _BIRTHS):
             if command.metadata is not None:
                 changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
             if command.id is None:

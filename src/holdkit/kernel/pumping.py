@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..core.reading import Query
+from ..core.validation import invalid
 from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import Submission, unsettled
@@ -51,6 +52,7 @@ class AsyncSubmitter(Turnstile):
         self._idle.set()
         self.committed = AsyncSignal()
         self.crew: set[AsyncWorker] = set()
+        self._joined: weakref.WeakKeyDictionary[asyncio.Task[Any], Any] = weakref.WeakKeyDictionary()
 
     def check(self) -> None:
         """Refuse after close, in a forked child, and in another event loop."""
@@ -64,6 +66,7 @@ class AsyncSubmitter(Turnstile):
         """Queue the group and wait for its batch. Cancelled while queued: removed (unless it `stays`). In flight: it runs
         on, and `undo` takes back a grant that nobody received."""
         self.check()
+        self._check_joined()
         submission = _Awaited(group, minted)
         submission.waiter, submission.undo = self._loop.create_future(), None
         self._enqueue(submission)
@@ -104,7 +107,7 @@ class AsyncSubmitter(Turnstile):
     def _settle(self, batch: list[_Awaited], wrote: bool) -> None:
         again = unsettled(batch)
         self._queue.extendleft(reversed(again))
-        self._queued += sum([submission.size() for submission in again])
+        self._queued += sum([submission.size for submission in again])
         for submission in batch:
             if submission in again:
                 continue
@@ -123,15 +126,27 @@ class AsyncSubmitter(Turnstile):
             taking = _Awaited(group)
             taking.waiter, taking.undo = self._loop.create_future(), None
             self._queue.append(taking)
-            self._queued += taking.size()
+            self._queued += taking.size
             self._start()
 
     async def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:
         """Skip the queue: the caller's own connection belongs to this thread, so it runs right here."""
         self.check()
         outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
+        task = asyncio.current_task()
+        if task is not None:
+            self._joined[task] = tx
         self.committed.notify()
         return outcomes[0] if outcomes else []
+
+    def _check_joined(self) -> None:
+        """A task that waited behind its own open transaction would wait for itself."""
+        task = asyncio.current_task() if self._joined else None
+        tx = self._joined.get(task) if task is not None else None
+        if getattr(tx, "in_transaction", False):
+            raise invalid(
+                "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
+            )
 
     async def read(self, query: Query[T]) -> T:
         """Ask the engine, off the loop."""

@@ -25,6 +25,7 @@ from ..core.commands import (
     Ttl,
 )
 from ..core.model import MAX_SLOT, Leg, Slot
+from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 
 What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | str | tuple[str, int]]"
@@ -130,8 +131,11 @@ def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
             parts = read_ticket(value)
             if parts is None:
                 raise invalid("hold", "ticket_malformed", "this ticket is cut short or damaged")
-            return hold_id(parts[0]), parts[1]
-        return hold_id(value), owner
+            named = check_hold_id(hold_id(parts[0]), "hold")
+            if owner is not None and owner != parts[1]:
+                raise invalid("owner", "owner_ambiguous", "the ticket carries another token: give one of the two")
+            return named, parts[1]
+        return check_hold_id(hold_id(value), "hold"), owner
     if isinstance(value, UUID):
         return value.hex, owner
     if hasattr(value, "id") and hasattr(value, "owner"):

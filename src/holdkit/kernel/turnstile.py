@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
+
 from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..engines.port import Engine
@@ -17,6 +19,15 @@ CLOSED: Final = "this kernel is closed: connect again"
 
 Undo: TypeAlias = Callable[[list[Outcome]], Group | None]
 """Says what takes back a grant that nobody received."""
+
+
+class Stats(Struct, frozen=True):
+    """What the group commit has done."""
+
+    batches: int
+    commands: int
+    largest: int
+    """Commands of the largest batch."""
 
 
 class Turnstile:
@@ -31,7 +42,7 @@ class Turnstile:
         self._closed = False
 
     def _enqueue(self, submission: Submission) -> None:
-        size = submission.size()
+        size = submission.size
         if self._queued and self._queued + size > self.engine.limits.max_queue:
             raise Overloaded(f"{self._queued} commands are waiting already (max_queue): try again a little later")
         self._queue.append(submission)
@@ -46,8 +57,13 @@ class Turnstile:
             self._queue.remove(submission)
         except ValueError:
             return False
-        self._queued -= submission.size()
+        self._queued -= submission.size
         return True
+
+    @property
+    def stats(self) -> Stats:
+        """What the group commit has done since it was opened."""
+        return Stats(self._runner.batches, self._runner.commands, self._runner.largest)
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""

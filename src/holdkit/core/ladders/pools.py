@@ -12,8 +12,9 @@ from .recording import moved, record
 
 def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
     """A pool with nothing held."""
-    if view.pools.get((command.tenant, command.id)) is not None:
-        return Refusal(Reason.POOL_EXISTS, command.id)
+    there = view.pools.get((command.tenant, command.id))
+    if there is not None:
+        return Done(slot=now, pool=there) if command.exist_ok else Refusal(Reason.POOL_EXISTS, command.id)
     limit = view.limits.max_pools
     if limit is not None and view.loaded.counts.pools + view.grown[0] >= limit:
         return Refusal(Reason.POOL_TABLE_FULL, command.id, found=limit)

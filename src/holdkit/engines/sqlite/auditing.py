@@ -123,11 +123,16 @@ def read_stored(driver: Driver, found: list[Difference]) -> Stored:
         record = record_of(row)
         records[record.key] = record
     legs = {
-        (tenant, pool, None if deadline == MAX_SLOT else deadline, hold): units
+        (tenant, pool, None if _endless(deadline, holds.get((tenant, hold))) else deadline, hold): units
         for tenant, pool, deadline, hold, units in driver.each("audit_legs")
     }
     floor = driver.ask("find_setting", ("fence_floor",))
     return Stored(pools, holds, records, legs, _whole(floor[0][0]) if floor else 0)
+
+
+def _endless(deadline: Slot, hold: StoredHold | None) -> bool:
+    """Legs without a deadline are filed under the last slot; but a hold may really have that one."""
+    return deadline == MAX_SLOT and (hold is None or hold.deadline is None)
 
 
 def _whole(text: str) -> int:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from ...core.audit import Difference
 from ...core.commands import Group
@@ -52,7 +53,7 @@ class SqliteEngine:
     ) -> None:
         check_library()
         self.path = str(Path(path).absolute())
-        self.url = f"sqlite:///{self.path}"
+        self.url = f"sqlite:///{quote(self.path)}"
         self.clock: Clock = clock or wall_clock
         seconds = (limits or Limits()).lock_timeout / SECOND
         self.limits, turnstile = _open(self.path, self.clock, limits, seconds, on_statement)

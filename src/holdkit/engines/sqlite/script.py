@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, SweepList, decide_groups, needs
-from ...core.ladders.expiry import return_due_legs
+from ...core.ladders.expiry import expire
 from ...core.model import Key, Limits, Slot
 from ...core.outcomes import Outcome
 from ...core.view import DueLeg, View
 from ..port import Clock
 from .driver import Row, Script, Statement, ask
-from .loading import Gathered, gather, lookup
+from .loading import Gathered, gather
 from .rows import entry_row, operation_row, setting_row
 from .writing import prune, write_back
 
@@ -127,10 +127,13 @@ def backlog(gathered: Gathered) -> dict[Key, list[DueLeg]]:
 def return_backlog(gathered: Gathered, legs: dict[Key, list[DueLeg]]) -> Script[Ran]:
     """Return these legs and do nothing else."""
     loaded = gathered.loaded
-    view = View(type(loaded)(loaded.slot, loaded.next_seq, loaded.pools, loaded.holds, {}, {}, lookup(legs),
-                             loaded.horizon, loaded.limits, loaded.fence_floor, loaded.counts))  # fmt: skip
+    view = View(loaded)
     for key in sorted(legs):
-        return_due_legs(view, key[0], [key[1]], max(loaded.slot, loaded.pools[key].slot))
+        now = max(loaded.slot, loaded.pools[key].slot)
+        for _, hold_id in legs[key]:  # by name: asked what is due, the view would add other legs of a hold just changed
+            hold = view.holds.get((key[0], hold_id))
+            if hold is not None and hold.due(now):
+                expire(view, hold, [key[1]], now)
     statements = write_back(view)
     yield tuple(statements)
     return _ran(view, statements)

@@ -12,6 +12,7 @@ from ...core.model import Limits
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..spelling import What
 from ..surface import JournalEntry
+from ..turnstile import Stats
 from .background import AsyncSubscription, AsyncSweeper
 from .calls import Call
 from .lending import AsyncHolding, AsyncLease
@@ -82,6 +83,13 @@ class AsyncKernel(AsyncReads):
     async def aclose(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
         await self._submitter.aclose()
+
+    close = aclose  # async-only
+
+    @property
+    def stats(self) -> Stats:
+        """What the group commit has done since `connect`: batches, commands, the largest batch."""
+        return self._submitter.stats
 
     async def __aenter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from ...core.model import Limits
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..spelling import What
 from ..surface import JournalEntry
+from ..turnstile import Stats
 from .background import Subscription, Sweeper
 from .calls import Call
 from .lending import Holding, Lease
@@ -83,6 +84,11 @@ class Kernel(Reads):
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
         self._submitter.close()
+
+    @property
+    def stats(self) -> Stats:
+        """What the group commit has done since `connect`: batches, commands, the largest batch."""
+        return self._submitter.stats
 
     def __enter__(self) -> Self:
         return self

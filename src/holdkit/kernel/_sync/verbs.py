@@ -28,7 +28,7 @@ from ...core.commands import (
 )
 from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid, pool_id
-from ..answers import hold_of
+from ..answers import hold_of, pool_of, record_of
 from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..surface import Hold, SweepReport
 from .calls import Call, Calls
@@ -37,17 +37,19 @@ from .calls import Call, Calls
 class Verbs(Calls):
     """Everything that changes something."""
 
-    def create_pool(self, id: str, total: int, **call: Unpack[Call]) -> Pool:
-        """Make a pool with nothing held. Raises `PoolExists`."""
-        done = self._desk.do(CreatePool(id=id, total=total, **self._frame(call)), call.get("tx"))
-        assert done.pool is not None
-        return done.pool
+    def create_pool(self, id: str, total: int, *, exist_ok: bool = False, **call: Unpack[Call]) -> Pool:
+        """Make a pool with nothing held. Raises `PoolExists`, unless `exist_ok`: then the one that is there is returned as
+        it is, with its own total."""
+        command = CreatePool(id=id, total=total, exist_ok=exist_ok, **self._frame(call))
+        pool = pool_of(self._desk.do(command, call.get("tx")))
+        assert pool is not None
+        return pool
 
     def resize_pool(self, id: str, total: int, **call: Unpack[Call]) -> Pool:
         """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed."""
-        done = self._desk.do(ResizePool(id=id, total=total, **self._frame(call)), call.get("tx"))
-        assert done.pool is not None
-        return done.pool
+        pool = pool_of(self._desk.do(ResizePool(id=id, total=total, **self._frame(call)), call.get("tx")))
+        assert pool is not None
+        return pool
 
     def hold(
         self,
@@ -189,7 +191,7 @@ class Verbs(Calls):
     ) -> Record | None:
         """Write (or with body None remove) a small JSON document. Raises `VersionConflict`."""
         command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **self._frame(call))
-        return (self._desk.do(command, call.get("tx"))).record
+        return record_of(self._desk.do(command, call.get("tx")))
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little."""

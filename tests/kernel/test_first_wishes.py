@@ -1,0 +1,104 @@
+"""What the first user of the API stumbled over, kept mended."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from holdkit.testing import FakeClock
+
+
+def test_create_pool_with_exist_ok_leaves_the_pool_as_it_is() -> None:
+    with holdkit.connect("memory://", clock=FakeClock()) as hk:
+        hk.create_pool("p", total=5)
+        hk.hold("p", 2, ttl=60)
+        again = hk.create_pool("p", total=9, exist_ok=True)
+        assert (again.total, again.held) == (5, 2)
+        with pytest.raises(holdkit.PoolExists):
+            hk.create_pool("p", total=9)
+
+
+def test_replayed_pools_and_records_say_so() -> None:
+    with holdkit.connect("memory://", clock=FakeClock()) as hk:
+        assert not hk.create_pool("p", total=5, op="a").replayed
+        assert hk.create_pool("p", total=5, op="a").replayed
+        assert not hk.pool("p").replayed
+        first, second = (hk.put_record("note", "n", '"x"', op="b") for _ in range(2))
+        assert first is not None
+        assert second is not None
+        assert (first.replayed, second.replayed) == (False, True)
+
+
+def test_a_recorded_refusal_tells_how_to_try_again() -> None:
+    with holdkit.connect("memory://", clock=FakeClock()) as hk:
+        hk.create_pool("p", total=1)
+        for replayed in (False, True):
+            with pytest.raises(holdkit.InsufficientCapacity) as refused:
+                hk.hold("p", 2, ttl=60, op="a")
+            assert ("take a new operation id" in str(refused.value)) is replayed
+
+
+def test_refusals_name_their_numbers() -> None:
+    clock = FakeClock()
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", total=5)
+        hold = hk.hold("p", 2, ttl=60)
+        with pytest.raises(holdkit.BelowInUse) as below:
+            hk.resize_pool("p", 1)
+        with pytest.raises(holdkit.QuantityExceedsHold) as exceeds:
+            hk.release(hold, quantity=3)
+        clock.advance(60)
+        with pytest.raises(holdkit.HoldExpired) as expired:
+            hk.confirm(hold)
+    assert (below.value.in_use, exceeds.value.left, expired.value.deadline) == (2, 2, hold.deadline)
+
+
+def test_an_aborted_command_names_the_reason_in_plain_words() -> None:
+    with holdkit.connect("memory://", clock=FakeClock()) as hk:
+        one, _ = hk.apply([holdkit.CreatePool(id="p", total=1), holdkit.ResizePool(id="q", total=1)], atomic=True)
+    assert "was refused ('pool_not_found')" in str(one)
+
+
+def test_the_url_of_a_kernel_opens_it_again(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/100%25 sure.db") as hk:
+        hk.create_pool("p", total=1)
+        url = hk.url
+    with holdkit.connect(url) as again:
+        assert again.pool("p").total == 1
+
+
+def test_stats_count_batches_and_commands() -> None:
+    with holdkit.connect("memory://") as hk:
+        hk.create_pool("p", total=1)
+        hk.apply([holdkit.ResizePool(id="p", total=total) for total in (2, 3, 4)])
+        assert hk.stats == holdkit.Stats(batches=2, commands=4, largest=3)
+
+
+def test_a_task_never_waits_behind_its_own_transaction(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with await holdkit.connect_async(f"sqlite:///{tmp_path}/holds.db") as hk:
+            await hk.create_pool("p", total=3)
+            mine = sqlite3.connect(tmp_path / "holds.db", isolation_level=None)
+            await hk.hold("p", 1, ttl=60, tx=mine)
+            with pytest.raises(holdkit.InvalidRequest) as refused:
+                await hk.hold("p", 1, ttl=60)
+            assert (refused.value.field, refused.value.code) == ("tx", "tx_open_here")
+            mine.commit()
+            await hk.hold("p", 1, ttl=60)
+            assert (await hk.pool("p")).held == 2
+            mine.close()
+
+    asyncio.run(main())
+
+
+def test_async_kernels_close_under_the_same_name() -> None:
+    async def main() -> None:
+        hk = await holdkit.connect_async("memory://")
+        await hk.close()
+        assert hk.closed
+
+    asyncio.run(main())

@@ -1,0 +1,70 @@
+"""What refusals say: every reason has words of its own, with its numbers, for somebody who has not read the manual."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Refused
+from holdkit.core.outcomes import TRANSIENT, Reason, Refusal, Shortfall
+from holdkit.kernel.answers import refusal_of
+
+WALL = 1_700_000_000_000_000
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_is_a_class_with_words(reason: Reason) -> None:
+    short = (Shortfall("p", 3, 1, 10),) if reason is Reason.INSUFFICIENT_CAPACITY else ()
+    refused = refusal_of(Refusal(reason, "it", short, found=7))
+    name = "".join(word.capitalize() for word in reason.split("_"))
+    assert type(refused) is getattr(holdkit, name)
+    assert refused.reason == reason
+    assert refused.transient == (reason in TRANSIENT)
+    assert str(refused).startswith(f"holdkit: {reason}: ")
+    assert "{" not in str(refused)
+    assert "None" not in str(refused)
+    assert (refused.subject, refused.found, refused.effect) == ("it", 7, "none")
+    assert not hasattr(refused, "nonsense")
+
+
+def test_a_shortfall_tells_its_numbers() -> None:
+    many = tuple(Shortfall(f"p{number}", 3, 1, 10) for number in range(7))
+    refused = refusal_of(Refusal(Reason.INSUFFICIENT_CAPACITY, "p0", many))
+    assert "pool 'p0' has 1 of 10 available, 3 requested; " in str(refused)
+    assert str(refused).endswith("and 2 more")
+    assert (refused.requested, refused.available, refused.total, refused.shortfalls) == (3, 1, 10, many)
+
+
+@pytest.mark.parametrize(
+    ("reason", "found", "words"),
+    [
+        (Reason.HOLD_EXPIRED, WALL, "came to its deadline at 2023-11-14 22:13:20.000+00:00"),
+        (Reason.HOLD_EXPIRED, 60, "came to its deadline at slot 60"),
+        (Reason.NOT_DUE, WALL + 1, "alive until 2023-11-14"),
+        (Reason.NOT_DUE, 2**62, f"alive until slot {2**62}"),
+        (Reason.DEADLINE_PASSED, WALL, "it is 2023-11-14 22:13:20.000+00:00 already: give a ttl instead"),
+        (Reason.LIFETIME_EXCEEDED, 90_500_000, "90.5 s from the moment it was placed"),
+        (Reason.BELOW_IN_USE, 5, "pool 'it' has 5 units in use"),
+        (Reason.VERSION_CONFLICT, 0, "at version 0: read it again"),
+    ],
+)
+def test_numbers_are_said_for_people(reason: Reason, found: int, words: str) -> None:
+    assert words in str(refusal_of(Refusal(reason, "it", found=found)))
+
+
+def test_braces_in_a_name_are_only_text() -> None:
+    assert "'{found}'" in str(refusal_of(Refusal(Reason.POOL_NOT_FOUND, "{found}", found=3)))
+
+
+def test_refusals_can_be_raised_caught_and_told_apart() -> None:
+    with holdkit.connect("memory://") as hk:
+        caught: dict[str, Any] = {}
+        for call in (lambda: hk.pool("none"), lambda: hk.get("1" * 32), lambda: hk.confirm("1" * 32, owner="x")):
+            try:
+                call()
+            except Refused as refused:
+                caught[refused.reason] = refused
+        assert sorted(caught) == ["hold_not_found", "pool_not_found"]
+        assert "create it with create_pool" in str(caught["pool_not_found"])
