@@ -39,7 +39,7 @@ Builder: TypeAlias = Callable[[Path, Clock, Limits], Engine]
 """Opens what lies in a directory of its own, or creates it."""
 
 MEMORY: Builder = lambda _, clock, limits: MemoryEngine(clock=clock, limits=limits)  # noqa: E731
-LOG: Builder = lambda place, clock, limits: open_log(place, clock, limits)  # noqa: E731
+LOG: Builder = open_log
 SQLITE: Builder = lambda place, clock, limits: SqliteEngine(place / "holds.db", clock=clock, limits=limits)  # noqa: E731
 
 BUILDERS: Mapping[str, Builder] = {

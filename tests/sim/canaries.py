@@ -128,7 +128,7 @@ def names_not_synced_at_opening(patch: pytest.MonkeyPatch) -> None:
 def cache_of_an_unsealed_log_trusted(patch: pytest.MonkeyPatch) -> None:
     def trusting(self: Log, next_seq: int) -> None:
         self.next_seq = next_seq
-        last = self._segments[-1]
+        last = self.segments[-1]
         last.file.cut(last.end)
         self._disk.sync()
 

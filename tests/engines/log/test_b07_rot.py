@@ -158,7 +158,7 @@ def test_a_frame_copied_to_another_place_or_file_never_counts() -> None:
     place, states = sealed_log(segment_bytes=1 << 20)
     (name,) = files = files_of(place)
     engine = open_log(place, seed=3)
-    offsets, end = list(engine._log._offsets), engine._log._segments[0].end
+    offsets, end = list(engine._log._offsets), engine._log.segments[0].end
     place.kill(engine)
     data = files[name][:end]
     parts = [data[start:stop] for start, stop in zip(offsets, [*offsets[1:], end], strict=True)]

@@ -33,7 +33,7 @@ def test_everything_comes_back(place: Place, closed: bool) -> None:
 def frame_ends(place: Place) -> list[int]:
     """Where each frame of the first segment ends, and before them where its header does."""
     engine = open_log(place)
-    ends = [engine._log._segments[0].start, *engine._log._offsets[1:], engine._log._segments[0].end]
+    ends = [engine._log.segments[0].start, *engine._log._offsets[1:], engine._log.segments[0].end]
     place.kill(engine)
     return ends
 
@@ -87,7 +87,7 @@ def test_the_same_frame_further_on_is_damage_too(place: Place) -> None:
     """A frame that checks where it does not belong in the count means that one before it is missing."""
     engine = open_log(place, seed=1)
     say(engine, *list(script())[:1])
-    segment = engine._log._segments[0]
+    segment = engine._log.segments[0]
     place.kill(engine)
     whole = place.get(segment.name)
     skipped = encode_frame(segment.file_id, len(whole), engine._log.next_frame + 1, 9, b"later")

@@ -42,14 +42,10 @@ class File(Protocol):
         ...
 
 
-class Disk(Protocol):
-    """One directory."""
+class Reading(Protocol):
+    """One directory, to be looked at."""
 
     name: str
-
-    def lock(self) -> None:
-        """Take the directory for this process alone, or raise BlockingIOError."""
-        ...
 
     def names(self) -> list[str]:
         """The files here, in order of name."""
@@ -57,6 +53,14 @@ class Disk(Protocol):
 
     def open(self, name: str) -> File:
         """Open a file that is there."""
+        ...
+
+
+class Disk(Reading, Protocol):
+    """One directory, to be written to."""
+
+    def lock(self) -> None:
+        """Take the directory for this process alone, or raise BlockingIOError."""
         ...
 
     def create(self, name: str) -> File:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
+from urllib.parse import quote
 
 from ...core.fold import fold
 from ...core.model import SECOND, Limits
@@ -54,7 +55,7 @@ class LogEngine(ResidentEngine):
         segment_bytes: int | None = None,
     ) -> None:
         super().__init__(clock=clock, limits=limits or BOUNDED)
-        self.url = f"log:///{disk.name}"
+        self.url = f"log:///{quote(disk.name)}"
         self._disk, self._randomness = disk, randomness
         self._pid = os.getpid()
         self.restored_from = 0

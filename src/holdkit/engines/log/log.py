@@ -25,7 +25,7 @@ class Log:
 
     def __init__(self, disk: Disk, randomness: Callable[[int], bytes], *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._disk, self._randomness, self._segment_bytes = disk, randomness, segment_bytes
-        self._segments: list[Segment] = []
+        self.segments: list[Segment] = []
         self._doubtful = False
         self.next_frame = 1
         self.next_seq = 1
@@ -40,17 +40,17 @@ class Log:
     @property
     def settings(self) -> dict[str, Any]:
         """What was stored with the log when it was made."""
-        return self._segments[-1].header.settings
+        return self.segments[-1].header.settings
 
     @property
     def log_id(self) -> str:
         """Which log this is."""
-        return self._segments[-1].header.log_id
+        return self.segments[-1].header.log_id
 
     def create(self, settings: dict[str, Any]) -> None:
         """Begin a new log in an empty directory."""
         header = Header(FORMAT, self._randomness(16).hex(), 1, 1, 1, settings=settings)
-        self._segments = [create_segment(self._disk, header, self._randomness)]
+        self.segments = [create_segment(self._disk, header, self._randomness)]
 
     def open_segments(self) -> None:
         """Open every segment, and check that they are those of one log, one behind the other."""
@@ -58,9 +58,9 @@ class Log:
         for name in self._disk.names():
             if name.endswith(".log"):
                 segment = open_segment(self._disk, name)
-                self._segments.append(segment)
+                self.segments.append(segment)
                 header = segment.header
-                if (header.segment, header.previous_id) != (len(self._segments), before) or header.log_id != (
+                if (header.segment, header.previous_id) != (len(self.segments), before) or header.log_id != (
                     log_id or header.log_id
                 ):
                     raise self._unlinked(segment)
@@ -68,7 +68,7 @@ class Log:
 
     def recover(self) -> Iterator[Frame]:
         """Check every frame against the chain, and give them in order. Changes nothing."""
-        for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
+        for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
             if (segment.header.next_frame, segment.header.chain) != (self.next_frame, self.chain.hex()):
                 raise self._unlinked(segment)
             until = None if following is None else following.header.previous_end
@@ -89,7 +89,7 @@ class Log:
     def settle(self, next_seq: int) -> None:
         """Make what was recovered durable for certain, and ready to be appended to."""
         self.next_seq = next_seq
-        last = self._segments[-1]
+        last = self.segments[-1]
         if last.sealed and not last.torn:
             last.file.cut(last.end)  # the seal itself may be on no platter: the next frame takes its place
         else:
@@ -108,7 +108,7 @@ class Log:
                 self._leave_out("an earlier write could not be settled")
             except OutcomeUnknown as unknown:  # that one's fate is; of this batch nothing was written
                 raise EngineError(str(unknown).removeprefix("holdkit: ")) from unknown
-        segment = self._segments[-1]
+        segment = self.segments[-1]
         if segment.end >= self._segment_bytes:
             try:
                 segment = self._begin_segment()
@@ -147,7 +147,7 @@ class Log:
         It is no part of the chain: the next frame is written in its place.
         """
         if not self._doubtful:
-            segment = self._segments[-1]
+            segment = self.segments[-1]
             self._write(segment, encode_frame(segment.file_id, segment.end, self.next_frame, self.next_seq, b""))
 
     def _leave_out(self, why: str) -> None:
@@ -161,12 +161,16 @@ class Log:
         self._doubtful = False
 
     def _begin_segment(self) -> Segment:
-        last = self._segments[-1]
+        last = self.segments[-1]
         header = Header(FORMAT, last.header.log_id, last.header.segment + 1, self.next_frame, self.next_seq,
                         last.file_id.hex(), last.end, self.chain.hex(), last.header.settings)  # fmt: skip
         segment = create_segment(self._disk, header, self._randomness)
-        self._segments.append(segment)
+        self.segments.append(segment)
         return segment
+
+    def place_of(self, number: int) -> int:
+        """In which segment a frame stands."""
+        return self._places[number - 1]
 
     def frames(self, after_seq: int = 0) -> Iterator[Frame]:
         """The durable frames that hold entries after a number, in order."""
@@ -175,12 +179,12 @@ class Log:
             with self._gate:
                 if self._closed:
                     raise EngineError("the engine is closed")
-                frame = frame_at(self._segments[self._places[index]], self._offsets[index])
+                frame = frame_at(self.segments[self._places[index]], self._offsets[index])
             yield frame
 
     def close(self) -> None:
         """Give every file back."""
         with self._gate:
             self._closed = True
-            for segment in self._segments:
+            for segment in self.segments:
                 segment.file.close()

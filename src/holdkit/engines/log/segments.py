@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import EngineError
-from .disk import Disk, File
+from .disk import Disk, File, Reading
 from .frames import HEAD, Frame, decode_frame, encode_frame, later_frame
 
 FORMAT: Final = 1
@@ -81,7 +81,7 @@ def create_segment(disk: Disk, header: Header, randomness: Callable[[int], bytes
     return Segment(name, file, file_id, header, len(data), len(data))
 
 
-def open_segment(disk: Disk, name: str) -> Segment:
+def open_segment(disk: Reading, name: str) -> Segment:
     """Open a segment and read its header; a segment has its name only once the header is whole."""
     where = f"{disk.name}/{name}"
     file = disk.open(name)
@@ -109,7 +109,7 @@ def open_segment(disk: Disk, name: str) -> Segment:
     return Segment(name, file, file_id, header, frame.end, frame.end)
 
 
-def scan(disk: Disk, segment: Segment, until: int | None, first: int) -> Iterator[Frame]:
+def scan(disk: Reading, segment: Segment, until: int | None, first: int) -> Iterator[Frame]:
     """The frames of a segment in order, the first numbered `first`; moves `segment.end` along.
 
     Up to `until` (what the next segment says of this one) everything must check. Without it a bad tail is left out, if no
@@ -164,7 +164,7 @@ def renew(disk: Disk, segment: Segment) -> None:
     segment.file, segment.sealed, segment.torn = file, False, False
 
 
-def _damaged(disk: Disk, segment: Segment, offset: int) -> EngineError:
+def _damaged(disk: Reading, segment: Segment, offset: int) -> EngineError:
     return EngineError(
         f"{disk.name}/{segment.name} is damaged at offset {offset}, and good frames follow: this is not a torn tail. "
         "Nothing was changed; restore the file from a copy"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...core.model import Operation, Pool, Record, Slot, StoredHold
 from ..resident.tables import Tables
-from .disk import Disk
+from .disk import Disk, Reading
 from .frames import decode_frame, encode_frame
 
 PREAMBLE: Final = b"HOLDSNAP"
@@ -97,7 +97,7 @@ def write_snapshot(
             disk.remove(old)
 
 
-def newest_snapshot(disk: Disk, names: list[str]) -> tuple[Snapshot, Tables] | None:
+def newest_snapshot(disk: Reading, names: list[str]) -> tuple[Snapshot, Tables] | None:
     """The newest one that checks."""
     for name in sorted((name for name in names if name.endswith(".snapshot")), reverse=True):
         found = read_snapshot(disk, name)
@@ -106,7 +106,7 @@ def newest_snapshot(disk: Disk, names: list[str]) -> tuple[Snapshot, Tables] | N
     return None
 
 
-def read_snapshot(disk: Disk, name: str) -> tuple[Snapshot, Tables] | None:
+def read_snapshot(disk: Reading, name: str) -> tuple[Snapshot, Tables] | None:
     """The tables of a snapshot, or None if anything about it does not check."""
     file = disk.open(name)
     try:
