@@ -103,9 +103,9 @@ def test_looking_at_a_log_in_use(log: Path) -> None:
 
 def test_sweep_and_verify(log: Path, tmp_path: Path) -> None:
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
-        hk.create_pool("gpu", total=5)
-        hk.hold("gpu", 1, ttl=0.001)
-        hk.hold("gpu", 1, ttl=0.001)
+        for pool in ("gpu", "cpu"):  # a second hold on the same pool would find the first one due
+            hk.create_pool(pool, total=5)
+            hk.hold(pool, 1, ttl=0.001)
     for url, due in ((f"log:///{log}", 1), (f"sqlite:///{tmp_path}/holds.db", 2)):
         assert spoken("verify", url) == {"url": url, "ok": True, "differences": []}
         swept = spoken("sweep", url, "--limit", 1)
