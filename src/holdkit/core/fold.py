@@ -33,23 +33,23 @@ class Foldable(Protocol):
 
 def fold(state: Foldable, entry: Entry) -> None:
     """Put one entry's effects into the state."""
+    removed = entry.removed
     for effect in entry.effects:
         pool = effect.pool
-        if entry.removed:
+        if removed:
             state.fence_floor = max(state.fence_floor, pool.fence)
-            state.put_pool((pool.tenant, pool.id), None)
-        else:
-            state.put_pool((pool.tenant, pool.id), pool)
+        state.put_pool((pool.tenant, pool.id), None if removed else pool)
     if entry.hold is not None:
         state.put_hold(entry.hold)
-    elif entry.change is not None:
+        return
+    if entry.change is not None:
         before = state.get_hold((entry.tenant, entry.subject))
         if before is None:
             raise PromiseBroken(f"entry {entry.seq} changes hold {entry.subject}, which was never held")
         state.put_hold(changed(before, entry.change))
     if entry.record is not None:
         record = entry.record
-        state.put_record(record.key, None if entry.removed else record)
+        state.put_record(record.key, None if removed else record)
 
 
 def changed(hold: StoredHold, change: Change) -> StoredHold:

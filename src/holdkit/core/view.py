@@ -33,9 +33,8 @@ class Table(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The row as the batch sees it now."""
-        if key in self.changed:
-            return self.changed[key]
-        return self.base.get(key)
+        changed = self.changed
+        return changed[key] if key in changed else self.base.get(key)
 
     def put(self, key: K, row: V | None) -> None:
         """Change or (with None) remove a row."""
