@@ -83,7 +83,10 @@ class Bench:
         share = 4 if self.quick else 1
         sizes = {1: 2_000, 32: 12_800, 256: 51_200, 1_000: 100_000, 8_000: 160_000}
         bar = self.progress.add_task("log engine", total=self.rounds * (len(sizes) + 1) + 2)
-        step = lambda: self.progress.advance(bar)  # noqa: E731
+
+        def step() -> None:
+            self.progress.advance(bar)
+
         runs = [
             log_speed.speed(batch, max(batch, holds // share), self.rounds, place, step)
             for batch, holds in sizes.items()
