@@ -31,7 +31,7 @@ class AppliesBeforeLogging(LogEngine):
         put = self._put
         if view.entries or view.operations.changed:
             put(view)
-            self._put = lambda _view: None  # type: ignore[method-assign]
+            self._put = lambda view: None  # type: ignore[method-assign]
             try:
                 super()._write(view)
             finally:

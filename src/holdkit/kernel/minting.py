@@ -52,7 +52,7 @@ class Mint:
         half = 10 * len(births)
         ids = sorted([minted_id(slot, random[at : at + 10]) for at in range(0, half, 10)], reverse=True)
         tokens = random[half:].hex()
-        prepared = []
+        prepared: list[AnyCommand] = []
         for command in commands:
             if isinstance(command, _BIRTHS) and command.id is None:
                 changes: dict[str, Any] = {"id": ids.pop()}
