@@ -128,6 +128,9 @@ class Bench:
 
     def memory(self) -> None:
         """Endless hold and release."""
+        if not memory.STATM.exists():
+            self.progress.console.print("[yellow]this system does not tell a process its memory: not measured[/]")
+            return
         marks = 3
         pairs = 48_000 if self.quick else 150_000
         bar = self.progress.add_task("endless hold and release", total=marks)

@@ -21,7 +21,7 @@ from .callers import POOL, TTL
 from .rows import BenchFailed
 from .sides import url
 
-TASKS = 64
+TASKS = 50
 FLAT = 1.05
 """Resident memory at the end, against the first mark."""
 
@@ -33,9 +33,12 @@ class Mark(Struct, frozen=True):
     resident: int
 
 
+STATM = Path("/proc/self/statm")
+
+
 def resident() -> int:
     """Bytes of this process that are in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def endless(path: Path, pairs: int, marks: int) -> None:

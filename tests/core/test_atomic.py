@@ -109,6 +109,13 @@ def test_a_conflict_says_nothing_of_its_neighbours(world: World) -> None:
     assert said(world.do(place("a", "p", 60, op="o1"))) == "done"
 
 
+def test_a_conflict_beside_the_culprit_leaves_the_first_answer_standing(world: World) -> None:
+    first = done(world.do(CreatePool(id="q", total=1, op="used")))
+    answers = world.atomic(place("a", {"p": 11}, 60, op="o1"), CreatePool(id="r", total=1, op="used"))
+    assert [said(one) for one in answers] == ["insufficient_capacity", "operation_conflict"]
+    assert world.do(CreatePool(id="q", total=1, op="used")) == structs.replace(first, replayed=True)
+
+
 def test_bounds_are_counted_as_if_the_group_had_never_been() -> None:
     world = World(max_pools=2, max_holds=1, max_operations=2)
     world.pool("p", 10)

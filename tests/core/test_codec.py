@@ -44,6 +44,12 @@ def test_a_fingerprint_is_a_stable_hash_of_the_canonical_payload() -> None:
     assert codec.fingerprint(CreatePool(id="p", total=1)) == hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
+def test_legs_are_fingerprinted_in_order_of_their_pools() -> None:
+    text = b'{"type":"PlaceHold","legs":[{"pool":"a"},{"pool":"b","quantity":2}],"ttl_slots":60,"actor":"user:1"}'
+    made = codec.fingerprint(structs.replace(PLACE, tenant="acme", op="o", correlation_id="c"))
+    assert made == hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
 @pytest.mark.parametrize(
     "same",
     [

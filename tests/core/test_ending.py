@@ -307,6 +307,27 @@ def test_returned_units_are_available_again(world: World) -> None:
     assert world.counters("q") == (3, 0, 0)
 
 
+def test_what_came_back_is_not_forgotten_by_later_steps(world: World) -> None:
+    for end in (confirm, release):
+        done(world.do(place("y", {"p": 3}, 50, id=hold_id(f"y{end.__name__}"))))
+        named = {"id": hold_id(f"y{end.__name__}")}
+        done(world.do(confirm("y", 2, keep_rest=True, **named)))
+        done(world.do(give_back("y", 1, **named)))
+        done(world.do(end("y", **named)))
+        leg = world.holds["", named["id"]].legs[0]
+        assert (leg.held, leg.returned) == (0, 1)
+
+
+def test_what_a_hold_was_born_with_stays(world: World) -> None:
+    born = done(world.do(place("y", "p", 50, correlation_id="c", actor="user:1", metadata={"k": 1}))).hold
+    assert born is not None
+    done(world.do(extend("y", by_slots=1)))
+    done(world.do(confirm("y", correlation_id="d", actor="user:2")))
+    hold = world.held("y")
+    assert (hold.correlation_id, hold.actor, hold.metadata) == ("c", "user:1", '{"k":1}')
+    assert (hold.held_at, hold.fence, hold.owner_hash) == (9, born.fence, born.owner_hash)
+
+
 def test_nothing_comes_back_twice(world: World) -> None:
     done(world.do(confirm("x")))
     done(world.do(give_back("x", {"p": 4})))

@@ -90,6 +90,18 @@ SPOILED: list[tuple[Callable[[World], dict[str, Any]], list[str]]] = [
         lambda w: {"holds": {key: row for key, row in w.holds.items() if row.id != B}},
         [f"holds {B}: row is missing, the journal says there"],
     ),
+    (
+        lambda w: {"pools": {key: structs.replace(row, fence=99) for key, row in w.pools.items()}},
+        ["pools p: fence is 99, the journal says 2", "pools acme/q: fence is 99, the journal says 3"],
+    ),
+    (
+        lambda w: {"holds": {key: structs.replace(row, entity="x") for key, row in w.holds.items() if row.id != A}},
+        [
+            f"holds {A}: row is missing, the journal says there",
+            f"holds {B}: entity is 'x', the journal says None",
+            f"holds acme/{hold_id('c')}: entity is 'x', the journal says None",
+        ],
+    ),
     (lambda w: {"records": {}}, ["records k/i: row is missing, the journal says there"]),
     (
         lambda w: {"records": {("", "k", "i"): Record("", "k", "i", "2", 1, 0)}},

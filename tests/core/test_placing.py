@@ -60,6 +60,12 @@ def test_a_hold_is_written_whole(world: World) -> None:
     )
 
 
+def test_a_bare_hold_carries_nothing(world: World) -> None:
+    hold = done(world.do(place("a", "p", 60))).hold
+    assert hold is not None
+    assert (hold.metadata, hold.entity, hold.actor, hold.correlation_id, hold.reason) == (None, None, None, None, None)
+
+
 def test_a_refusal_names_every_leg_that_fell_short(world: World) -> None:
     world.pool("r", 1)
     world.do(place("other", {"p": 4, "q": 1}, 100))
@@ -224,6 +230,13 @@ def test_room_made_and_taken_within_a_batch_counts() -> None:
                 consume("d", "p"), place("e", "p", 60), place("f", "p", 60)]  # fmt: skip
     answers = [said(outcome) for outcome in world.batch(*commands)]
     assert answers == ["done", "hold_table_full", "done", "done", "done", "done", "done", "hold_table_full"]
+
+
+def test_every_hold_of_a_batch_counts() -> None:
+    world = World(max_holds=3)
+    world.pool("p", 10)
+    answers = world.batch(*(place(name, "p", 60) for name in "abcd"))
+    assert [said(one) for one in answers] == ["done", "done", "done", "hold_table_full"]
 
 
 def test_a_hold_that_expires_on_a_later_pool_clock_makes_room() -> None:

@@ -39,6 +39,19 @@ def test_creating_twice() -> None:
     assert world.counters("p") == (7, 0, 0)
 
 
+def test_creating_what_may_be_there_already() -> None:
+    world = World(max_pools=1)
+    world.slot = 3
+    outcome = done(world.do(CreatePool(id="p", total=7, exist_ok=True)))
+    assert (outcome.seq, outcome.pool) == (1, world.row("p"))
+    done(world.do(place("a", "p", 100)))
+    world.slot = 5
+    assert world.do(CreatePool(id="p", total=99, exist_ok=True)) == Done(slot=5, pool=world.row("p"))
+    assert world.counters("p") == (7, 1, 0)
+    assert len(world.entries) == 2
+    assert said(world.do(CreatePool(id="q", total=1, exist_ok=True))) == "pool_table_full"
+
+
 def test_the_bound_on_pools() -> None:
     world = World(max_pools=2)
     answers = world.batch(*(CreatePool(id=name, total=1) for name in "abc"))

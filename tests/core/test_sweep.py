@@ -11,7 +11,7 @@ from holdkit.core.model import Leg, Pool, State
 from holdkit.core.outcomes import Done
 from holdkit.core.view import View
 
-from .world import World, confirm, consume, done, extend, hold_id, place, release
+from .world import World, confirm, consume, done, extend, hold_id, place, release, said
 
 
 @pytest.fixture
@@ -73,6 +73,30 @@ def test_a_listed_hold_that_is_gone_is_passed_over(world: World) -> None:
     assert decide(view, Sweep(), listed) == Done(slot=0)
 
 
+def test_what_cannot_be_removed_does_not_save_the_rest(world: World) -> None:
+    done(world.do(place("a", (Leg("~k", 1, 1),), 60)))
+    done(world.do(release("a")))
+    view = View(world.loaded())
+    assert done(decide(view, Sweep(), SweepList([], [("", "ghost"), ("", "p"), ("", "~k")]))).seq == 6
+    assert view.pools.get(("", "~k")) is None
+
+
+def test_a_limit_that_just_suffices_leaves_nothing(world: World) -> None:
+    for name in "ab":
+        done(world.do(place(name, "p", 30)))
+    world.slot = 30
+    assert world.do(Sweep(limit=2)) == Done(slot=30, seq=6, expired=2)
+
+
+def test_in_an_atomic_group_and_under_an_operation_id(world: World) -> None:
+    for name in "ab":
+        done(world.do(place(name, "p", 30)))
+    world.slot = 30
+    assert [done(one).expired for one in world.atomic(Sweep(limit=1))] == [1]
+    assert done(world.do(Sweep(op="o"))).expired == 1
+    assert done(world.do(Sweep(op="o"))).expired == 1  # told again, not done again
+
+
 def test_expiry_by_sweep_never_moves_a_pool_back_in_time(world: World) -> None:
     done(world.do(place("a", "p", 30)))
     done(world.do(place("b", {"p": 1, "q": 1}, 30)))
@@ -116,8 +140,8 @@ def test_removed_pools_make_room_within_the_batch() -> None:
     world = World(max_pools=1)
     done(world.do(place("a", (Leg("~a", 1, 1),), 60)))
     done(world.do(release("a")))
-    answers = world.batch(Sweep(), place("b", (Leg("~b", 1, 1),), 60))
-    assert isinstance(answers[1], Done)
+    places = [place(name, (Leg(f"~{name}", 1, 1),), 60) for name in "bc"]
+    assert [said(one) for one in world.batch(Sweep(), *places)] == ["done", "done", "pool_table_full"]
 
 
 def test_the_floor_of_fences_never_falls(world: World) -> None:
@@ -129,3 +153,10 @@ def test_the_floor_of_fences_never_falls(world: World) -> None:
     done(world.do(Sweep()))
     assert world.fence_floor == 3
     assert world.held("d").state is State.RELEASED
+
+
+def test_what_a_sweep_returned_is_not_returned_again_in_the_same_batch(world: World) -> None:
+    done(world.do(place("a", {"p": 1, "q": 1}, 30)))
+    world.slot = 30
+    world.batch(Sweep(), place("b", {"p": 10}, 30))
+    assert world.actions(hold_id("a")) == ["hold.held", "hold.expired"]

@@ -109,11 +109,20 @@ def deep(levels: int) -> dict[str, Any]:
     return value
 
 
+def nested(levels: int) -> list[Any]:
+    """A list of so many levels."""
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 BAD_METADATA: list[tuple[Any, str, str]] = [
     ([], "metadata_not_object", "must be a JSON object, not list"),
     ("{}", "metadata_not_object", "must be a JSON object, not str"),
     (deep(33), "metadata_too_deep", "is nested deeper than 32 levels"),
     ({"a": [[[{"b": deep(29)}]]]}, "metadata_too_deep", "is nested deeper than 32 levels"),
+    ({"a": nested(32)}, "metadata_too_deep", "is nested deeper than 32 levels"),
     ({1: 1}, "metadata_key_not_text", "must have text keys only"),
     ({"a": {None: 1}}, "metadata_key_not_text", "must have text keys only"),
     ({"a": "\x00"}, "metadata_unprintable", "must not contain NUL or lone surrogates"),
@@ -208,6 +217,8 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     (ExtendHold, {"by_slots": None, "until": "soon"}, "until", "until_malformed", "must be a slot or an aware datetime"),
     (ConfirmHold, {"overage": "maybe"}, "overage", "overage_unknown", "must be reject, if_available or up_to_available"),
     (ConfirmHold, {"overage": None}, "overage", "overage_unknown", "must be reject, if_available or up_to_available"),
+    (CreatePool, {"exist_ok": 1}, "exist_ok", "exist_ok_not_boolean", "must be True or False"),
+    (CreatePool, {"exist_ok": None}, "exist_ok", "exist_ok_not_boolean", "must be True or False"),
     (ConfirmHold, {"keep_rest": 1}, "keep_rest", "keep_rest_not_boolean", "must be True or False"),
     (ReleaseHold, {"force": "yes"}, "force", "force_not_boolean", "must be True or False"),
     (ReleaseHold, {"force": True}, "reason", "reason_required", "a forced release must say why"),
@@ -242,6 +253,22 @@ def test_refused(command: type[Any], bad: dict[str, Any], field: str, code: str,
     assert str(caught.value) == f"holdkit: {field}: {words}"
 
 
+@pytest.mark.parametrize(
+    ("limits", "slots", "words"),
+    [
+        (Limits(), 0, "must be more than 0"),
+        (Limits(), -5, "must be more than 0"),
+        (Limits(min_ttl=2), 1, "must be at least 2e-06 s"),
+        (Limits(min_ttl=1_500_000), 1, "must be at least 1.5 s"),
+        (Limits(), 30 * 86_400_000_000 + 1, "must be at most 2592000 s"),
+    ],
+)
+def test_spans_are_told_for_people(limits: Limits, slots: int, words: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check(PlaceHold(**GOOD[PlaceHold] | {"ttl_slots": slots}), limits)
+    assert str(caught.value) == f"holdkit: ttl: {words}"
+
+
 def test_no_command() -> None:
     with pytest.raises(InvalidRequest, match=r"^holdkit: command: dict is not a command$") as caught:
         check({"id": "p"}, LIMITS)  # type: ignore[arg-type]
@@ -268,6 +295,8 @@ BOUNDARIES: list[tuple[type[Any], dict[str, Any]]] = [
     *((command, {"quantity": 2**53 - 1}) for command in AMOUNTS),
     *((command, {"quantity": {"p": 0, "x" * 512: 2**53 - 1}}) for command in AMOUNTS),
     *((command, {"reason": Word.ONE, "op": Word.ONE}) for command in GOOD),
+    *((command, {"metadata": {"a": nested(31)}}) for command in BIRTHS),
+    (CreatePool, {"exist_ok": True}),
     (PlaceHold, {"ttl_slots": 2}),
     (PlaceHold, {"ttl_slots": 3_000_000}),
     (PlaceHold, {"ttl_slots": None, "deadline": -5}),  # the ladder refuses it, not the form

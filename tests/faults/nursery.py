@@ -25,7 +25,7 @@ from holdkit.testing import FakeClock
 from . import canaries, points, script
 from .points import POINTS, Fault
 
-ATTEMPTS = 4
+ATTEMPTS = 6
 """How often a step that failed is tried before the child gives up."""
 
 

@@ -13,9 +13,11 @@ SHARDS: Final = 4
 """Each long test in so many parts, for several processes."""
 
 
-def sample(points: Sequence[T], at_most: int) -> list[T]:
-    """Evenly spread, the first and the last included; all of them if everything is asked for."""
-    if EVERYTHING or len(points) <= at_most:
+def sample(points: Sequence[T], at_most: int, of_everything: int | None = None) -> list[T]:
+    """Evenly spread, the first and the last included; if everything is asked for all of them, or that many."""
+    if EVERYTHING:
+        at_most = of_everything or len(points)
+    if len(points) <= at_most:
         return list(points)
     return [points[index * (len(points) - 1) // (at_most - 1)] for index in range(at_most)]
 

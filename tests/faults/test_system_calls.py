@@ -102,7 +102,7 @@ def test_a_second_kill_while_the_file_is_being_reopened(
     """Killed in the middle of a write, and again at a system call of the recovery."""
     tally = Tally()
     seconds = {"openat": 8, "pread64": 8, "ftruncate": 1, "pwrite64": 4}
-    for number in sample(range(1, counts["pwrite64"] + 1), 3):
+    for number in sample(range(1, counts["pwrite64"] + 1), 3, 40):
         for call, upto in seconds.items():
             for second in range(1, upto + 1) if EVERYTHING else {1, upto}:
                 first = f"pwrite64:signal=KILL:when={number}"

@@ -174,7 +174,10 @@ class Judge:
         self.answers: script.Answers = {}
         self.next = script.OPEN
         """The first step that was not acknowledged."""
+        self.began_before: int | None = None
+        """The step that an earlier life may have half done."""
         self._looked = 0
+        self._unknown: int | None = None
 
     def say(self, step: int, words: str) -> None:
         """A promise was broken."""
@@ -198,7 +201,7 @@ class Judge:
         """An answer: it must be the one of the undisturbed run."""
         step, answer = report.step, report.answer
         assert answer is not None
-        if _once(step) or not report.attempt:
+        if _once(step) or (not report.attempt and step != self.began_before):
             self._same(step, answer)
         if 0 <= step < script.CLOSE:
             self.answers[script.STEPS[step].name] = answer
@@ -208,10 +211,13 @@ class Judge:
         step = report.step
         if report.failed == "OutcomeUnknown" and report.effect == "unknown":
             self.verdict.unknown += 1
+            self._unknown = step
             self._expect(step, self.clean.states[step], "unknown, and the file is in between")
         elif report.failed in CERTAIN and report.effect == "none":
             self.verdict.refused += 1
-            self._expect(step, self.clean.without_effect(step), f"{report.failed}, yet it had an effect")
+            settled = self._unknown != step  # being turned away says nothing of an earlier attempt that is unknown
+            allowed = self.clean.without_effect(step) if settled else self.clean.states[step]
+            self._expect(step, allowed, f"{report.failed}, yet it had an effect")
         else:
             self.say(step, f"raised {report.words}")
         self._verify(step, ask_again=True)
@@ -324,6 +330,7 @@ def bury(judge: Judge, ended: Ended) -> None:
     elif ended.status or ended.hung:
         judge.say(judge.next, "hangs" if ended.hung else f"ended with status {ended.status}")
     judge.after_death()
+    judge.began_before = max(judge.next, 0)
 
 
 def closed(judge: Judge) -> Verdict:

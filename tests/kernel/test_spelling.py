@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,8 +141,10 @@ def test_naive_datetimes_are_refused(naive: datetime) -> None:
 
 
 @pytest.mark.parametrize("op", [None, "op-1"])
-def test_deadlines_beyond_every_clock(op: str | None) -> None:
-    with holdkit.connect("memory://", clock=FakeClock(5)) as hk:
+@pytest.mark.parametrize("engine", ["memory", "sqlite"])
+def test_deadlines_beyond_every_clock(op: str | None, engine: str, tmp_path: Path) -> None:
+    url = "memory://" if engine == "memory" else f"sqlite:///{tmp_path}/holds.db"
+    with holdkit.connect(url, clock=FakeClock(5)) as hk:
         hk.create_pool("p", 1)
         for huge in (2**63, 2**64, 10**30):
             for _ in range(2):  # the second time it is replayed

@@ -82,6 +82,26 @@ def test_tasks_that_come_back_ride_together_again() -> None:
     run(test)
 
 
+def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
+    """The pump gives the woken their turn before it takes the next batch; else batches alternate between the two halves."""
+
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        async def twice() -> None:
+            await hk.put_record("k", "a", "1")
+            await hk.put_record("k", "a", "2")
+
+        engine.gate.clear()
+        tasks = [asyncio.create_task(twice()) for _ in range(10)]
+        await entered(engine)
+        tasks += [asyncio.create_task(twice()) for _ in range(10)]
+        await asyncio.sleep(0)
+        engine.gate.set()
+        await asyncio.gather(*tasks)
+        assert engine.batches == [10, 20, 10]
+
+    run(test)
+
+
 def test_cancelled_while_queued_is_certainly_not_applied() -> None:
     async def test(hk: AsyncKernel, engine: Watched) -> None:
         engine.gate.clear()

@@ -26,7 +26,7 @@ from .commands import (
     ReturnUnits,
     Sweep,
 )
-from .model import MAX_QUANTITY, Leg, Limits
+from .model import MAX_QUANTITY, SECOND, Leg, Limits
 from .values import (
     MAX_ENTITY,
     MAX_ID,
@@ -179,10 +179,10 @@ def _check_span(slots: object, field: str, limits: Limits) -> None:
     if type(slots) is not int:
         raise invalid(field, f"{field}_malformed", "must be seconds, a timedelta, or text such as '90s', '5m', '2h'")
     if slots < limits.min_ttl:
-        least = "more than 0" if limits.min_ttl <= 1 else f"at least {limits.min_ttl / 1e6:g} s"
+        least = "more than 0" if limits.min_ttl <= 1 else f"at least {limits.min_ttl / SECOND:.12g} s"
         raise invalid(field, f"{field}_too_short", f"must be {least}")
     if slots > limits.max_ttl:
-        raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / 1e6:g} s")
+        raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / SECOND:.12g} s")
 
 
 def _check_amounts(quantity: object) -> None:

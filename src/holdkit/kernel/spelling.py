@@ -24,7 +24,7 @@ from ..core.commands import (
     ReturnUnits,
     Ttl,
 )
-from ..core.model import MAX_SLOT, Leg, Slot
+from ..core.model import Leg, Slot
 from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 
@@ -34,7 +34,6 @@ What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | str | tuple[str, int
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_BEYOND: Final = MAX_SLOT + 1
 _LONGEST: Final = 2**53  # microseconds that a float still counts exactly: 285 years
 
 
@@ -72,8 +71,6 @@ def moment(value: Any, field: str = "deadline") -> Any:
             raise invalid(field, f"{field}_naive", "a datetime must know its time zone: datetime.now(timezone.utc)")
         gap = value - EPOCH
         return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
-    if type(value) is int and not -_BEYOND <= value <= _BEYOND:
-        return _BEYOND if value > 0 else -_BEYOND  # beyond every clock, and still short enough for JSON
     return value
 
 

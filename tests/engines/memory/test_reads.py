@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdkit.core.codec import decode_entry
-from holdkit.core.commands import CreatePool, PutRecord
+from holdkit.core.commands import CreatePool, PutRecord, Sweep
 from holdkit.core.model import Key, Leg, State
 from holdkit.core.reading import (
     FindEnd,
@@ -80,6 +80,21 @@ def test_a_hold_is_shown_at_the_latest_slot_of_its_pools(bench: Bench) -> None:
     b = bench.hold("b")
     assert b is not None
     assert b.state is State.EXPIRED
+
+
+def test_a_pool_is_shown_at_its_own_slot_if_that_is_later() -> None:
+    bench = Bench()
+    done(bench.do(CreatePool(id="p", total=10)))
+    for name in "ab":
+        done(bench.do(place(name, "p", 30)))
+    bench.clock.set(90)
+    done(bench.do(Sweep(limit=1)))  # the pool's clock stands at 90, and b's leg is still out
+    bench.clock.set(20)
+    pool, hold = bench.pool("p"), bench.hold("b")
+    assert pool is not None
+    assert hold is not None
+    assert bench.engine._tables.pools["", "p"].held == 1
+    assert (pool.held, hold.state) == (0, State.EXPIRED)
 
 
 def test_pools_are_listed_by_id(bench: Bench) -> None:

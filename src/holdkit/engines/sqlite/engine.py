@@ -63,7 +63,7 @@ class SqliteEngine:
         self._on_statement = on_statement
         self._pid = os.getpid()
         self._closed = False
-        self._writer.tidy()
+        self._writer.tidy(opening=True)
 
     def apply(self, groups: Sequence[Group]) -> Applied:
         """Decide and write these groups in one transaction, in order."""

@@ -58,9 +58,13 @@ class Writer:
         finally:
             self._leave()
 
-    def tidy(self) -> None:
-        """Checkpoint if it is due: for callers whose writes we do not see."""
-        if self.checkpoints.due():
+    def tidy(self, *, opening: bool = False) -> None:
+        """Checkpoint if it is due: for callers whose writes we do not see.
+
+        On opening always, if there is a WAL: a process that died of a failed sync may have left frames that only the page
+        cache has. Copied into the database file and synced, they are no longer hearsay.
+        """
+        if self.checkpoints.due() or (opening and self.checkpoints.size()):
             with suppress(HoldkitError, sqlite3.Error):
                 self._enter()
                 try:
