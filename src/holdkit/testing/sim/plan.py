@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import blake2b
 from random import Random
 from typing import TypeAlias
@@ -216,8 +215,3 @@ class Clients:
 
 def _sealed(command: AnyCommand) -> AnyCommand:
     return command if command.op is None else replace(command, fingerprint=fingerprint(command))
-
-
-def environment_seeds(default: int) -> int:
-    """How many seeds a test run takes; HOLDKIT_SIM_SEEDS overrides."""
-    return int(os.environ.get("HOLDKIT_SIM_SEEDS", default))

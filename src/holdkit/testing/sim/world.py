@@ -7,12 +7,9 @@ faults are over, and everything must come to rest.
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from hashlib import blake2b
 from random import Random
-
-from msgspec.structs import replace
 
 from ...core.commands import Group, Sweep
 from ...core.model import Slot
@@ -21,6 +18,7 @@ from ...engines.log.engine import LogEngine
 from ...engines.memory import MemoryEngine
 from ...errors import EngineError, OutcomeUnknown
 from .disk import PowerCut, SimDisk
+from .faults import Faults
 from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
 from .shadow import Broken, difference, journal_of, resettled
 
@@ -37,11 +35,10 @@ class World:
         self._transcript = blake2b(digest_size=16)
         self._randomness = part(plan.seed, "randomness")
         self._slot: Slot = START
-        self._fault: Fault | None = plan.birth
-        self._countdown = plan.birth.after if plan.birth else 0
-        self._looking = False
+        self._faults = Faults(self.reached)
+        self._faults.arm(plan.birth)
         self._calm = False
-        self.disk = SimDisk(self._before)
+        self.disk = SimDisk(self._faults.before)
         self.shadow = MemoryEngine(clock=self._clock, limits=plan.limits, journal=1_000_000)
         self.followed: list[JournalRow] = []
         self._engine: LogEngine | None = None
@@ -83,26 +80,11 @@ class World:
             self.reached["cut during birth"] += step is None
             self._come_back()
 
-    # Faults
-
-    def _before(self, call: str) -> None:
-        """Asked before every disk call: here a fault strikes."""
-        if self._fault is None or self._looking:
-            return
-        if self._countdown > 0:
-            self._countdown -= 1
-            return
-        if self._fault.kind == "cut":  # kept: its dice say what survives
-            self.reached[f"cut at {call}"] += 1
-            raise PowerCut
-        times = self._fault.times - 1
-        self._fault = replace(self._fault, times=times) if times else None
-        self.reached[f"error at {call}"] += 1
-        raise OSError(errno.EIO, "input/output error")
+    # Coming back
 
     def _come_back(self) -> None:
         """The machine stops and comes back, perhaps more than once: recovery can be killed and can fail, too."""
-        dice = Random(self._fault.dice if self._fault else self.plan.seed)
+        dice = Random(self._faults.armed.dice if self._faults.armed else self.plan.seed)
         self.disk.capacity = PLENTY  # whoever comes back makes room first
         for attempt in range(4):
             if dice.random() < 0.4:  # only the process died: the cache lives on, with what is on no platter
@@ -110,9 +92,8 @@ class World:
                 self.reached["process killed"] += 1
             else:
                 self.disk.crash(dice)
-            self._fault = None
-            if attempt < 3 and dice.random() < 0.4:
-                self._fault, self._countdown = Fault(dice.choice(("cut", "error")), 0, 0), dice.randrange(8)
+            struck_again = attempt < 3 and dice.random() < 0.4
+            self._faults.arm(Fault(dice.choice(("cut", "error")), dice.randrange(8), 0) if struck_again else None)
             try:
                 self._open()
             except PowerCut:
@@ -123,7 +104,7 @@ class World:
                 self.reached["error during recovery"] += 1
             else:
                 break
-        self._fault = None
+        self._faults.arm(None)
         self._resettle("power cut")
         if self._pending and dice.random() < 0.5:  # whoever got no answer asks again
             self.reached["asked again"] += 1
@@ -152,7 +133,7 @@ class World:
             case Fault(kind="rot"):
                 self._rot(step)
             case Fault():
-                self._fault, self._countdown = step, step.after
+                self._faults.arm(step)
             case Space():
                 self.disk.capacity = PLENTY if step.left is None else self.disk.used() + step.left
             case Reopen():
@@ -205,7 +186,8 @@ class World:
             if not isinstance(error.__cause__, OSError):
                 raise
             self.reached["open refused"] += 1
-            self._fault, self.disk.capacity = None, PLENTY
+            self._faults.arm(None)
+            self.disk.capacity = PLENTY
             self._open()
 
     def _reopen(self) -> None:
@@ -230,7 +212,8 @@ class World:
 
     def _rot(self, fault: Fault) -> None:
         """One bit of one file turns while the machine is off: the state is the same, or opening is refused."""
-        self._fault, self.disk.capacity = None, PLENTY
+        self._faults.arm(None)
+        self.disk.capacity = PLENTY
         if self._pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
             return
         self.engine.close()
@@ -258,7 +241,8 @@ class World:
 
     def _converge(self, step: Converge) -> None:
         """Every fault is over: nothing fails any more, and what is due comes back."""
-        self._fault, self.disk.capacity, self._calm, self._slot = None, PLENTY, True, step.slot
+        self._faults.arm(None)
+        self.disk.capacity, self._calm, self._slot = PLENTY, True, step.slot
         for _ in range(1_000):
             before = self.shadow._tables.live, self.shadow._tables.leftover
             if not any(before):
@@ -272,14 +256,14 @@ class World:
     # Checks
 
     def _resettle(self, why: str) -> None:
-        self._looking = True
+        self._faults.paused = True
         self.shadow, fate = resettled(why, self.shadow, self.engine, self._pending, self._clock)
         self.reached[f"in flight {fate}"] += bool(self._pending)
-        self._looking = False
+        self._faults.paused = False
         self._note(f"{why} {fate}")
 
     def _check(self, where: str) -> None:
-        self._looking = True
+        self._faults.paused = True
         different = difference(self.shadow, self.engine)
         if different is not None:
             raise Broken(f"{where}: {different}")
@@ -290,7 +274,7 @@ class World:
             raise Broken(f"{where}: a follower saw what is not in the journal")
         for found in self.engine.verify():
             raise Broken(f"{where}: {found}")
-        self._looking = False
+        self._faults.paused = False
 
     def _note(self, text: str) -> None:
         self._transcript.update(text.encode())
