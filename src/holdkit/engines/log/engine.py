@@ -107,13 +107,14 @@ class LogEngine(ResidentEngine):
                 self._disk.remove(name)
 
     def _replay(self, batch: Batch) -> None:
-        """Put one batch into the tables, exactly as it was put when it was live."""
+        """Fold one batch into a view, and write back what changed exactly as when it was live."""
+        view = self._view(batch.slot)
         for entry in batch.entries:
-            fold(self._tables, entry)
-            self._journal.last_seq = entry.seq
+            fold(view, entry)
+        view.entries = batch.entries
         for operation in batch.operations:
-            self._tables.put_operation(operation)
-        self._tables.last_slot = max(self._tables.last_slot, batch.slot)
+            view.operations.put(operation.key, operation)
+        self._put(view)
         self._prune(batch.slot)
 
     def _check_open(self) -> None:
