@@ -12,7 +12,7 @@ COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 
 	--no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fmt fmt-check lint types rooms gen gen-check bench cover mutate lock changelog check clean
+.PHONY: help setup run test fmt fmt-check lint types rooms gen gen-check sim bench cover mutate lock changelog check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ gen: $(READY) ## write the _sync folders from the _async folders
 
 gen-check: $(READY) ## is the generated code current?
 	$(BIN)/python -m tools.gen_sync --check
+
+sim: $(READY) ## simulate the log engine: 2,000 seeds, or one (SEED=7)
+	$(BIN)/python -m holdkit.sim $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(READY) ## measure
 	$(BIN)/python -m bench $(ARGS)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import ageing, memory
+from . import ageing, log_speed, memory
 from .contest import SCENARIOS, Run, Scenario, play
 from .core_speed import core_speed
 from .disk import MEMORY_FILE_SYSTEMS, FlushCounter, file_system, flush_counter, sync_time
@@ -21,7 +21,7 @@ from .report import print_setting, print_table, setting, write_json, write_plot
 from .rows import BenchFailed
 from .syncs import count_all, strace_missing
 
-PARTS = ("syncs", "callers", "engine", "core", "age", "memory")
+PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory")
 BUILD = Path(".build")
 
 
@@ -75,6 +75,30 @@ class Bench:
             self.figures.append(raw_figure(rounds))
             runs += rounds
         self.runs["engine"] = runs
+
+    def log(self) -> None:
+        """`hk.apply` on the log engine beside its own bytes; opening; memory."""
+        place = self.directory / "log"
+        place.mkdir()
+        share = 4 if self.quick else 1
+        sizes = {1: 2_000, 32: 12_800, 256: 51_200, 1_000: 100_000, 8_000: 160_000}
+        bar = self.progress.add_task("log engine", total=self.rounds * (len(sizes) + 1) + 2)
+
+        def step() -> None:
+            self.progress.advance(bar)
+
+        runs = [
+            log_speed.speed(batch, max(batch, holds // share), self.rounds, place, step)
+            for batch, holds in sizes.items()
+        ]
+        runs.append(log_speed.speed(1_000, 100_000 // share, self.rounds, place, step, with_op=True))
+        entries = 1_000_000 // (10 if self.quick else 1)
+        opened = (entries, *log_speed.opening(place, entries))
+        step()
+        weighed = log_speed.weights(place, 100_000 // share)
+        step()
+        self.figures += log_speed.figures(runs, opened, weighed)
+        self.runs["log"] = {"apply": runs, "opening": opened, "bytes": weighed}
 
     def core(self) -> None:
         """Decisions per second."""

@@ -28,7 +28,7 @@ from holdkit.testing.stories.language import VERBS
 
 FOLDER = Path(__file__).parent / "stories"
 STORIES = read_stories(FOLDER)
-ENGINES = {"memory": False, "sqlite": True}
+ENGINES = {"memory": False, "log": True, "sqlite": True}
 """Each engine, and whether it is durable."""
 COLOURS = ("sync", "async")
 SECTIONS = ("02", "03", "04", "05", "06", "07", "08", "11", "12", "13")
@@ -41,7 +41,7 @@ CASES = [
 
 
 def tell(story: Story, engine: str, colour: str, folder: Path) -> Told:
-    url = "memory://" if engine == "memory" else f"sqlite:///{folder}/holds.db"
+    url = {"memory": "memory://", "log": f"log:///{folder}/log"}.get(engine, f"sqlite:///{folder}/holds.db")
 
     def opened(clock: FakeClock, limits: holdkit.Limits | None) -> holdkit.Kernel:
         return holdkit.connect(url, clock=clock, limits=limits)

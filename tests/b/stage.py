@@ -11,7 +11,7 @@ import holdkit
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Told, read_story, run_story, run_story_async
 
-PLACES = [(engine, colour) for engine in ("memory", "sqlite") for colour in ("sync", "async")]
+PLACES = [(engine, colour) for engine in ("memory", "log", "sqlite") for colour in ("sync", "async")]
 
 
 class Hands:
@@ -45,7 +45,7 @@ class Stage:
     def __init__(self, engine: str, colour: str, folder: Path) -> None:
         self.engine, self.colour, self.durable = engine, colour, engine != "memory"
         self.file = folder / "holds.db"
-        self.url = f"sqlite:///{self.file}" if self.durable else "memory://"
+        self.url = {"memory": "memory://", "log": f"log:///{folder}/log"}.get(engine, f"sqlite:///{self.file}")
         self.clock = FakeClock()
         self.opened: list[Hands] = []
 

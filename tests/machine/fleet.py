@@ -29,6 +29,7 @@ from holdkit.core.reading import (
     ReadHistory,
     ReadJournal,
 )
+from holdkit.engines.log import open_engine as open_log
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Clock, Engine
 from holdkit.engines.sqlite import SqliteEngine
@@ -38,10 +39,12 @@ Builder: TypeAlias = Callable[[Path, Clock, Limits], Engine]
 """Opens what lies in a directory of its own, or creates it."""
 
 MEMORY: Builder = lambda _, clock, limits: MemoryEngine(clock=clock, limits=limits)  # noqa: E731
+LOG: Builder = open_log
 SQLITE: Builder = lambda place, clock, limits: SqliteEngine(place / "holds.db", clock=clock, limits=limits)  # noqa: E731
 
 BUILDERS: Mapping[str, Builder] = {
     "memory": MEMORY,
+    "log": LOG,
     "sqlite": SQLITE,
 }
 LASTING = frozenset({"sqlite", "log", "postgres"})

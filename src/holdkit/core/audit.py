@@ -37,6 +37,7 @@ class Folded:
         self.pools: Table[Key, Pool] = Table({})
         self.holds: Table[Key, StoredHold] = Table({})
         self.records: Table[RecordKey, Record] = Table({})
+        self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
         self.fence_floor = 0
 
     def put_hold(self, hold: StoredHold) -> None:

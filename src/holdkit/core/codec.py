@@ -53,7 +53,7 @@ def decode_outcome(text: str | bytes) -> Done | Refusal:
 
 def fingerprint(command: AnyCommand) -> str:
     """32 hex digits that tell one payload from another under the same operation id."""
-    if isinstance(command, PlaceHold | Consume):
+    if isinstance(command, (PlaceHold, Consume)) and len(command.legs) > 1:
         legs = tuple(sorted(command.legs, key=lambda leg: leg.pool))
         command = structs.replace(command, correlation_id=None, tenant="", op=None, legs=legs)
     else:

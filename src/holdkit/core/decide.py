@@ -38,6 +38,11 @@ from .model import Key, Operation, RecordKey, Slot
 from .outcomes import Done, Invalid, Outcome, Reason, Refusal
 from .view import View
 
+_BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built anew by every look
+_POOLS: Final = (CreatePool, ResizePool)
+_REMEMBERED: Final = (ConfirmHold, ReleaseHold)
+_POOLLESS: Final = (PutRecord, Sweep)
+
 
 class Needs(Struct, frozen=True):
     """What a batch must have loaded: a closed vocabulary, so that every engine can answer it in a few statements."""
@@ -63,12 +68,12 @@ def needs(groups: Iterable[Group]) -> Needs:
             tenant = command.tenant
             if command.op is not None:
                 operations.add((tenant, command.op))
-            if isinstance(command, PlaceHold | Consume):
+            if isinstance(command, _BIRTHS):
                 for leg in command.legs:
                     pools.add((tenant, leg.pool))
                 assert command.id is not None
                 holds.add((tenant, command.id))
-            elif isinstance(command, CreatePool | ResizePool):
+            elif isinstance(command, _POOLS):
                 pools.add((tenant, command.id))
             elif isinstance(command, PutRecord):
                 records.add((tenant, command.kind, command.id))
@@ -148,7 +153,7 @@ def answer(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
     known = recall(view, command)
     if known is not None:
         return known
-    if operations_full(view) and not isinstance(command, ConfirmHold | ReleaseHold):
+    if operations_full(view) and not isinstance(command, _REMEMBERED):
         return Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # those two the hold itself remembers
     outcome = decide(view, command, due)
     remember(view, command, outcome)
@@ -165,7 +170,7 @@ def recall(view: View, command: AnyCommand) -> Outcome | None:
         if operation.fingerprint != command.fingerprint:
             return Refusal(Reason.OPERATION_CONFLICT, command.op)
         return structs.replace(decode_outcome(operation.outcome), replayed=True)
-    if isinstance(command, ConfirmHold | ReleaseHold):
+    if isinstance(command, _REMEMBERED):
         hold = view.holds.get((command.tenant, command.id))
         if hold is None or hold.last_op is None or retired(hold, view.limits.retention, slot):
             return None
@@ -217,11 +222,11 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
 
 def touched(view: View, command: AnyCommand) -> list[str]:
     """The pools a command is decided on: those it names, or those of the hold it names."""
-    if isinstance(command, PlaceHold | Consume):
+    if isinstance(command, _BIRTHS):
         return [leg.pool for leg in command.legs]
-    if isinstance(command, CreatePool | ResizePool):
+    if isinstance(command, _POOLS):
         return [command.id]
-    if isinstance(command, PutRecord | Sweep):
+    if isinstance(command, _POOLLESS):
         return []
     hold = view.holds.get((command.tenant, command.id))
     if hold is None or prunable(hold, view.limits.retention, view.loaded.slot):

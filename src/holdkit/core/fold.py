@@ -9,57 +9,47 @@ from .entries import Action, Change, Entry
 from .model import Key, Pool, Record, RecordKey, StoredHold
 
 
-class Rows(Protocol):
-    """Somewhere rows of one kind can be put."""
-
-    def put(self, key: Key, row: Pool | None, /) -> None: ...
-
-
-class RecordRows(Protocol):
-    """Somewhere records can be put."""
-
-    def put(self, key: RecordKey, row: Record | None, /) -> None: ...
-
-
-class HoldRows(Protocol):
-    """Somewhere holds can be looked up."""
-
-    def get(self, key: Key, /) -> StoredHold | None: ...
-
-
 class Foldable(Protocol):
     """A state that entries can be folded into."""
 
     fence_floor: int
 
-    @property
-    def pools(self) -> Rows: ...
-    @property
-    def holds(self) -> HoldRows: ...
-    @property
-    def records(self) -> RecordRows: ...
-    def put_hold(self, hold: StoredHold, /) -> None: ...
+    def put_pool(self, key: Key, pool: Pool | None, /) -> None:
+        """Write or remove a pool."""
+        ...
+
+    def get_hold(self, key: Key, /) -> StoredHold | None:
+        """The hold as it is."""
+        ...
+
+    def put_hold(self, hold: StoredHold, /) -> None:
+        """Write a hold."""
+        ...
+
+    def put_record(self, key: RecordKey, record: Record | None, /) -> None:
+        """Write or remove a record."""
+        ...
 
 
 def fold(state: Foldable, entry: Entry) -> None:
     """Put one entry's effects into the state."""
+    removed = entry.removed
     for effect in entry.effects:
         pool = effect.pool
-        if entry.removed:
+        if removed:
             state.fence_floor = max(state.fence_floor, pool.fence)
-            state.pools.put((pool.tenant, pool.id), None)
-        else:
-            state.pools.put((pool.tenant, pool.id), pool)
+        state.put_pool((pool.tenant, pool.id), None if removed else pool)
     if entry.hold is not None:
         state.put_hold(entry.hold)
-    elif entry.change is not None:
-        before = state.holds.get((entry.tenant, entry.subject))
+        return
+    if entry.change is not None:
+        before = state.get_hold((entry.tenant, entry.subject))
         if before is None:
             raise PromiseBroken(f"entry {entry.seq} changes hold {entry.subject}, which was never held")
         state.put_hold(changed(before, entry.change))
     if entry.record is not None:
         record = entry.record
-        state.records.put(record.key, None if entry.removed else record)
+        state.put_record(record.key, None if removed else record)
 
 
 def changed(hold: StoredHold, change: Change) -> StoredHold:

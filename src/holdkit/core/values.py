@@ -33,6 +33,10 @@ def invalid(field: str, code: str, message: str) -> InvalidRequest:
 
 def text(value: object, field: str, limit: int) -> str:
     """A text of 1 to `limit` characters, not blank, without control characters or lone surrogates."""
+    if type(value) is str and 0 < len(value) <= limit and value.isprintable() and not value.isspace():
+        return (
+            value  # the usual case, in the fewest steps: what is printable holds no control character and no surrogate
+        )
     # Text of any other kind would fail later, where it is encoded.
     if not isinstance(value, str) or not (type(value) is str or isinstance(value, Enum)):
         raise invalid(field, f"{field}_not_text", f"must be text, not {type(value).__name__}")

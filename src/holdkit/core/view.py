@@ -33,9 +33,8 @@ class Table(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The row as the batch sees it now."""
-        if key in self.changed:
-            return self.changed[key]
-        return self.base.get(key)
+        changed = self.changed
+        return changed[key] if key in changed else self.base.get(key)
 
     def put(self, key: K, row: V | None) -> None:
         """Change or (with None) remove a row."""
@@ -83,8 +82,8 @@ class Loaded(Struct, frozen=True, gc=False):
 class View:
     """The state a batch is decided on. Created for one batch, then written back or dropped."""
 
-    __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "grown", "holds", "limits", "loaded",
-                 "operations", "pools", "records")  # fmt: skip
+    __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "get_hold", "grown", "holds", "limits",
+                 "loaded", "operations", "pools", "put_pool", "put_record", "records")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -93,6 +92,7 @@ class View:
         self.holds: Table[Key, StoredHold] = Table(loaded.holds)
         self.operations: Table[Key, Operation] = Table(loaded.operations)
         self.records: Table[RecordKey, Record] = Table(loaded.records)
+        self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
         self.entries: list[Entry] = []
         self.fence_floor = loaded.fence_floor
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch

@@ -42,3 +42,27 @@ class Mint:
             elif command.owner is None:
                 changes["owner"] = self._randomness(16).hex()
         return replace(command, **changes) if changes else command
+
+    def prepare_all(self, commands: list[AnyCommand]) -> tuple[AnyCommand, ...]:
+        """The same for a whole batch: randomness is drawn once, and the ids of one batch are in order of their commands."""
+        births = [command for command in commands if isinstance(command, _BIRTHS) and command.id is None]
+        if len(births) < 2:
+            return tuple([self.prepare(command) for command in commands])
+        random, slot = self._randomness(26 * len(births)), self._clock()
+        half = 10 * len(births)
+        ids = sorted([minted_id(slot, random[at : at + 10]) for at in range(0, half, 10)], reverse=True)
+        tokens = random[half:].hex()
+        prepared: list[AnyCommand] = []
+        for command in commands:
+            if isinstance(command, _BIRTHS) and command.id is None:
+                changes: dict[str, Any] = {"id": ids.pop()}
+                if command.op is not None:
+                    changes["fingerprint"] = fingerprint(command)
+                if command.owner is None:
+                    changes["owner"] = tokens[32 * len(ids) : 32 * len(ids) + 32]
+                if command.metadata is not None:
+                    changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
+                prepared.append(replace(command, **changes))
+            else:
+                prepared.append(self.prepare(command))
+        return tuple(prepared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from msgspec import structs
@@ -19,8 +20,13 @@ from .waiters import AsyncSubmitter, Submitter
 DEFAULT_URL = "sqlite:///holds.db"
 
 
-def open_engine(url: str, *, clock: Clock | None = None, limits: Limits | None = None) -> Engine:
-    """The engine behind a URL: ``memory://`` or ``sqlite:///file`` (four slashes for an absolute path)."""
+def open_engine(
+    url: str, *, clock: Clock | None = None, limits: Limits | None = None, progress: Callable[[int], None] | None = None
+) -> Engine:
+    """The engine behind a URL: ``memory://``, ``log:///dir`` or ``sqlite:///file`` (four slashes for an absolute path).
+
+    `progress` is told how many batches of a log have been replayed.
+    """
     if not isinstance(url, str):
         raise invalid("url", "url_not_text", f"must be text such as {DEFAULT_URL!r}, not {type(url).__name__}")
     if clock is not None and not callable(clock):
@@ -39,7 +45,13 @@ def open_engine(url: str, *, clock: Clock | None = None, limits: Limits | None =
         from ..engines.sqlite import open_engine as open_sqlite
 
         return open_sqlite(unquote(parts.path[1:]), clock=clock, limits=limits)
-    known = "memory:// and sqlite:///file.db"
+    if parts.scheme == "log":
+        if parts.netloc or parts.path in ("", "/"):
+            raise invalid("url", "url_malformed", "must look like log:///directory, or log:////absolute/directory")
+        from ..engines.log import open_engine as open_log
+
+        return open_log(unquote(parts.path[1:]), clock=clock, limits=limits, progress=progress)
+    known = "memory://, log:///directory and sqlite:///file.db"
     raise invalid("url", "url_unknown", f"has the scheme {parts.scheme!r}; known are {known}")
 
 

@@ -143,23 +143,29 @@ def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
 def normalise(command: AnyCommand) -> AnyCommand:
     """A command as the core wants it: intervals and deadlines as slots, ids in their one form."""
     changes: dict[str, Any] = {}
-    if isinstance(command, PlaceHold | ExtendHold) and command.ttl is not None:
-        changes |= {"ttl": None, "ttl_slots": span(command.ttl)}
-    if isinstance(command, PlaceHold) and command.deadline is not None:
-        changes["deadline"] = moment(command.deadline)
-    if isinstance(command, ExtendHold):
+    if isinstance(command, _BIRTHS):
+        legs: object = command.legs
+        if isinstance(legs, list):
+            changes["legs"] = tuple(legs)
+    if isinstance(command, PlaceHold):
+        if command.ttl is not None:
+            changes["ttl"], changes["ttl_slots"] = None, span(command.ttl)
+        if command.deadline is not None:
+            changes["deadline"] = moment(command.deadline)
+    elif isinstance(command, ExtendHold):
+        if command.ttl is not None:
+            changes["ttl"], changes["ttl_slots"] = None, span(command.ttl)
         if command.by is not None:
-            changes |= {"by": None, "by_slots": span(command.by, "by")}
+            changes["by"], changes["by_slots"] = None, span(command.by, "by")
         if command.until is not None:
             changes["until"] = moment(command.until, "until")
-    if isinstance(command, ConfirmHold | ReleaseHold | ReturnUnits) and command.quantity is not None:
+    elif isinstance(command, _AMOUNTS) and command.quantity is not None:
         changes["quantity"] = amounts_of(command.quantity)
-    legs: object = getattr(command, "legs", None)
-    if isinstance(legs, list):
-        changes["legs"] = tuple(legs)
     if isinstance(command, _NAMES_HOLD) and command.id is not None:
         changes["id"] = hold_id(command.id)
     return structs.replace(command, **changes) if changes else command
 
 
+_BIRTHS: Final = (PlaceHold, Consume)
+_AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
 _NAMES_HOLD: Final = (PlaceHold, Consume, ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits)

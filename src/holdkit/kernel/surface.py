@@ -37,12 +37,11 @@ class Hold:
         uncovered: dict[str, int] | None = None,
         replayed: bool = False,
     ) -> None:
-        put = object.__setattr__
-        put(self, "row", row)
-        put(self, "owner", owner)
-        put(self, "seq", seq)
-        put(self, "uncovered", uncovered or {})
-        put(self, "replayed", replayed)
+        _put_row(self, row)
+        _put_owner(self, owner)
+        _put_seq(self, seq)
+        _put_uncovered(self, uncovered or {})
+        _put_replayed(self, replayed)
 
     row: StoredHold
     seq: int
@@ -175,6 +174,11 @@ class Hold:
 
     def __hash__(self) -> int:
         return hash((self.row.tenant, self.row.id, self.row.version))
+
+
+_put_owner, _put_replayed, _put_row, _put_seq, _put_uncovered = (
+    vars(Hold)[name].__set__ for name in ("owner", "replayed", "row", "seq", "uncovered")
+)  # past the frozen `__setattr__`, in one step each
 
 
 def _thaw(row: StoredHold, owner: str | None, seq: int, uncovered: dict[str, int], replayed: bool) -> Hold:

@@ -21,8 +21,8 @@ from ..core.reading import Query, ReadJournal
 from ..core.view import DueLeg, View
 from ..engines.memory import MemoryEngine
 from ..engines.memory.journal import Journal
-from ..engines.memory.tables import Tables
 from ..engines.port import Applied, Clock
+from ..engines.resident.tables import Tables
 
 T = TypeVar("T")
 

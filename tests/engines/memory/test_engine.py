@@ -12,8 +12,8 @@ from holdkit.core.commands import CreatePool, Group
 from holdkit.core.model import Limits
 from holdkit.core.reading import FindEnd, ReadJournal
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.memory.engine import BOUNDED
 from holdkit.engines.port import Engine
+from holdkit.engines.resident.engine import BOUNDED
 from holdkit.errors import EngineError, InvalidRequest
 from holdkit.testing import FakeClock
 from tests.core.world import done, hold_id, place, release, said

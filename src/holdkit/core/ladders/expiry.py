@@ -15,11 +15,13 @@ from .recording import became, moved, record
 
 def return_due_legs(view: View, tenant: str, pools: list[str], now: Slot) -> None:
     """Return what is due at `now` on these pools, in order of (deadline, hold id)."""
-    candidates: set[str] = set()
+    candidates: set[str] | None = None
     for pool in pools:
-        for _, hold_id in view.take_due((tenant, pool), now):
-            candidates.add(hold_id)
-    if not candidates:
+        due_here = view.take_due((tenant, pool), now)
+        if due_here:
+            candidates = candidates or set()
+            candidates.update([hold_id for _, hold_id in due_here])
+    if candidates is None:
         return
     found = [view.holds.get((tenant, hold_id)) for hold_id in candidates]
     due = [hold for hold in found if hold is not None and hold.due(now)]

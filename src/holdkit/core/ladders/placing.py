@@ -50,29 +50,37 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
 
 def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: Slot) -> StoredHold | Refusal:
     """The rungs below the deadline, and the grant."""
-    tenant, legs = command.tenant, command.legs
+    tenant = command.tenant
     assert command.id is not None, "the kernel mints ids"
     assert command.owner is not None, "the kernel mints owner tokens"
     pools: list[Pool] = []
-    for leg in legs:
+    short = False
+    for leg in command.legs:
         pool = view.pools.get((tenant, leg.pool)) or born(view, tenant, leg, now)
         if pool is None:
             return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
         pools.append(pool)
+        if pool.held + pool.consumed + leg.quantity > pool.total:
+            short = True
     existing = view.holds.get((tenant, command.id))
     if existing is not None and (existing.open or not retired(existing, view.limits.retention, now)):
         return Refusal(Reason.HOLD_EXISTS, command.id)
     full = bounds_reached(view, pools)
     if full is not None:
         return Refusal(full)
+    if short:
+        return fell_short(command, pools)
+    return grant(view, command, pools, deadline, now)
+
+
+def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
+    """Every leg that asks for more than there is."""
     shortfalls = [
         Shortfall(leg.pool, leg.quantity, pool.available, pool.total)
-        for leg, pool in zip(legs, pools, strict=True)
+        for leg, pool in zip(command.legs, pools, strict=True)
         if leg.quantity > pool.available
     ]
-    if shortfalls:
-        return Refusal(Reason.INSUFFICIENT_CAPACITY, shortfalls[0].pool, tuple(shortfalls))
-    return grant(view, command, pools, deadline, now)
+    return Refusal(Reason.INSUFFICIENT_CAPACITY, shortfalls[0].pool, tuple(shortfalls))
 
 
 def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
@@ -98,7 +106,7 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
     """Every rung is passed: write the hold."""
     assert command.id is not None
     assert command.owner is not None
-    fence = 1 + max([pool.fence for pool in pools])
+    fence = 1 + (pools[0].fence if len(pools) == 1 else max([pool.fence for pool in pools]))
     effects: list[Effect] = []
     held: list[HeldLeg] = []
     for leg, pool in zip(command.legs, pools, strict=True):

@@ -1,210 +1,34 @@
-"""The memory engine: load is a lookup, commit is an assignment, and one lock is the transaction.
-
-The executable reference for every other engine: it decides on its own dicts through the core's overlay, then writes back what
-changed. All its tables are bounded, the journal included.
-"""
+"""The memory engine: the executable reference for every other engine. Nothing survives the process."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from threading import RLock
-from typing import Any, TypeVar
-
-from ...core.audit import Difference, Stored, audit
-from ...core.commands import Group, Sweep
-from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
-from ...core.ladders.expiry import return_due_legs
-from ...core.model import Key, Limits, Slot
-from ...core.reading import Query
-from ...core.view import Counts, Loaded, View
-from ...errors import EngineError, InvalidRequest
-from ..port import Applied, Clock
+from ...core.model import Limits
+from ...core.view import View
+from ..port import Clock
+from ..resident.engine import ResidentEngine
+from ..resident.tables import Tables
 from .journal import Journal
-from .reads import answer
-from .tables import Tables
-
-T = TypeVar("T")
-
-BOUNDED = Limits(max_pools=100_000, max_holds=100_000, max_operations=100_000)
-"""The bounds of an engine that was given none."""
-
-PRUNED = 1_000
-"""Rows of each kind that one batch prunes at most."""
-
-SWEPT_POOLS = 100
-"""Empty pools that one sweep removes at most."""
 
 
-def wall_clock() -> Slot:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
-
-
-class MemoryEngine:
-    """Everything in dicts; safe to share between threads."""
+class MemoryEngine(ResidentEngine):
+    """Everything in dicts, the journal included; safe to share between threads."""
 
     url = "memory://"
 
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None, journal: int = 100_000) -> None:
-        self.clock: Clock = clock or wall_clock
-        self.limits = limits or BOUNDED
-        self._tables = Tables()
-        self._journal = Journal(max(1, journal))
-        self._lock = RLock()
-        self._closed = False
+        super().__init__(clock=clock, limits=limits)
+        self._journal: Journal = Journal(max(1, journal))
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
-        """Decide on the live dicts, then write back what changed."""
-        with self._lock:
-            self._check_open()
-            slot = self.clock()
-            wanted = needs(groups)
-            self._make_room(wanted, slot)
-            self._return_backlog(wanted, slot)
-            view = self._view(slot)
-            outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
-            self._write(view)
-            self._prune(slot)
-            return Applied(outcomes, self._journal.last_seq, bool(view.entries or view.operations.changed))
+    def _write(self, view: View) -> None:
+        with self._lock:  # nothing is waited for: readers see journal and tables move together
+            super()._write(view)
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:  # noqa: ARG002  (the port's signature)
-        """There is no transaction to join."""
-        self._check_open()
-        raise InvalidRequest("the memory engine has no transactions to join", field="tx", code="tx_unsupported")
-
-    def read(self, query: Query[T]) -> T:
-        """Answer a question."""
-        with self._lock:
-            self._check_open()
-            result: T = answer(query, self._tables, self._journal, self.limits, self.clock())
-            return result
-
-    def verify(self) -> Iterator[Difference]:
-        """Fold baseline and journal, and compare."""
-        with self._lock:
-            self._check_open()
-            tables = self._tables
-            legs = {
-                (tenant, pool, tables.holds[tenant, hold].deadline, hold): units
-                for (tenant, pool), holds in tables.legs.items()
-                for hold, units in holds.items()
-            }
-            stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floor)
-            now = max(self.clock(), tables.last_slot)
-            return iter(list(audit(self._journal.whole(), stored, self.limits, now)))
+    def _persist(self, view: View) -> None:
+        self._journal.append(view.entries)
 
     def close(self) -> None:
         """Forget everything."""
-        with self._lock:
+        with self._writing, self._lock:
             self._closed = True
             self._tables = Tables()
             self._journal = Journal(1)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise EngineError("the engine is closed")
-
-    # One transaction
-
-    def _view(self, slot: Slot, due_limit: int | None = None) -> View:
-        tables, limits = self._tables, self.limits
-        horizon = max(slot, tables.last_slot)
-        counts = Counts(len(tables.pools), tables.live_at(slot), tables.operations_since(slot - limits.retry_window))
-        loaded = Loaded(
-            slot=slot,
-            next_seq=self._journal.last_seq + 1,
-            pools=tables.pools,
-            holds=tables.holds,
-            operations=tables.operations,
-            records=tables.records,
-            due=lambda pool: tables.due(pool, horizon, due_limit),
-            horizon=horizon,
-            limits=limits,
-            fence_floor=tables.fence_floor,
-            counts=counts,
-        )
-        return View(loaded)
-
-    def _write(self, view: View) -> None:
-        tables = self._tables
-        for pool_key, pool in view.pools.changed.items():
-            if pool is not None or pool_key in tables.pools:  # one born and removed in the same batch was never here
-                tables.put_pool(pool_key, pool)
-        for hold in view.holds.changed.values():
-            assert hold is not None, "the core never removes a hold"
-            tables.put_hold(hold)
-        for operation in view.operations.changed.values():
-            assert operation is not None, "the core never removes an operation"
-            tables.put_operation(operation)
-        for record_key, record in view.records.changed.items():
-            tables.put_record(record_key, record)
-        tables.fence_floor = view.fence_floor
-        tables.last_slot = max(tables.last_slot, view.loaded.slot)
-        self._journal.append(view.entries)
-
-    # What goes before and after it
-
-    def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
-        """Return due legs in transactions of their own while more are due than one may return."""
-        if not self._tables.any_due(max(slot, self._tables.last_slot)):
-            return
-        touched = self._touched(wanted)
-        while sum(self._tables.count_due(pool, self._now(pool, slot)) for pool in touched) > self.limits.max_due:
-            room = self.limits.max_due
-            for pool in touched:
-                count = min(room, self._tables.count_due(pool, self._now(pool, slot)))
-                if count:
-                    view = self._view(slot, count)
-                    return_due_legs(view, pool[0], [pool[1]], self._now(pool, slot))
-                    self._write(view)
-                    room -= count
-
-    def _touched(self, wanted: Needs) -> list[Key]:
-        """Every pool that the batch names itself or through a hold."""
-        pools = set(wanted.pools)
-        for key in wanted.holds:
-            hold = self._tables.holds.get(key)
-            if hold is not None:
-                pools.update((hold.tenant, leg.pool) for leg in hold.legs)
-        return sorted(pools)
-
-    def _now(self, pool: Key, slot: Slot) -> Slot:
-        row = self._tables.pools.get(pool)
-        return slot if row is None else max(slot, row.slot)
-
-    def _sweep_list(self, limit: int, slot: Slot) -> SweepList:
-        if not limit:
-            return NOTHING_DUE
-        holds, more = self._tables.due_holds(slot, limit, self.limits.max_due)
-        return SweepList(holds, self._tables.idle[:SWEPT_POOLS], more)
-
-    def _make_room(self, wanted: Needs, slot: Slot) -> None:
-        """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
-        tables, limits = self._tables, self.limits
-        rows = len(tables.holds) - len(tables.ended) + len(wanted.holds)
-        holds = 0 if limits.max_holds is None else rows - limits.max_holds
-        pools = 0 if limits.max_pools is None else len(tables.pools) + len(wanted.pools) - limits.max_pools
-        if holds <= 0 and pools <= 0:
-            return
-        due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
-        self._sweep_first(SweepList(due, []), slot)
-        if pools > 0:
-            idle = [pool for pool in tables.idle[: pools + len(wanted.pools)] if pool not in wanted.pools]
-            self._sweep_first(SweepList([], idle[:pools]), slot)
-
-    def _sweep_first(self, listed: SweepList, slot: Slot) -> None:
-        if listed.holds or listed.pools:
-            view = self._view(slot)
-            decide_groups(view, [Group((Sweep(limit=len(listed.holds)),))], listed)
-            self._write(view)
-
-    def _prune(self, slot: Slot) -> None:
-        """A little housekeeping after every batch."""
-        tables, limits = self._tables, self.limits
-        tables.forget_operations(slot - limits.retry_window, PRUNED)
-        count = min(PRUNED, tables.ended_until(slot - limits.retention))
-        if limits.max_holds is not None:
-            count = max(count, len(tables.holds) - limits.max_holds)
-        if count > 0:
-            self._journal.forget(tables.forget_holds(count))

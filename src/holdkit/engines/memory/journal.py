@@ -47,6 +47,7 @@ class Baseline:
         self.pools: Rows[Key, Pool] = Rows()
         self.holds: Rows[Key, StoredHold] = Rows()
         self.records: Rows[RecordKey, Record] = Rows()
+        self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
         self.fence_floor = 0
         self.seq = 0
         self.slot: Slot = 0

@@ -80,13 +80,14 @@ class AsyncCalls:
             raise invalid("commands", "commands_malformed", "must be a list of commands such as PlaceHold(...)")
         if type(atomic) is not bool:
             raise invalid("atomic", "atomic_not_boolean", "must be True or False")
-        frame = self._frame({})
+        given = self._frame({})
+        frame = {name: given[name] for name in ("actor", "correlation_id", "reason") if given[name] is not None}
         prepared: list[AnyCommand] = []
         for command in commands:
             if len(prepared) == self._limits.max_batch:
                 raise invalid("commands", "batch_too_large", f"at most {self._limits.max_batch} commands are allowed")
             prepared.append(self._prepared(command, frame))
-        return Group(tuple(prepared), atomic)
+        return Group(self._mint.prepare_all(prepared), atomic)
 
     def _prepared(self, command: AnyCommand, frame: dict[str, Any]) -> AnyCommand:
         """One command of a batch: what it leaves open is taken from the context; the tenant is never its own choice."""
@@ -97,11 +98,10 @@ class AsyncCalls:
         if command.tenant not in ("", self._tenant):
             raise invalid("tenant", "tenant_foreign", "a kernel speaks for its own tenant: use hk.tenant(…)")
         changes: dict[str, Any] = {} if command.tenant == self._tenant else {"tenant": self._tenant}
-        for name in ("actor", "correlation_id", "reason"):
-            if getattr(command, name) is None and frame[name] is not None:
-                changes[name] = frame[name]
         if command.actor is not None:
             changes["actor"] = actor_text(command.actor)
+        if frame:
+            changes |= {name: value for name, value in frame.items() if getattr(command, name) is None}
         command = normalise(replace(command, **changes) if changes else command)
         check(command, self._limits)
-        return self._mint.prepare(command)
+        return command

@@ -1,4 +1,4 @@
-"""Reads of the memory engine: rows as they look now, in explicit order."""
+"""Reads on resident tables: rows as they look now, in explicit order."""
 
 from __future__ import annotations
 

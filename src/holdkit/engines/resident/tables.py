@@ -19,6 +19,14 @@ Moment: TypeAlias = tuple[Slot, str, str]
 """(slot, id, tenant)."""
 
 
+def file(order: list[Any], item: Any) -> None:
+    """Put an item in its place; mostly that is the end."""
+    if not order or order[-1] < item:
+        order.append(item)
+    else:
+        insort(order, item)
+
+
 def take_out(order: list[Any], item: object) -> None:
     """Remove an item that is there."""
     index = bisect_left(order, item)
@@ -32,6 +40,7 @@ class Tables:
     def __init__(self) -> None:
         self.pools: dict[Key, Pool] = {}
         self.holds: dict[Key, StoredHold] = {}
+        self.get_hold = self.holds.get
         self.operations: dict[Key, Operation] = {}
         self.records: dict[RecordKey, Record] = {}
         self.fence_floor = 0
@@ -65,7 +74,7 @@ class Tables:
         if before is not None:
             take_out(self.answered, (before.slot, before.id, before.tenant))
         self.operations[operation.key] = operation
-        insort(self.answered, (operation.slot, operation.id, operation.tenant))
+        file(self.answered, (operation.slot, operation.id, operation.tenant))
 
     def put_record(self, key: RecordKey, record: Record | None) -> None:
         """Write or remove a record."""
@@ -78,10 +87,11 @@ class Tables:
 
     def put_hold(self, hold: StoredHold) -> None:
         """Write a hold and the difference of its outstanding legs."""
-        before = self.holds.get(hold.key)
+        key = (hold.tenant, hold.id)
+        before = self.holds.get(key)
         if before is not None:
             self._unshelve(before)
-        self.holds[hold.key] = hold
+        self.holds[key] = hold
         self._shelve(hold)
         if before is None:
             self._put_legs(hold)
@@ -98,7 +108,7 @@ class Tables:
         self.held += hold.state is State.HELD
         shelf, slot = self._shelf(hold)
         if slot is not None:
-            insort(shelf, (slot, hold.id, hold.tenant))
+            file(shelf, (slot, hold.id, hold.tenant))
 
     def _unshelve(self, hold: StoredHold) -> None:
         self.held -= hold.state is State.HELD
@@ -110,9 +120,13 @@ class Tables:
         for leg in hold.legs:
             if leg.held:
                 pool = (hold.tenant, leg.pool)
-                self.legs.setdefault(pool, {})[hold.id] = leg.held
+                if pool not in self.legs:
+                    self.legs[pool] = {}
+                self.legs[pool][hold.id] = leg.held
                 if hold.deadline is not None:
-                    insort(self.deadlines.setdefault(pool, []), (hold.deadline, hold.id))
+                    if pool not in self.deadlines:
+                        self.deadlines[pool] = []
+                    file(self.deadlines[pool], (hold.deadline, hold.id))
 
     def _drop_legs(self, hold: StoredHold) -> None:
         for leg in hold.legs:

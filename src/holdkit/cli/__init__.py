@@ -1,0 +1,19 @@
+"""``holdkit``: the command line. Exit codes: 0 fine, 1 a difference or damage was found, 2 bad usage, 3 the engine failed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run one command; never a traceback."""
+    missing = [name for name in ("click", "rich") if find_spec(name) is None]
+    if missing:
+        sys.stderr.write(f"holdkit: the command line needs {' and '.join(missing)}: pip install 'holdkit[cli]'\n")
+        return 2
+    from .commands import run
+
+    return run(sys.argv[1:])

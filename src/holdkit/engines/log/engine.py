@@ -1,0 +1,166 @@
+"""The log engine: state in memory, every batch one synced frame of an append-only log that is the truth.
+
+Same log, same state, same answers. A batch is seen by nobody before its frame is durable. One process at a time; no high
+availability. Disk, clock and randomness are ports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeAlias, TypeVar
+from urllib.parse import quote
+
+from ...core.fold import fold
+from ...core.model import SECOND, Limits
+from ...core.reading import Query, ReadHistory, ReadJournal
+from ...core.view import View
+from ...errors import EngineError, OutcomeUnknown
+from ..port import Clock
+from ..resident.engine import ResidentEngine
+from ..resident.reads import answer
+from ..settings import limits_in_force, stored_form
+from .batches import Batch, decode_batch, encode_batch
+from .disk import Disk
+from .journal import LogJournal
+from .log import Log
+from .opening import check_names, mixed
+from .snapshots import newest_snapshot, write_snapshot
+
+T = TypeVar("T")
+
+Progress: TypeAlias = Callable[[int], None]
+"""Told how many frames have been replayed so far."""
+
+BOUNDED = Limits(max_pools=1_000_000, max_holds=1_000_000, max_operations=1_000_000, retry_window=600 * SECOND)
+"""The bounds of a log that was given none."""
+
+
+SNAPSHOT_ENTRIES = 100_000
+"""A close writes a snapshot if so many entries have come since the last one."""
+
+
+class LogEngine(ResidentEngine):
+    """A directory of segments, held by this process alone."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        randomness: Callable[[int], bytes] = os.urandom,
+        progress: Progress | None = None,
+        segment_bytes: int | None = None,
+    ) -> None:
+        super().__init__(clock=clock, limits=limits or BOUNDED)
+        self.url = f"log:///{quote(disk.name)}"
+        self._disk, self._randomness = disk, randomness
+        self._pid = os.getpid()
+        self.restored_from = 0
+        """The frame behind which the snapshot that was opened stood; 0 without one."""
+        self._snapshot_seq = 0
+        try:
+            disk.lock()
+        except BlockingIOError:
+            disk.close()
+            raise EngineError(f"{disk.name} is open in another process: a log has one writer at a time") from None
+        self._log = (
+            Log(disk, randomness) if segment_bytes is None else Log(disk, randomness, segment_bytes=segment_bytes)
+        )
+        self._journal: LogJournal = LogJournal(self._log)
+        try:
+            self._open(limits, progress)
+        except BaseException as error:
+            self._log.close()
+            disk.close()
+            if isinstance(error, OSError):
+                raise EngineError(f"cannot open the log {disk.name}: {error}") from error
+            raise
+
+    def _open(self, limits: Limits | None, progress: Progress | None) -> None:
+        """Begin a log, or bring back the state of one: the newest good snapshot, then the frames behind it."""
+        where, names = self._disk.name, self._disk.names()
+        if not check_names(where, names):
+            self._log.create(stored_form(self.limits))
+            return
+        self._log.open_segments()
+        self.limits = limits_in_force(where, self._log.settings, limits, BOUNDED)
+        found = newest_snapshot(self._disk, names)
+        about = None if found is None else found[0]
+        if found is not None:
+            self._tables, self.restored_from = found[1], found[0].after_frame
+            self._journal.last_seq = self._snapshot_seq = found[0].next_seq - 1
+        for frame in self._log.recover():
+            if frame.number > self.restored_from:
+                self._replay(decode_batch(frame.body))
+            elif about is not None and frame.number == about.after_frame and about.chain != self._log.chain.hex():
+                raise mixed(where)
+            if progress is not None:
+                progress(frame.number)
+        if about is not None and (about.log_id != self._log.log_id or self._log.next_frame <= about.after_frame):
+            raise mixed(where)
+        self._log.settle(self._journal.last_seq + 1)
+        for name in self._disk.names():
+            if name.endswith(".new"):  # what a crash left half written
+                self._disk.remove(name)
+
+    def _replay(self, batch: Batch) -> None:
+        """Fold one batch into a view, and write back what changed exactly as when it was live."""
+        view = self._view(batch.slot)
+        for entry in batch.entries:
+            fold(view, entry)
+        view.entries = batch.entries
+        for operation in batch.operations:
+            view.operations.put(operation.key, operation)
+        self._put(view)
+        self._prune(batch.slot)
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        if os.getpid() != self._pid:
+            raise EngineError(f"{self._disk.name} was opened before a fork: open it anew")
+
+    def read(self, query: Query[T]) -> T:
+        """Answer a question; the journal, which may be long, without keeping a batch waiting."""
+        if not isinstance(query, ReadJournal | ReadHistory):
+            return super().read(query)
+        self._check_open()
+        result: T = answer(query, self._tables, self._journal, self.limits, 0)
+        return result
+
+    def _persist(self, view: View) -> None:
+        self._log.append(view.loaded.next_seq, encode_batch(view), len(view.entries))
+
+    def _put(self, view: View) -> None:
+        super()._put(view)
+        self._journal.last_seq += len(view.entries)
+
+    def snapshot(self) -> None:
+        """Write the tables down, so that the next opening is short."""
+        with self._writing:
+            self._check_open()
+            log = self._log
+            try:
+                write_snapshot(self._disk, log.log_id, log.next_frame - 1, log.chain, log.next_seq, self._tables,
+                               self._randomness)  # fmt: skip
+            except OSError as error:
+                raise EngineError(
+                    f"{self._disk.name}: no snapshot could be written: {error}; the log is whole"
+                ) from error
+            self._snapshot_seq = self._journal.last_seq
+
+    def close(self) -> None:
+        """Seal the log with an empty frame, so that damage to its last batch can be told from a torn tail."""
+        with self._writing, self._lock:
+            if self._closed:
+                return
+            if os.getpid() == self._pid:
+                with suppress(EngineError, OutcomeUnknown):  # the log is whole without either
+                    if self._journal.last_seq - self._snapshot_seq >= SNAPSHOT_ENTRIES:
+                        self.snapshot()
+                    self._log.seal()
+            self._closed = True
+            self._log.close()
+            self._disk.close()

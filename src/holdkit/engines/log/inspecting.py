@@ -1,0 +1,141 @@
+"""Looking at a log without opening it: nothing is locked, repaired or changed. For people, and for `holdkit log`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from msgspec import Struct
+
+from ...core.entries import Entry
+from ...errors import EngineError
+from .batches import decode_batch
+from .disk import Disk, RealFile
+from .log import Log
+from .opening import check_names
+from .snapshots import read_snapshot
+
+
+class LookingDisk:
+    """A directory that is only read."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).absolute()
+        self.name = str(self._path)
+
+    def names(self) -> list[str]:
+        """The files here."""
+        return sorted(entry.name for entry in self._path.iterdir())
+
+    def open(self, name: str) -> RealFile:
+        """Open a file that is there."""
+        return RealFile(os.open(self._path / name, os.O_RDONLY | os.O_CLOEXEC))
+
+
+class SegmentSeen(Struct, frozen=True):
+    """One segment as found."""
+
+    file: str
+    bytes: int
+    frames: int
+    entries: int
+    sealed: bool
+    torn_bytes: int
+    """Bytes behind the last whole frame: the next opening cuts them off."""
+
+
+class SnapshotSeen(Struct, frozen=True):
+    """One snapshot as found."""
+
+    file: str
+    bytes: int
+    after_frame: int
+    good: bool
+    """Whether it checks and belongs to these segments; a bad one is ignored or refused when the log is opened."""
+
+
+class Seen(Struct, frozen=True):
+    """All that was found."""
+
+    segments: list[SegmentSeen]
+    snapshots: list[SnapshotSeen]
+    frames: int
+    entries: int
+    damage: str | None
+    """Why the log would be refused, with file and offset."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the log would open, with every snapshot of use."""
+        return self.damage is None and all(snapshot.good for snapshot in self.snapshots)
+
+
+def look(path: str | os.PathLike[str]) -> Seen:
+    """Walk segments and snapshots. Raises EngineError only where there is no log at all, or it cannot be read."""
+    disk = LookingDisk(path)
+    log = _log(disk)
+    try:
+        counts: dict[str, tuple[int, int]] = {}
+        chains: dict[int, str] = {}
+        damage: str | None = None
+        try:
+            log.open_segments()
+            for frame in log.recover():
+                name = log.segments[log.place_of(frame.number)].name
+                frames, entries = counts.get(name, (0, 0))
+                counts[name] = (frames + 1, entries + len(decode_batch(frame.body).entries))
+                chains[frame.number] = log.chain.hex()
+        except EngineError as error:
+            damage = str(error).removeprefix("holdkit: ")
+        segments = []
+        for segment in log.segments:
+            size = segment.file.size()
+            torn = size - segment.end if segment.torn else 0
+            segments.append(SegmentSeen(segment.name, size, *counts.get(segment.name, (0, 0)), segment.sealed, torn))
+        log_id = log.log_id if log.segments else ""
+    except OSError as error:
+        raise EngineError(f"{disk.name} cannot be read: {error.strerror}") from error
+    finally:
+        log.close()
+    snapshots = [_snapshot(disk, name, log_id, chains) for name in disk.names() if name.endswith(".snapshot")]
+    return Seen(segments, snapshots, sum(one.frames for one in segments), sum(one.entries for one in segments), damage)
+
+
+def entries_of(path: str | os.PathLike[str], first: int = 1) -> Iterator[Entry]:
+    """Every entry from a number on, in order; raises EngineError where the log is damaged."""
+    log = _log(LookingDisk(path))
+    try:
+        log.open_segments()
+        for frame in log.recover():
+            for entry in decode_batch(frame.body).entries:
+                if entry.seq >= first:
+                    yield entry
+    except OSError as error:
+        raise EngineError(f"{path} cannot be read: {error.strerror}") from error
+    finally:
+        log.close()
+
+
+def _log(disk: LookingDisk) -> Log:
+    try:
+        begun = check_names(disk.name, disk.names())
+    except OSError as error:
+        raise EngineError(f"{disk.name} cannot be read: {error.strerror}") from error
+    if not begun:
+        raise EngineError(f"{disk.name} holds no log")
+    return Log(cast("Disk", disk), os.urandom)  # only its reading half is ever called
+
+
+def _snapshot(disk: LookingDisk, name: str, log_id: str, chains: dict[int, str]) -> SnapshotSeen:
+    found = read_snapshot(disk, name)
+    size = (Path(disk.name) / name).stat().st_size
+    if found is None:
+        return SnapshotSeen(name, size, 0, good=False)
+    about = found[0]
+    good = (
+        about.log_id == log_id
+        and chains.get(about.after_frame, about.chain if not about.after_frame else "") == about.chain
+    )
+    return SnapshotSeen(name, size, about.after_frame, good=good)

@@ -1,0 +1,58 @@
+"""The journal, read from the segments themselves: the log is the truth, nothing is kept twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...core.codec import encode_entry
+from ...core.entries import Entry
+from ...core.model import Key
+from ...core.reading import JournalRow
+from .batches import decode_batch
+from .log import Log
+
+
+class LogJournal:
+    """Entries by number, from durable frames only."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.last_seq = 0
+        """The last entry whose effects can be seen: a frame is durable a moment before its batch is."""
+
+    def forget(self, holds: Iterable[Key]) -> None:
+        """Nothing to do: history stays in the log."""
+
+    def after(self, seq: int, limit: int, tenant: str | None) -> list[JournalRow]:
+        """Entries after a number, of one tenant or of all."""
+        rows: list[JournalRow] = []
+        last = self.last_seq
+        for frame in self._log.frames(seq):
+            for entry in decode_batch(frame.body).entries:
+                if seq < entry.seq <= last and (tenant is None or entry.tenant == tenant):
+                    rows.append(JournalRow(entry.seq, encode_entry(entry)))
+                    if len(rows) == limit:
+                        return rows
+        return rows
+
+    def about(self, tenant: str, subject: str) -> list[JournalRow]:
+        """A subject's story. Reads the whole log, but decodes only the frames that name the subject."""
+        name, last = subject.encode(), self.last_seq
+        return [
+            JournalRow(entry.seq, encode_entry(entry))
+            for frame in self._log.frames()
+            if name in frame.body
+            for entry in decode_batch(frame.body).entries
+            if entry.subject == subject and entry.tenant == tenant and entry.seq <= last
+        ]
+
+    def end(self) -> JournalRow:
+        """The last entry."""
+        for row in self.after(self.last_seq - 1, 1, None) if self.last_seq else ():
+            return row
+        return JournalRow(0, "")
+
+    def whole(self) -> Iterator[Entry]:
+        """Every entry."""
+        for frame in self._log.frames():
+            yield from decode_batch(frame.body).entries

@@ -1,0 +1,190 @@
+"""The log: segments in a chain, appended to one synced frame at a time.
+
+Nothing is acknowledged before its frame is synced, and no frame is written before the one in front of it is. What became of a
+frame whose write or sync failed is settled by a new segment that leaves it out; where even that fails, the log stops.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Any, Final
+
+from ...errors import EngineError, OutcomeUnknown
+from .disk import Disk
+from .frames import HEAD, Frame, chained, encode_frame
+from .segments import FORMAT, Header, Segment, create_segment, frame_at, open_segment, renew, scan
+
+SEGMENT_BYTES: Final = 64 << 20
+
+
+class Log:
+    """One directory, one writer."""
+
+    def __init__(self, disk: Disk, randomness: Callable[[int], bytes], *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._disk, self._randomness, self._segment_bytes = disk, randomness, segment_bytes
+        self.segments: list[Segment] = []
+        self._doubtful = False
+        self.next_frame = 1
+        self.next_seq = 1
+        self.chain = b""
+        """What all durable frames came to."""
+        self._gate = Lock()  # between readers, frame by frame, and close
+        self._closed = False
+        self._seqs = array("Q")  # of each frame: the number of its first entry, its segment, its offset
+        self._places = array("Q")
+        self._offsets = array("Q")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was stored with the log when it was made."""
+        return self.segments[-1].header.settings
+
+    @property
+    def log_id(self) -> str:
+        """Which log this is."""
+        return self.segments[-1].header.log_id
+
+    def create(self, settings: dict[str, Any]) -> None:
+        """Begin a new log in an empty directory."""
+        header = Header(FORMAT, self._randomness(16).hex(), 1, 1, 1, settings=settings)
+        self.segments = [create_segment(self._disk, header, self._randomness)]
+
+    def open_segments(self) -> None:
+        """Open every segment, and check that they are those of one log, one behind the other."""
+        before, log_id = "", None
+        for name in self._disk.names():
+            if name.endswith(".log"):
+                segment = open_segment(self._disk, name)
+                self.segments.append(segment)
+                header = segment.header
+                if (header.segment, header.previous_id) != (len(self.segments), before) or header.log_id != (
+                    log_id or header.log_id
+                ):
+                    raise self._unlinked(segment)
+                before, log_id = segment.file_id.hex(), header.log_id
+
+    def recover(self) -> Iterator[Frame]:
+        """Check every frame against the chain, and give them in order. Changes nothing."""
+        for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
+            if (segment.header.next_frame, segment.header.chain) != (self.next_frame, self.chain.hex()):
+                raise self._unlinked(segment)
+            until = None if following is None else following.header.previous_end
+            if until is not None and until > segment.file.size():
+                raise EngineError(f"{self._disk.name}/{segment.name} is cut short: it must have {until} bytes")
+            for frame in scan(self._disk, segment, until, self.next_frame):
+                self._index(segment, frame.offset, frame.first_seq)
+                self.next_frame += 1
+                self.chain = chained(self.chain, frame.checksum)
+                yield frame
+
+    def _unlinked(self, segment: Segment) -> EngineError:
+        return EngineError(
+            f"{self._disk.name}/{segment.name} does not follow the segment before it: "
+            "files of different logs, or a missing one; nothing was changed"
+        )
+
+    def settle(self, next_seq: int) -> None:
+        """Make what was recovered durable for certain, and ready to be appended to."""
+        self.next_seq = next_seq
+        last = self.segments[-1]
+        if last.sealed and not last.torn:
+            last.file.cut(last.end)  # the seal itself may be on no platter: the next frame takes its place
+        else:
+            renew(self._disk, last)
+        self._disk.sync()  # a name that an earlier life could not sync must not vanish under what comes now
+
+    def _index(self, segment: Segment, offset: int, first_seq: int) -> None:
+        self._places.append(segment.header.segment - 1)
+        self._offsets.append(offset)
+        self._seqs.append(first_seq)  # last: whoever reads meanwhile counts these
+
+    def append(self, first_seq: int, body: bytes, entries: int) -> None:
+        """One frame, durable when this returns. `EngineError`: certainly not there. `OutcomeUnknown`: stopped."""
+        if self._doubtful:
+            try:
+                self._leave_out("an earlier write could not be settled")
+            except OutcomeUnknown as unknown:  # that one's fate is; of this batch nothing was written
+                raise EngineError(str(unknown).removeprefix("holdkit: ")) from unknown
+        segment = self.segments[-1]
+        if segment.end >= self._segment_bytes:
+            try:
+                segment = self._begin_segment()
+            except OSError as error:  # nothing of the batch was written yet; the name may or may not stand
+                raise EngineError(f"{self._disk.name}: no new segment could be begun: {error}") from error
+        frame = encode_frame(segment.file_id, segment.end, self.next_frame, first_seq, body)
+        self._doubtful = True
+        self._write(segment, frame)
+        self._doubtful = False
+        self._index(segment, segment.end, first_seq)
+        segment.end += len(frame)
+        self.next_frame += 1
+        self.chain = chained(self.chain, frame[HEAD.size - 16 : HEAD.size])
+        self.next_seq = first_seq + entries
+
+    def _write(self, segment: Segment, frame: bytes) -> None:
+        """Append and sync. A part of a frame can never check, so cutting it off is enough; a failed sync settles nothing."""
+        try:
+            segment.file.append(frame)
+        except OSError as error:
+            try:
+                segment.file.cut(segment.end)
+                self._doubtful = False
+            except OSError:
+                self._leave_out(str(error))
+            raise EngineError(f"{self._disk.name}: the batch could not be written: {error}") from error
+        try:
+            segment.file.sync()
+        except OSError as error:
+            self._leave_out(str(error))
+            raise EngineError(f"{self._disk.name}: the batch could not be synced and was left out: {error}") from error
+
+    def seal(self) -> None:
+        """An empty frame behind everything, so that damage to the last batch can be told from a torn tail.
+
+        It is no part of the chain: the next frame is written in its place.
+        """
+        if not self._doubtful:
+            segment = self.segments[-1]
+            self._write(segment, encode_frame(segment.file_id, segment.end, self.next_frame, self.next_seq, b""))
+
+    def _leave_out(self, why: str) -> None:
+        """Begin a new segment behind the last good frame: whatever stands there now never happened."""
+        try:
+            self._begin_segment()
+        except OSError as error:
+            raise OutcomeUnknown(
+                f"{self._disk.name}: {why}; and it could not be settled ({error}). Nothing more is written until it can be"
+            ) from error
+        self._doubtful = False
+
+    def _begin_segment(self) -> Segment:
+        last = self.segments[-1]
+        header = Header(FORMAT, last.header.log_id, last.header.segment + 1, self.next_frame, self.next_seq,
+                        last.file_id.hex(), last.end, self.chain.hex(), last.header.settings)  # fmt: skip
+        segment = create_segment(self._disk, header, self._randomness)
+        self.segments.append(segment)
+        return segment
+
+    def place_of(self, number: int) -> int:
+        """In which segment a frame stands."""
+        return self._places[number - 1]
+
+    def frames(self, after_seq: int = 0) -> Iterator[Frame]:
+        """The durable frames that hold entries after a number, in order."""
+        start = max(0, bisect_right(self._seqs, after_seq + 1) - 1)
+        for index in range(start, len(self._seqs)):
+            with self._gate:
+                if self._closed:
+                    raise EngineError("the engine is closed")
+                frame = frame_at(self.segments[self._places[index]], self._offsets[index])
+            yield frame
+
+    def close(self) -> None:
+        """Give every file back."""
+        with self._gate:
+            self._closed = True
+            for segment in self.segments:
+                segment.file.close()

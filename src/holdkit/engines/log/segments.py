@@ -1,0 +1,184 @@
+"""Segments: the files of a log, each a chain of frames behind a header that says where it begins.
+
+A segment's header names the one before it and how much of that one counts. So a frame whose sync failed can be put out of
+the story for certain, by beginning a new segment in front of it. Files get their name only when their header is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ...errors import EngineError
+from .disk import Disk, File, Reading
+from .frames import HEAD, Frame, decode_frame, encode_frame, later_frame
+
+FORMAT: Final = 1
+PREAMBLE: Final = b"HOLDKIT\x01"
+FILE_ID: Final = 16
+START: Final = len(PREAMBLE) + FILE_ID
+"""Where the header frame begins."""
+
+
+class Header(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a segment says of itself, as JSON in its first frame."""
+
+    format: int
+    log_id: str
+    segment: int
+    next_frame: int
+    next_seq: int
+    previous_id: str = ""
+    previous_end: int = 0
+    """How much of the segment before this one counts; what stands behind it never happened."""
+    chain: str = ""
+    """What all frames before this segment came to."""
+    settings: dict[str, Any] = {}
+    """The limits that change meaning, stored with the data."""
+
+
+class Segment(Struct):
+    """One open segment."""
+
+    name: str
+    file: File
+    file_id: bytes
+    header: Header
+    start: int
+    """Where its first frame after the header begins."""
+    end: int
+    """Where its last whole frame ends."""
+    sealed: bool = False
+    """An empty frame stands behind the end: everything before it had been synced when it was written."""
+    torn: bool = False
+    """Something that does not check stands behind the end."""
+
+
+def segment_name(number: int) -> str:
+    """Names sort as numbers do."""
+    return f"{number:08d}.log"
+
+
+def create_segment(disk: Disk, header: Header, randomness: Callable[[int], bytes]) -> Segment:
+    """Write, sync, rename, sync the directory: only then does the segment exist."""
+    file_id = randomness(FILE_ID)
+    data = PREAMBLE + file_id + encode_frame(file_id, START, 0, 0, msgspec.json.encode(header))
+    name, draft = segment_name(header.segment), segment_name(header.segment) + ".new"
+    if draft in disk.names():
+        disk.remove(draft)
+    file = disk.create(draft)
+    try:
+        file.append(data)
+        file.sync()
+        disk.rename(draft, name)
+        disk.sync()
+    except BaseException:
+        file.close()
+        raise
+    return Segment(name, file, file_id, header, len(data), len(data))
+
+
+def open_segment(disk: Reading, name: str) -> Segment:
+    """Open a segment and read its header; a segment has its name only once the header is whole."""
+    where = f"{disk.name}/{name}"
+    file = disk.open(name)
+    data = file.read(0, 1 << 20)
+    if data[: len(PREAMBLE)] != PREAMBLE:
+        newer = data[: len(PREAMBLE) - 1] == PREAMBLE[:-1]
+        file.close()
+        what = "was written by a newer Holdkit" if newer else "is not a segment of a Holdkit log"
+        raise EngineError(f"{where} {what}: refusing to open (offset 0)")
+    file_id = data[len(PREAMBLE) : START]
+    frame = decode_frame(file_id, data, START)
+    if frame is None or frame.number != 0:
+        file.close()
+        raise EngineError(f"{where} is damaged at offset {START}: its header does not check; restore it from a copy")
+    try:
+        header = msgspec.json.decode(frame.body, type=Header)
+    except msgspec.DecodeError as error:
+        file.close()
+        raise EngineError(f"{where} was written by another version of Holdkit: {error}") from None
+    if header.format != FORMAT or segment_name(header.segment) != name:
+        file.close()
+        raise EngineError(
+            f"{where} says it is segment {header.segment} of format {header.format}: it was renamed or is newer"
+        )
+    return Segment(name, file, file_id, header, frame.end, frame.end)
+
+
+def scan(disk: Reading, segment: Segment, until: int | None, first: int) -> Iterator[Frame]:
+    """The frames of a segment in order, the first numbered `first`; moves `segment.end` along.
+
+    Up to `until` (what the next segment says of this one) everything must check. Without it a bad tail is left out, if no
+    whole frame follows it.
+    """
+    data = segment.file.read(0, segment.file.size() if until is None else until)
+    offset, number = segment.start, first
+    while offset < len(data):
+        frame = decode_frame(segment.file_id, data, offset)
+        if frame is None or frame.number != number:
+            break
+        if not frame.body:
+            segment.sealed = True
+            offset = frame.end
+            break
+        offset, number = frame.end, number + 1
+        segment.end = offset
+        yield frame
+    if until is not None:
+        if offset != until:
+            raise _damaged(disk, segment, offset)
+        return
+    if offset == len(data):
+        return
+    if (
+        later_frame(segment.file_id, data, offset) is not None
+        or decode_frame(segment.file_id, data, offset) is not None
+    ):
+        raise _damaged(disk, segment, offset)
+    segment.torn = True
+
+
+def renew(disk: Disk, segment: Segment) -> None:
+    """Write a segment's good bytes anew under its own name.
+
+    After a failed sync the kernel may show pages that are on no platter, and no later sync will write them: what was read
+    from a log that nobody sealed is trusted only once it has been written again.
+    """
+    draft = segment.name + ".new"
+    if draft in disk.names():
+        disk.remove(draft)
+    file = disk.create(draft)
+    try:
+        file.append(segment.file.read(0, segment.end))
+        file.sync()
+        disk.rename(draft, segment.name)
+        disk.sync()
+    except BaseException:
+        file.close()
+        raise
+    segment.file.close()
+    segment.file, segment.sealed, segment.torn = file, False, False
+
+
+def _damaged(disk: Reading, segment: Segment, offset: int) -> EngineError:
+    return EngineError(
+        f"{disk.name}/{segment.name} is damaged at offset {offset}, and good frames follow: this is not a torn tail. "
+        "Nothing was changed; restore the file from a copy"
+    )
+
+
+def frame_at(segment: Segment, offset: int) -> Frame:
+    """One frame that is known to be there."""
+    try:
+        head = segment.file.read(offset, HEAD.size)
+        length = HEAD.unpack(head)[1] if len(head) == HEAD.size else 0
+        frame = decode_frame(segment.file_id, segment.file.read(offset, HEAD.size + length), offset, base=offset)
+    except OSError as error:
+        raise EngineError(f"{segment.name} could not be read at offset {offset}: {error}") from error
+    if frame is None:
+        raise EngineError(f"{segment.name} was damaged at offset {offset} while it was open")
+    return frame

@@ -1,0 +1,217 @@
+"""A plan: operations and faults as data, drawn from a seed. Each seed has its own sizes and its own mix of faults."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from random import Random
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.codec import fingerprint, minted_id
+from ...core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    Group,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Sweep,
+)
+from ...core.model import Leg, Limits, Slot
+
+START: Slot = 1_000_000
+
+
+class Apply(Struct, frozen=True):
+    """A batch, at a slot."""
+
+    slot: Slot
+    groups: tuple[Group, ...]
+
+
+class Fault(Struct, frozen=True):
+    """Arms one fault: at the n-th disk call from here, a power cut or an error of the disk."""
+
+    kind: str
+    """cut, error or rot."""
+    after: int
+    dice: int
+    """Seeds what survives."""
+    times: int = 1
+    """How many calls in a row fail."""
+
+
+class Reopen(Struct, frozen=True):
+    """Close and open again, cleanly."""
+
+    slot: Slot
+
+
+class TakeSnapshot(Struct, frozen=True):
+    """Write a snapshot."""
+
+    slot: Slot
+
+
+class Space(Struct, frozen=True):
+    """The disk has this much room left from here on (None: plenty)."""
+
+    left: int | None
+
+
+class Converge(Struct, frozen=True):
+    """All faults are over, and time passes: everything must come to rest."""
+
+    slot: Slot
+
+
+Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | Space | Converge
+
+
+class Plan(Struct, frozen=True):
+    """All of one simulated life."""
+
+    seed: int
+    limits: Limits
+    segment_bytes: int
+    steps: tuple[Step, ...]
+    birth: Fault | None = None
+    """A fault that is armed before the log is there."""
+
+
+def part(seed: int, name: str) -> Random:
+    """One seed, split by name: drawing more of one thing never shifts another."""
+    return Random(int.from_bytes(blake2b(f"{seed}/{name}".encode(), digest_size=8).digest(), "big"))
+
+
+def draw_plan(seed: int, length: int = 40) -> Plan:
+    """The plan of a seed."""
+    shape = part(seed, "shape")
+    limits = Limits(
+        max_pools=shape.choice((3, 6, 1_000)),
+        max_holds=shape.choice((3, 8, 1_000)),
+        max_operations=shape.choice((4, 30, 1_000)),
+        retry_window=shape.choice((50, 500, 10_000)),
+        retention=shape.choice((1_500, 10_000, 100_000)),
+        max_ttl=1_000,
+        max_lifetime=2_000,
+        max_due=shape.choice((1, 3, 1_000)),
+    )
+    mix = {
+        "apply": 1.0,
+        "cut": shape.choice((0.0, 0.1, 0.4)),
+        "error": shape.choice((0.0, 0.1, 0.4)),
+        "rot": shape.choice((0.0, 0.0, 0.1)),
+        "space": shape.choice((0.0, 0.0, 0.15)),
+        "reopen": shape.choice((0.05, 0.2)),
+        "snapshot": shape.choice((0.0, 0.15, 0.35)),
+    }
+    clients = Clients(part(seed, "clients"))
+    order, dice = part(seed, "order"), part(seed, "faults")
+    steps: list[Step] = [clients.founding()]
+    for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
+        match kind:
+            case "apply":
+                steps.append(clients.batch())
+            case "reopen":
+                steps.append(Reopen(clients.slot))
+            case "snapshot":
+                steps.append(TakeSnapshot(clients.slot))
+            case "space":
+                steps.append(Space(dice.choice((None, 0, 40, 300, 3_000))))
+            case _:
+                steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32), dice.choice((1, 1, 2, 4))))
+    birth = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
+    steps += [Converge(clients.slot + 10_000), Reopen(clients.slot + 10_000), clients.batch()]
+    return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), birth)
+
+
+class Clients:
+    """Several clients and a sweeper, who reuse ids, retry, come late, and move the clock in both directions."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.slot: Slot = START
+        self._holds = [minted_id(START + n, random.randbytes(10)) for n in range(6)]
+        self._sent: list[AnyCommand] = []
+
+    def founding(self) -> Apply:
+        """The first batch: some pools."""
+        pools = [CreatePool(id=name, total=self._random.randrange(1, 12)) for name in ("a", "b", "c")]
+        return Apply(self.slot, (Group(tuple(pools)),))
+
+    def batch(self) -> Apply:
+        """The next batch."""
+        random = self._random
+        self.slot = max(0, self.slot + random.choice((0, 0, 1, 3, 20, 150, 700, -30)))
+        groups = tuple(
+            Group(tuple(self.command() for _ in range(random.choice((1, 1, 1, 2, 5)))), atomic=random.random() < 0.15)
+            for _ in range(random.choice((1, 1, 2, 4)))
+        )
+        return Apply(self.slot, groups)
+
+    def command(self) -> AnyCommand:
+        """The next command; sometimes one that was sent before."""
+        random = self._random
+        if self._sent and random.random() < 0.12:
+            return random.choice(self._sent)
+        command = self._fresh()
+        if command.op is not None:
+            self._sent.append(command)
+        return command
+
+    def _fresh(self) -> AnyCommand:
+        random = self._random
+        tenant = random.choice(("", "", "", "acme"))
+        op = f"op{random.randrange(40)}" if random.random() < 0.5 else None
+        hold, owner = random.choice(self._holds), random.choice(("me", "me", "me", "you"))
+        if random.random() < 0.12:
+            self._holds[random.randrange(len(self._holds))] = minted_id(self.slot, random.randbytes(10))
+        match random.choices(range(10), (3, 10, 5, 4, 3, 1, 2, 1, 2, 2))[0]:
+            case 0:
+                made: AnyCommand = CreatePool(id=self._pool(), total=random.randrange(8), tenant=tenant, op=op)
+            case 1:
+                ttl = random.choice((1, 5, 30, 200, 900))
+                made = PlaceHold(legs=self._legs(), ttl_slots=ttl, id=hold, owner=owner, tenant=tenant, op=op)
+            case 2:
+                made = ConfirmHold(id=hold, owner=owner, tenant=tenant, op=op, keep_rest=random.random() < 0.3)
+            case 3:
+                made = ReleaseHold(id=hold, owner=owner, tenant=tenant, op=op)
+            case 4:
+                made = ExtendHold(id=hold, owner=owner, tenant=tenant, op=op, by_slots=random.choice((1, 50, 900)))
+            case 5:
+                made = ExpireHold(id=hold, tenant=tenant, op=op)
+            case 6:
+                made = Consume(legs=self._legs(), id=hold, owner=owner, tenant=tenant, op=op)
+            case 7:
+                made = ReturnUnits(id=hold, owner=owner, tenant=tenant, op=op)
+            case 8:
+                made = random.choice(
+                    (Sweep(limit=3), ResizePool(id=self._pool(), total=random.randrange(9), tenant=tenant, op=op))
+                )
+            case _:
+                version = random.choice((None, 0, 1))
+                made = PutRecord(
+                    kind="note", id="n", body=random.choice(('"x"', None)), if_version=version, tenant=tenant, op=op
+                )
+        return _sealed(made)
+
+    def _pool(self) -> str:
+        return self._random.choice(("a", "b", "c", "d"))
+
+    def _legs(self) -> tuple[Leg, ...]:
+        random = self._random
+        names = random.sample(("a", "b", "c", "d"), random.choice((1, 1, 1, 2, 3)))
+        return tuple(Leg(name, random.choice((1, 1, 2, 5)), random.choice((None, None, 3))) for name in names)
+
+
+def _sealed(command: AnyCommand) -> AnyCommand:
+    return command if command.op is None else replace(command, fingerprint=fingerprint(command))

@@ -1,0 +1,105 @@
+"""Running seeds: totals, the transcript check, and the shortest plan that still fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...engines.log.engine import LogEngine
+from .plan import Plan, Step, draw_plan
+from .shadow import Broken
+from .world import World
+
+
+class Totals(Struct):
+    """What many lives came to."""
+
+    seeds: int = 0
+    operations: int = 0
+    reached: dict[str, int] = {}
+    failures: list[tuple[int, str]] = []
+
+    def add(self, other: Totals) -> None:
+        """Count another batch of lives in."""
+        self.seeds += other.seeds
+        self.operations += other.operations
+        self.reached = dict(Counter(self.reached) + Counter(other.reached))
+        self.failures = [*self.failures, *other.failures]
+
+    @property
+    def faults(self) -> int:
+        """How many faults struck."""
+        struck = ("cut at", "error at", "rot ", "cut during", "left out", "unknown")
+        return sum(count for name, count in self.reached.items() if name.startswith(struck))
+
+
+def run_seed(seed: int, engine: type[LogEngine] = LogEngine) -> World:
+    """One life; raises `Broken`."""
+    world = World(draw_plan(seed), engine)
+    transcript = world.run()
+    if seed % 100 == 0 and World(draw_plan(seed), engine).run() != transcript:
+        raise Broken("the same seed gave another transcript")
+    return world
+
+
+def run_some(seeds: Iterable[int], engine: type[LogEngine] = LogEngine) -> Totals:
+    """Several lives in this process."""
+    totals = Totals()
+    for seed in seeds:
+        try:
+            world = run_seed(seed, engine)
+        except Broken as broken:
+            totals.add(Totals(1, 0, {}, [(seed, str(broken))]))
+        else:
+            totals.add(Totals(1, world.operations, dict(world.reached)))
+    return totals
+
+
+def run_seeds(
+    first: int, count: int, *, jobs: int = 1, progress: Callable[[Totals], None] | None = None, chunk: int = 50
+) -> Totals:
+    """Many lives, on several cores if wanted."""
+    totals = Totals()
+    seeds = iter(range(first, first + count))
+    chunks = iter(lambda: list(islice(seeds, chunk)), [])
+    if jobs == 1:
+        results = map(run_some, chunks)
+        return _collect(totals, results, progress)
+    with ProcessPoolExecutor(jobs) as pool:
+        return _collect(totals, pool.map(run_some, chunks), progress)
+
+
+def _collect(totals: Totals, results: Iterable[Totals], progress: Callable[[Totals], None] | None) -> Totals:
+    for result in results:
+        totals.add(result)
+        if progress is not None:
+            progress(totals)
+    return totals
+
+
+def shrink(plan: Plan, engine: type[LogEngine] = LogEngine) -> Plan:
+    """The shortest plan found that still fails: delta debugging over its steps."""
+
+    def fails(steps: tuple[Step, ...]) -> bool:
+        try:
+            World(replace(plan, steps=steps), engine).run()
+        except Broken:
+            return True
+        return False
+
+    steps, size = plan.steps, max(1, len(plan.steps) // 2)
+    while size:
+        index = 0
+        while index < len(steps):
+            shorter = steps[:index] + steps[index + size :]
+            if fails(shorter):
+                steps = shorter
+            else:
+                index += size
+        size //= 2
+    return replace(plan, steps=steps)

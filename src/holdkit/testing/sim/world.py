@@ -1,0 +1,280 @@
+"""One simulated life: the real log engine on a simulated disk, beside a shadow that never fails.
+
+The shadow is the memory engine, given exactly what the log engine acknowledged. After every step both must agree, row for row
+and entry for entry; after every crash nothing acknowledged may be gone, and nothing refused may be there. At the end all
+faults are over, and everything must come to rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+from random import Random
+
+from ...core.commands import Group, Sweep
+from ...core.model import Slot
+from ...core.reading import JournalRow, ReadJournal
+from ...engines.log.engine import LogEngine
+from ...engines.memory import MemoryEngine
+from ...errors import EngineError, OutcomeUnknown
+from .disk import PowerCut, SimDisk
+from .faults import Faults
+from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
+from .shadow import Broken, difference, journal_of, resettled
+
+PLENTY = 1 << 40
+
+
+class World:
+    """Runs a plan. `reached` counts what happened, so that an empty run cannot pass."""
+
+    def __init__(self, plan: Plan, engine: type[LogEngine] = LogEngine) -> None:
+        self.plan, self._engine_type = plan, engine
+        self.reached: Counter[str] = Counter()
+        self.operations = 0
+        self._transcript = blake2b(digest_size=16)
+        self._randomness = part(plan.seed, "randomness")
+        self._slot: Slot = START
+        self._faults = Faults(self.reached)
+        self._faults.arm(plan.birth)
+        self._calm = False
+        self.disk = SimDisk(self._faults.before)
+        self.shadow = MemoryEngine(clock=self._clock, limits=plan.limits, journal=1_000_000)
+        self.followed: list[JournalRow] = []
+        self._engine: LogEngine | None = None
+        self._pending: list[Apply] = []  # batches whose fate is not known
+        self._snapshot = 0  # the frame behind which the last acknowledged snapshot stands
+
+    @property
+    def engine(self) -> LogEngine:
+        """The engine, while the machine runs."""
+        assert self._engine is not None
+        return self._engine
+
+    def _clock(self) -> Slot:
+        return self._slot
+
+    def run(self) -> str:
+        """Live through the plan; returns the transcript's hash."""
+        self._guarded("birth", None)
+        for index, step in enumerate(self.plan.steps):
+            self._guarded(f"step {index}", step)
+        self._note(str(sorted(self.reached.items())))
+        return self._transcript.hexdigest()
+
+    def _guarded(self, where: str, step: Step | None) -> None:
+        """Whatever goes wrong in a way that nobody planned is a broken promise."""
+        try:
+            self._through(step)
+            self._check(where)
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(f"{where}: {type(error).__name__}: {error}") from error
+
+    def _through(self, step: Step | None) -> None:
+        try:
+            self._open_patiently() if step is None else self._step(step)
+        except PowerCut:
+            self.reached["cut during snapshot"] += isinstance(step, TakeSnapshot)
+            self.reached["cut during birth"] += step is None
+            self._come_back()
+
+    # Coming back
+
+    def _come_back(self) -> None:
+        """The machine stops and comes back, perhaps more than once: recovery can be killed and can fail, too."""
+        dice = Random(self._faults.armed.dice if self._faults.armed else self.plan.seed)
+        self.disk.capacity = PLENTY  # whoever comes back makes room first
+        for attempt in range(4):
+            if dice.random() < 0.4:  # only the process died: the cache lives on, with what is on no platter
+                self.disk.locked = False
+                self.reached["process killed"] += 1
+            else:
+                self.disk.crash(dice)
+            struck_again = attempt < 3 and dice.random() < 0.4
+            self._faults.arm(Fault(dice.choice(("cut", "error")), dice.randrange(8), 0) if struck_again else None)
+            try:
+                self._open()
+            except PowerCut:
+                self.reached["cut during recovery"] += 1
+            except EngineError as error:
+                if not isinstance(error.__cause__, OSError):
+                    raise Broken(f"a crash made the log unreadable: {error}") from error
+                self.reached["error during recovery"] += 1
+            else:
+                break
+        self._faults.arm(None)
+        self._resettle("power cut")
+        if self._pending and dice.random() < 0.5:  # whoever got no answer asks again
+            self.reached["asked again"] += 1
+            self._apply(self._pending.pop())
+        self._pending.clear()
+
+    # Steps
+
+    def _open(self) -> None:
+        self._engine = self._engine_type(
+            self.disk,
+            clock=self._clock,
+            limits=self.plan.limits,
+            randomness=self._randomness.randbytes,
+            segment_bytes=self.plan.segment_bytes,
+        )
+        if self._engine.restored_from < self._snapshot:
+            raise Broken("a snapshot that was acknowledged is not there")
+        self.reached["restored from a snapshot"] += self._engine.restored_from > 0
+
+    def _step(self, step: Step) -> None:
+        match step:
+            case Apply():
+                self._slot = step.slot
+                self._apply(step)
+            case Fault(kind="rot"):
+                self._rot(step)
+            case Fault():
+                self._faults.arm(step)
+            case Space():
+                self.disk.capacity = PLENTY if step.left is None else self.disk.used() + step.left
+            case Reopen():
+                self._reopen()
+            case TakeSnapshot():
+                self._take_snapshot()
+            case Converge():
+                self._converge(step)
+
+    def _apply(self, step: Apply) -> None:
+        self._pending.append(step)
+        try:
+            answer = self.engine.apply(step.groups)
+        except OutcomeUnknown:
+            self.reached["unknown"] += 1
+            self._unsettled()
+            return
+        except EngineError as error:
+            if self._calm:
+                raise Broken(f"the disk is well again, and yet: {error}") from error
+            self.reached["left out"] += 1
+            self._resettle("engine error")
+            self._pending.remove(step)
+            return
+        self._pending.remove(step)
+        if answer.wrote:
+            self._pending.clear()  # what was unknown before is left out for certain
+        expected = self.shadow.apply(step.groups)
+        self.operations += sum(len(group.commands) for group in step.groups)
+        self._note(repr(answer.outcomes))
+        if answer.outcomes != expected.outcomes:
+            raise Broken(f"answers differ: {answer.outcomes} instead of {expected.outcomes}")
+        for outcome in (outcome for outcomes in answer.outcomes for outcome in outcomes):
+            self.reached[str(getattr(outcome, "reason", "done"))] += 1
+            self.reached["replayed"] += getattr(outcome, "replayed", False)
+
+    def _unsettled(self) -> None:
+        """An unknown outcome: a restart settles it, or the next write that works does."""
+        if Random(f"{self.plan.seed}/{len(self.followed)}").random() < 0.5:
+            self._come_back()
+        else:
+            self.reached["stayed up in doubt"] += 1
+            self._resettle("unknown outcome")
+
+    def _open_patiently(self) -> None:
+        """A full or failing disk may refuse; it opens once there is room and the error has passed."""
+        try:
+            self._open()
+        except EngineError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            self.reached["open refused"] += 1
+            self._faults.arm(None)
+            self.disk.capacity = PLENTY
+            self._open()
+
+    def _reopen(self) -> None:
+        self.engine.close()
+        segments = sum(name.endswith(".log") for name in self.disk.names())
+        self._open_patiently()
+        self.reached["reopened"] += 1
+        self.reached["several segments"] += segments > 1
+        if self._pending:
+            self._resettle("reopened in doubt")
+            self._pending.clear()
+        self._note("reopened")
+
+    def _take_snapshot(self) -> None:
+        try:
+            self.engine.snapshot()
+        except EngineError:
+            self.reached["snapshot failed"] += 1
+        else:
+            self.reached["snapshot"] += 1
+            self._snapshot = self.engine._log.next_frame - 1
+
+    def _rot(self, fault: Fault) -> None:
+        """One bit of one file turns while the machine is off: the state is the same, or opening is refused."""
+        self._faults.arm(None)
+        self.disk.capacity = PLENTY
+        if self._pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
+            return
+        self.engine.close()
+        random = Random(fault.dice)
+        names = [name for name in self.disk.names() if self.disk.files[name].cached]
+        pages = self.disk.files[random.choice(names)]
+        kept = bytes(pages.cached)
+        pages.cached[random.randrange(len(kept))] ^= 1 << random.randrange(8)
+        pages.durable = bytearray(pages.cached)
+        snapshot, self._snapshot = self._snapshot, 0
+        try:
+            self._open()
+        except EngineError:
+            self.reached["rot refused"] += 1
+            pages.cached, pages.durable = bytearray(kept), bytearray(kept)
+            self._snapshot = snapshot
+            self._open()
+        else:
+            self.reached["rot survived"] += 1
+            self._snapshot = min(snapshot, self.engine.restored_from)
+            self._check("bit rot")
+            for after in range(len(self.followed)):  # each place in the journal is found by itself
+                if self.engine.read(ReadJournal(None, after, 2)) != self.followed[after : after + 2]:
+                    raise Broken(f"bit rot: the journal differs after entry {after}")
+
+    def _converge(self, step: Converge) -> None:
+        """Every fault is over: nothing fails any more, and what is due comes back."""
+        self._faults.arm(None)
+        self.disk.capacity, self._calm, self._slot = PLENTY, True, step.slot
+        for _ in range(1_000):
+            before = self.shadow._tables.live, self.shadow._tables.leftover
+            if not any(before):
+                break
+            self._apply(Apply(step.slot, (Group((Sweep(limit=50),)),)))
+        left = [pool for pool in self.engine._tables.pools.values() if pool.held]
+        if left:
+            raise Broken(f"units that nobody holds any more never came back: {left}")
+        self.reached["came to rest"] += 1
+
+    # Checks
+
+    def _resettle(self, why: str) -> None:
+        self._faults.paused = True
+        self.shadow, fate = resettled(why, self.shadow, self.engine, self._pending, self._clock)
+        self.reached[f"in flight {fate}"] += bool(self._pending)
+        self._faults.paused = False
+        self._note(f"{why} {fate}")
+
+    def _check(self, where: str) -> None:
+        self._faults.paused = True
+        different = difference(self.shadow, self.engine)
+        if different is not None:
+            raise Broken(f"{where}: {different}")
+        self.followed += self.engine.read(ReadJournal(None, len(self.followed), 1_000_000))
+        if [row.seq for row in self.followed] != list(range(1, len(self.followed) + 1)):
+            raise Broken(f"{where}: a follower saw a gap")
+        if journal_of(self.shadow) != self.followed:
+            raise Broken(f"{where}: a follower saw what is not in the journal")
+        for found in self.engine.verify():
+            raise Broken(f"{where}: {found}")
+        self._faults.paused = False
+
+    def _note(self, text: str) -> None:
+        self._transcript.update(text.encode())

@@ -1,0 +1,162 @@
+"""Bugs of the log engine, as small patches: the simulator must catch every one of them, for what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from msgspec import Struct
+
+from holdkit.core.view import View
+from holdkit.engines.log import engine as engine_module
+from holdkit.engines.log import frames, segments, snapshots
+from holdkit.engines.log.engine import LogEngine
+from holdkit.engines.log.log import Log
+from holdkit.testing.sim.disk import SimDisk, SimFile
+
+
+class Canary(Struct, frozen=True):
+    """One bug: how it is planted, and what the simulator may say of it."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    says: str
+    engine: type[LogEngine] = LogEngine
+
+
+class AppliesBeforeLogging(LogEngine):
+    """The tables change, then the frame is written: an error leaves the change."""
+
+    def _write(self, view: View) -> None:
+        put = self._put
+        if view.entries or view.operations.changed:
+            put(view)
+            self._put = lambda view: None  # type: ignore[method-assign]
+            try:
+                super()._write(view)
+            finally:
+                self._put = put  # type: ignore[method-assign]
+
+
+def nothing(_patch: pytest.MonkeyPatch) -> None:
+    """The bug is in the engine's class."""
+
+
+def ack_before_fsync(patch: pytest.MonkeyPatch) -> None:
+    write = Log._write
+
+    def unsynced(self: Log, segment: Any, frame: bytes) -> None:
+        segment.file.sync = lambda: None
+        try:
+            write(self, segment, frame)
+        finally:
+            del segment.file.sync
+
+    patch.setattr(Log, "_write", unsynced)
+
+
+def retried_fsync(patch: pytest.MonkeyPatch) -> None:
+    """The second fsync says yes, and the pages of the first are gone."""
+    sync = SimFile.sync
+
+    def twice(self: SimFile) -> None:
+        try:
+            sync(self)
+        except OSError:
+            sync(self)
+
+    patch.setattr(SimFile, "sync", twice)
+
+
+def no_checksum(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(frames, "checksum", lambda *_: bytes(16))
+
+
+def skipped_frame(patch: pytest.MonkeyPatch) -> None:
+    append = Log.append
+
+    def forgetful(self: Log, first_seq: int, body: bytes, entries: int) -> None:
+        if first_seq % 5:
+            append(self, first_seq, body, entries)
+        else:
+            self.next_seq = first_seq + entries
+
+    patch.setattr(Log, "append", forgetful)
+
+
+def snapshot_without_sync(patch: pytest.MonkeyPatch) -> None:
+    create = SimDisk.create
+
+    def unsynced(self: SimDisk, name: str) -> SimFile:
+        file = create(self, name)
+        if name.endswith(".snapshot.new"):
+            file.sync = lambda: None  # type: ignore[method-assign]
+        return file
+
+    patch.setattr(SimDisk, "create", unsynced)
+
+
+def snapshot_left_as_it_is(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot of that frame is there, so none is written; but it may be damaged."""
+    write = snapshots.write_snapshot
+
+    def lazy(disk: Any, log_id: str, after_frame: int, *rest: Any) -> None:
+        if snapshots.snapshot_name(after_frame) not in disk.names():
+            write(disk, log_id, after_frame, *rest)
+
+    patch.setattr(engine_module, "write_snapshot", lazy)
+
+
+def damage_passes_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(segments, "later_frame", lambda *_: None)
+
+
+def names_not_synced_at_opening(patch: pytest.MonkeyPatch) -> None:
+    settle = Log.settle
+
+    def unsynced(self: Log, next_seq: int) -> None:
+        sync = self._disk.sync
+        self._disk.sync = lambda: None  # type: ignore[method-assign]
+        try:
+            settle(self, next_seq)
+        finally:
+            self._disk.sync = sync  # type: ignore[method-assign]
+
+    patch.setattr(Log, "settle", unsynced)
+
+
+def cache_of_an_unsealed_log_trusted(patch: pytest.MonkeyPatch) -> None:
+    def trusting(self: Log, next_seq: int) -> None:
+        self.next_seq = next_seq
+        last = self.segments[-1]
+        last.file.cut(last.end)
+        self._disk.sync()
+
+    patch.setattr(Log, "settle", trusting)
+
+
+def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """After a sync that failed, the next frame goes behind the doubtful one."""
+
+    def shrug(self: Log, why: str) -> None:
+        self._doubtful = False
+
+    patch.setattr(Log, "_leave_out", shrug)
+
+
+LOST = r"an acknowledged entry is gone|crash made the log unreadable|neither what was acknowledged|not what was acknowledged"
+DIFFERENT = r"differ|gap|not in the journal|" + LOST
+
+CANARIES: Final[dict[str, Canary]] = {
+    "ack before fsync": Canary(ack_before_fsync, LOST),
+    "retried fsync": Canary(retried_fsync, LOST),
+    "no checksum": Canary(no_checksum, r"bit rot|DecodeError|ValidationError|" + DIFFERENT),
+    "skipped frame": Canary(skipped_frame, DIFFERENT),
+    "snapshot without sync": Canary(snapshot_without_sync, "a snapshot that was acknowledged is not there"),
+    "snapshot left as it is": Canary(snapshot_left_as_it_is, "a snapshot that was acknowledged is not there"),
+    "apply before log": Canary(nothing, DIFFERENT, AppliesBeforeLogging),
+    "damage passes for a torn tail": Canary(damage_passes_for_a_torn_tail, DIFFERENT),
+    "names not synced at opening": Canary(names_not_synced_at_opening, LOST),
+    "cache of an unsealed log trusted": Canary(cache_of_an_unsealed_log_trusted, LOST),
+    "doubt forgotten": Canary(doubt_forgotten, DIFFERENT),
+}
