@@ -110,7 +110,7 @@ class ExpiresEverywhere(MemoryEngine):
 
     def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
         view = self._view(slot)
-        for pool in self._touched(wanted):
+        for pool in self._touched(wanted, slot):
             for _, hold_id in self._tables.due(pool, self._now(pool, slot)):
                 hold = view.holds.get((pool[0], hold_id))
                 if hold is not None:

@@ -13,18 +13,9 @@ def moved(
     pool: Pool, now: Slot, *, held: int = 0, consumed: int = 0, total: int = 0, fence: int | None = None
 ) -> Effect:
     """The pool with its counters moved, and by how much."""
-    after = Pool(
-        tenant=pool.tenant,
-        id=pool.id,
-        total=pool.total + total,
-        held=pool.held + held,
-        consumed=pool.consumed + consumed,
-        fence=pool.fence if fence is None else fence,
-        slot=now,
-        version=pool.version + 1,
-        on_demand=pool.on_demand,
-    )
-    return Effect(pool=after, total=total, held=held, consumed=consumed)
+    after = Pool(pool.tenant, pool.id, pool.total + total, pool.held + held, pool.consumed + consumed,
+                 pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand)  # fmt: skip
+    return Effect(after, total, held, consumed)
 
 
 def became(
@@ -69,22 +60,7 @@ def record(
     forced: bool = False,
 ) -> None:
     """Append one entry and fold it into the view."""
-    entry = Entry(
-        seq=view.loaded.next_seq + len(view.entries),
-        slot=now,
-        action=action,
-        subject=subject,
-        tenant=command.tenant,
-        effects=effects,
-        hold=hold,
-        change=change,
-        record=stored,
-        removed=removed,
-        actor=command.actor,
-        correlation_id=command.correlation_id,
-        reason=command.reason,
-        op=command.op,
-        forced=forced,
-    )
+    entry = Entry(view.loaded.next_seq + len(view.entries), now, action, subject, command.tenant, effects, hold, change,
+                  stored, removed, command.actor, command.correlation_id, command.reason, command.op, forced)  # fmt: skip
     view.entries.append(entry)
     fold(view, entry)

@@ -15,6 +15,7 @@ from ...core.audit import Difference, Stored, audit
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
 from ...core.ladders.expiry import return_due_legs
+from ...core.ladders.finding import prunable
 from ...core.model import Key, Limits, Slot
 from ...core.reading import Query
 from ...core.view import Counts, Loaded, View
@@ -154,7 +155,7 @@ class ResidentEngine:
         """Return due legs in transactions of their own while more are due than one may return."""
         if not self._tables.any_due(max(slot, self._tables.last_slot)):
             return
-        touched = self._touched(wanted)
+        touched = self._touched(wanted, slot)
         while sum(self._tables.count_due(pool, self._now(pool, slot)) for pool in touched) > self.limits.max_due:
             room = self.limits.max_due
             for pool in touched:
@@ -165,12 +166,12 @@ class ResidentEngine:
                     self._write(view)
                     room -= count
 
-    def _touched(self, wanted: Needs) -> list[Key]:
+    def _touched(self, wanted: Needs, slot: Slot) -> list[Key]:
         """Every pool that the batch names itself or through a hold."""
         pools = set(wanted.pools)
         for key in wanted.holds:
             hold = self._tables.holds.get(key)
-            if hold is not None:
+            if hold is not None and not prunable(hold, self.limits.retention, slot):  # as the core's own `touched`
                 pools.update((hold.tenant, leg.pool) for leg in hold.legs)
         return sorted(pools)
 

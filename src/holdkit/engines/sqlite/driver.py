@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
-from .statements import load
+from .statements import TOGETHER, load, load_together
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class Driver:
 
     def run(self, script: Script[T]) -> T:
         """Run a script to its end; an error stops it where it is."""
-        cursor, named, hook = self.cursor, self._named, self.on_statement
+        cursor, named, hook, together = self.cursor, self._named, self.on_statement, load_together()
         try:
             statements = next(script)
             while True:
@@ -60,6 +61,13 @@ class Driver:
                     if hook is not None:
                         hook(name)
                     if many:
+                        if len(parameters) >= TOGETHER and name in together:
+                            whole = len(parameters) // TOGETHER * TOGETHER
+                            for start in range(0, whole, TOGETHER):
+                                cursor.execute(
+                                    together[name], [*chain.from_iterable(parameters[start : start + TOGETHER])]
+                                )
+                            parameters = parameters[whole:]
                         cursor.executemany(named[name], parameters)
                         answers.append([])
                     else:

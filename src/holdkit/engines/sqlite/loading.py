@@ -6,12 +6,13 @@ else: a due hold's other pools are never touched. Decides nothing and writes not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import cast
 
 from msgspec import Struct
 
-from ...core.decide import Needs, SweepList
+from ...core.decide import NOTHING_DUE, Needs, SweepList
+from ...core.ladders.finding import prunable
 from ...core.model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.view import Counts, DueLeg, Loaded
 from .driver import Row, Script, Statement, ask
@@ -63,8 +64,14 @@ _HOLDS = frozenset({"load_hold", "load_holds"})
 _OPERATIONS = frozenset({"load_operation", "load_operations"})
 
 
-def by_keys(one: str, many: str, keys: Iterable[Key]) -> list[Statement]:
+_HEAD = ask("load_head")
+_UNCOUNTED = Counts()
+
+
+def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
     """One statement per tenant: a plain lookup for a single key, `json_each` for several."""
+    if len(keys) == 1:  # a lone caller should not pay for many
+        return [(one, key, False) for key in keys]
     tenants: dict[str, list[str]] = {}
     for tenant, name in keys:
         tenants.setdefault(tenant, []).append(name)
@@ -77,29 +84,33 @@ def by_keys(one: str, many: str, keys: Iterable[Key]) -> list[Statement]:
 def gather(need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS) -> Script[Gathered]:
     """Load everything `need` names."""
     rows = Rows({}, {}, {}, {}, {})
-    first = [ask("load_head")]
-    first += by_keys("load_pool", "load_pools", need.pools)
-    first += by_keys("load_hold", "load_holds", need.holds)
-    first += by_keys("load_operation", "load_operations", need.operations)
-    first += [ask("load_record", key) for key in need.records]
+    first = [_HEAD, *by_keys("load_pool", "load_pools", need.pools), *by_keys("load_hold", "load_holds", need.holds)]
+    if need.operations:
+        first += by_keys("load_operation", "load_operations", need.operations)
+    if need.records:
+        first += [ask("load_record", key) for key in need.records]
     answers = yield tuple(first)
     for statement, answer in zip(first, answers, strict=True):
-        rows.add(statement[0], answer)
+        if answer:
+            rows.add(statement[0], answer)
     last_seq, floor, oldest_operation, oldest_ended = answers[0][0]
-    yield from load_pools_of(rows)
-    touched = rows.first_deadlines.copy() if need.sweep else rows.first_deadlines
-    swept = (
-        (yield from list_sweep(rows, need.sweep, slot, limits.max_due, empty_pools))
-        if need.sweep
-        else SweepList([], [])
-    )
-    rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
-    counts = (yield from count(limits, slot)) if _bounded(limits) else Counts()
-    horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
-    due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
-    loaded = Loaded(slot=slot, next_seq=(last_seq or 0) + 1, pools=rows.pools, holds=rows.holds,
-                    operations=rows.operations, records=rows.records, due=lookup(due), horizon=horizon, limits=limits,
-                    fence_floor=int(floor or 0), counts=counts)  # fmt: skip
+    if rows.holds:
+        yield from load_pools_of(rows, limits.retention, slot)
+    swept = NOTHING_DUE
+    if need.sweep:
+        touched = rows.first_deadlines.copy()
+        swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools)
+        rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
+    counts = (yield from count(limits, slot)) if _bounded(limits) else _UNCOUNTED
+    horizon = slot
+    for pool in rows.pools.values():
+        if pool.slot > horizon:
+            horizon = pool.slot
+    due: dict[Key, list[DueLeg]] = {}
+    if rows.first_deadlines and min(rows.first_deadlines.values()) <= horizon:
+        due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
+    loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon,
+                    limits, int(floor or 0), counts)  # fmt: skip
     return Gathered(loaded, swept, due, oldest_operation, oldest_ended)
 
 
@@ -109,7 +120,7 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
     return lambda key: due.get(key, none)
 
 
-def list_sweep(rows: Rows, limit: int, slot: Slot, max_due: int, empty_pools: int) -> Script[SweepList]:
+def list_sweep(rows: Rows, limit: int, slot: Slot, limits: Limits, empty_pools: int) -> Script[SweepList]:
     """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
     holds, pools = yield (ask("load_sweep", (slot, limit + 1)), ask("load_empty_pools", (empty_pools,)))
     listed: list[Key] = []
@@ -117,18 +128,19 @@ def list_sweep(rows: Rows, limit: int, slot: Slot, max_due: int, empty_pools: in
     for row in holds[:limit]:
         hold = hold_of(row)
         legs += sum(1 for leg in hold.legs if leg.held)
-        if listed and legs > max_due:
+        if listed and legs > limits.max_due:
             break
         listed.append(hold.key)
         rows.holds[hold.key] = hold
-    yield from load_pools_of(rows)
+    yield from load_pools_of(rows, limits.retention, slot)
     rows.add("load_empty_pools", [row for row in pools if (row[0], row[1]) not in rows.pools])
     return SweepList(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
 
 
-def load_pools_of(rows: Rows) -> Script[None]:
-    """The pools behind the loaded holds' legs."""
-    wanted = {(hold.tenant, leg.pool) for hold in rows.holds.values() for leg in hold.legs} - rows.pools.keys()
+def load_pools_of(rows: Rows, retention: Slot, slot: Slot) -> Script[None]:
+    """The pools behind the loaded holds' legs; a hold that may be pruned touches none, as in the core's own `touched`."""
+    alive = [hold for hold in rows.holds.values() if not prunable(hold, retention, slot)]
+    wanted = {(hold.tenant, leg.pool) for hold in alive for leg in hold.legs} - rows.pools.keys()
     if not wanted:
         return
     statements = by_keys("load_pool", "load_pools", wanted)

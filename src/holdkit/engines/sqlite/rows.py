@@ -44,10 +44,17 @@ def hold_of(row: Row) -> StoredHold:
 
 
 def new_hold_row(hold: StoredHold, open_: int) -> Row:
-    """For `insert_holds`."""
+    """For `insert_whole_holds` and `replace_holds`."""
     return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
             hold.correlation_id, hold.metadata, _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
             hold.reason, hold.last_op, hold.version)  # fmt: skip
+
+
+def held_row(hold: StoredHold, open_: int) -> Row:
+    """For `insert_holds`."""
+    return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.deadline,
+            open_, hold.version, hold.actor or "", hold.correlation_id or "", hold.metadata or "",
+            hold.entity or "")  # fmt: skip
 
 
 def changed_hold_row(hold: StoredHold, open_: int) -> Row:

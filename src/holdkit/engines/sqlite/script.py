@@ -20,7 +20,7 @@ from ...core.view import DueLeg, View
 from ..port import Clock
 from .driver import Row, Script, Statement, ask
 from .loading import Gathered, gather
-from .rows import entry_row, operation_row, setting_row
+from .rows import operation_row, setting_row
 from .writing import prune, write_back
 
 
@@ -158,11 +158,13 @@ def finish(view: View, gathered: Gathered, need: Needs, limits: Limits, slot: Sl
 
 
 def _ran(view: View, statements: list[Statement]) -> Ran:
-    written = sum([len(parameters) if many else 1 for _, parameters, many in statements])
+    written = 0
     mark: tuple[str, Row] | None = None
-    if view.entries:
-        mark = ("journal", entry_row(view.entries[0]))
-    elif view.operations.changed:
+    for name, rows, many in statements:
+        written += len(rows) if many else 1
+        if name == "insert_journal":
+            mark = ("journal", rows[0])
+    if mark is None and view.operations.changed:
         stored = next(iter(view.operations.changed.values()))
         mark = None if stored is None else ("operations", operation_row(stored))
     return Ran(None, view.next_seq - 1, written, mark)

@@ -27,6 +27,21 @@ def load() -> MappingProxyType[str, str]:
     return MappingProxyType(blocks)
 
 
+TOGETHER = 32
+"""Rows of one insert. sqlite3 gives up the interpreter's lock around every step: once per row is once too often."""
+
+
+@cache
+def load_together() -> MappingProxyType[str, str]:
+    """The statements that insert one row, for many rows."""
+    found = {}
+    for name, text in load().items():
+        head, values, row = text.rpartition("values ")
+        if name.startswith("insert_") and values:
+            found[name] = head + values + ", ".join([row] * TOGETHER)
+    return MappingProxyType(found)
+
+
 def parse(text: str) -> Iterator[tuple[str, str]]:
     """The blocks of one file, comments left out."""
     for block in text.split(_MARK)[1:]:

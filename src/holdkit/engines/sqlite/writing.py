@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.model import Limits, Slot, StoredHold
+from ...core.model import Limits, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement, ask, write
 from .loading import Gathered
 from .rows import (
     changed_hold_row,
     entry_row,
+    held_row,
     leg_deadline,
     new_hold_row,
     operation_row,
@@ -32,6 +33,7 @@ PRUNE_MANY = 1_000
 class HoldWrites(NamedTuple):
     """The rows of holds and legs, by what is done with them."""
 
+    held: list[Row]
     born: list[Row]
     born_again: list[Row]
     changed: list[Row]
@@ -76,13 +78,23 @@ def _pools(view: View) -> list[Statement]:
 
 
 def _holds(view: View) -> list[Statement]:
-    writes = HoldWrites([], [], [], [], [], [])
+    writes = HoldWrites([], [], [], [], [], [], [])
     before = view.loaded.holds
     for key, hold in view.holds.changed.items():
         assert hold is not None, "holds are pruned, never removed by a command"
         _hold(writes, before.get(key), hold)
     named = zip(
-        ("insert_holds", "replace_holds", "update_holds", "delete_legs", "insert_legs", "put_legs"), writes, strict=True
+        (
+            "insert_holds",
+            "insert_whole_holds",
+            "replace_holds",
+            "update_holds",
+            "delete_legs",
+            "insert_legs",
+            "put_legs",
+        ),
+        writes,
+        strict=True,
     )
     return [write(name, rows) for name, rows in named if rows]
 
@@ -96,7 +108,10 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
             if leg.held:
                 is_open = 1
                 writes.legs_born.append((tenant, leg.pool, deadline, hold_id, leg.held))
-        writes.born.append(new_hold_row(after, is_open))
+        if after.state is State.HELD and after.reason is None and after.last_op is None:
+            writes.held.append(held_row(after, is_open))
+        else:
+            writes.born.append(new_hold_row(after, is_open))
         return
     filed = {(leg.pool, leg_deadline(before)): leg.held for leg in before.legs if leg.held}
     for leg in after.legs:

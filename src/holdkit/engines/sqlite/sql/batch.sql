@@ -105,6 +105,12 @@ where tenant = ? and id = ?
 delete from holdkit_pools where tenant = ? and id = ?
 
 -- name: insert_holds
+-- a hold is born and alive: the usual case. '' stands for null: binding a None costs sqlite3 six times a text
+insert into holdkit_holds
+       (tenant, id, legs, owner_hash, held_at, fence, deadline, open, version, state, actor, correlation_id, metadata, entity)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', nullif(?, ''), nullif(?, ''), nullif(?, ''), nullif(?, ''))
+
+-- name: insert_whole_holds
 -- a hold is born; its id was free
 insert into holdkit_holds
        (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
