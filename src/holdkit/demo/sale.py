@@ -124,6 +124,7 @@ class Sale:
         assert doomed is not None
         holds, seats = 20, max(1, plan.seats // 200)
         taken = await doomed.ask(do="grab", pool=SHOW, holds=holds, seats=seats, ttl=plan.seconds / 2)
+        holds = len(taken["holds"])  # fewer, if the others were quicker
         self.killed = Killed(holds=holds, units=holds * seats)
         await asyncio.sleep(plan.seconds / 8)
         await doomed.kill()
