@@ -9,11 +9,10 @@ from __future__ import annotations
 import sqlite3
 
 import msgspec
-from msgspec import structs
 
 from ...core.model import MEANING, Limits, Slot
-from ...core.validation import invalid
 from ...errors import EngineError
+from ..settings import limits_in_force
 from .driver import Driver, Row, Script, write
 from .rows import setting_row
 from .statements import migrations
@@ -90,20 +89,9 @@ def _store(limits: Limits) -> Script[None]:
 
 def stored_limits(driver: Driver, path: str, asked: Limits | None) -> Limits:
     """The limits in force: those that change meaning as stored, the others as asked for."""
-    defaults = Limits()
-    asked = asked or defaults
-    stored = {}
-    for name, value in driver.ask("load_settings"):
-        if name.startswith("limit.") and name[6:] in MEANING:
-            stored[name[6:]] = msgspec.json.decode(value)
-    for name in MEANING:
-        if name not in stored:
-            raise EngineError(f"cannot open {path}: its settings lack {name}; restore a backup")
-        wanted = getattr(asked, name)
-        if wanted not in (getattr(defaults, name), stored[name]):
-            raise invalid(
-                "limits",
-                "limits_differ",
-                f"{name} is {stored[name]} in {path}, not {wanted}: it was fixed when the file was created",
-            )
-    return structs.replace(asked, **stored)
+    stored = {
+        name[6:]: msgspec.json.decode(value)
+        for name, value in driver.ask("load_settings")
+        if name.startswith("limit.") and name[6:] in MEANING
+    }
+    return limits_in_force(path, stored, asked, Limits())
