@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
+from ..core.backlog import own_time
 from ..core.commands import Group
 from ..core.decide import Needs, decide_groups, needs
 from ..core.entries import Action, Entry
@@ -111,10 +112,11 @@ class ExpiresEverywhere(MemoryEngine):
     def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
         view = self._view(slot)
         for pool in self._touched(wanted, slot):
-            for _, hold_id in self._tables.due(pool, self._now(pool, slot)):
+            now = own_time(view, pool)
+            for _, hold_id in self._tables.due(pool, now):
                 hold = view.holds.get((pool[0], hold_id))
                 if hold is not None:
-                    expire(view, hold, [leg.pool for leg in hold.legs], self._now(pool, slot))
+                    expire(view, hold, [leg.pool for leg in hold.legs], now)
         self._write(view)
 
 
@@ -124,8 +126,9 @@ class ForgetsTheBacklog(MemoryEngine):
     def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
         """Nothing goes first."""
 
-    def _view(self, slot: Slot, due_limit: int | None = None) -> View:
-        return super()._view(slot, due_limit or self.limits.max_due)
+    def _view(self, slot: Slot) -> View:
+        loaded = super()._view(slot).loaded
+        return View(structs.replace(loaded, due=lambda pool: loaded.due(pool)[: self.limits.max_due]))
 
 
 class ResetsFences(MemoryEngine):
@@ -165,8 +168,8 @@ class _Shared(Mapping[Key, Operation]):
 class SharesOperations(MemoryEngine):
     """Looks operation ids up without their tenant: one tenant is told another's answer, token and all."""
 
-    def _view(self, slot: Slot, due_limit: int | None = None) -> View:
-        view = super()._view(slot, due_limit)
+    def _view(self, slot: Slot) -> View:
+        view = super()._view(slot)
         view.operations.base = _Shared(view.operations.base)
         return view
 

@@ -12,9 +12,9 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from ...core.audit import Difference, Stored, audit
+from ...core.backlog import backlog, overflow, own_time, return_backlog, spare
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
-from ...core.ladders.expiry import return_due_legs
 from ...core.ladders.finding import prunable
 from ...core.model import Key, Limits, Slot
 from ...core.reading import Query
@@ -106,7 +106,7 @@ class ResidentEngine:
 
     # One transaction
 
-    def _view(self, slot: Slot, due_limit: int | None = None) -> View:
+    def _view(self, slot: Slot) -> View:
         tables, limits = self._tables, self.limits
         horizon = max(slot, tables.last_slot)
         counts = Counts(len(tables.pools), tables.live_at(slot), tables.operations_since(slot - limits.retry_window))
@@ -117,7 +117,7 @@ class ResidentEngine:
             holds=tables.holds,
             operations=tables.operations,
             records=tables.records,
-            due=lambda pool: tables.due(pool, horizon, due_limit),
+            due=lambda pool: tables.due(pool, horizon),
             horizon=horizon,
             limits=limits,
             fence_floor=tables.fence_floor,
@@ -156,15 +156,14 @@ class ResidentEngine:
         if not self._tables.any_due(max(slot, self._tables.last_slot)):
             return
         touched = self._touched(wanted, slot)
-        while sum(self._tables.count_due(pool, self._now(pool, slot)) for pool in touched) > self.limits.max_due:
-            room = self.limits.max_due
-            for pool in touched:
-                count = min(room, self._tables.count_due(pool, self._now(pool, slot)))
-                if count:
-                    view = self._view(slot, count)
-                    return_due_legs(view, pool[0], [pool[1]], self._now(pool, slot))
-                    self._write(view)
-                    room -= count
+        while True:
+            view = self._view(slot)
+            few = self.limits.max_due + 1
+            first = backlog(view, {pool: self._tables.due(pool, own_time(view, pool), few) for pool in touched})
+            if not first:
+                return
+            return_backlog(view, first)
+            self._write(view)
 
     def _touched(self, wanted: Needs, slot: Slot) -> list[Key]:
         """Every pool that the batch names itself or through a hold."""
@@ -175,10 +174,6 @@ class ResidentEngine:
                 pools.update((hold.tenant, leg.pool) for leg in hold.legs)
         return sorted(pools)
 
-    def _now(self, pool: Key, slot: Slot) -> Slot:
-        row = self._tables.pools.get(pool)
-        return slot if row is None else max(slot, row.slot)
-
     def _sweep_list(self, limit: int, slot: Slot) -> SweepList:
         if not limit:
             return NOTHING_DUE
@@ -188,16 +183,14 @@ class ResidentEngine:
     def _make_room(self, wanted: Needs, slot: Slot) -> None:
         """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
         tables, limits = self._tables, self.limits
-        rows = len(tables.holds) - len(tables.ended) + len(wanted.holds)
-        holds = 0 if limits.max_holds is None else rows - limits.max_holds
-        pools = 0 if limits.max_pools is None else len(tables.pools) + len(wanted.pools) - limits.max_pools
-        if holds <= 0 and pools <= 0:
-            return
-        due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
-        self._sweep_first(SweepList(due, []), slot)
-        if pools > 0:
-            idle = [pool for pool in tables.idle[: pools + len(wanted.pools)] if pool not in wanted.pools]
-            self._sweep_first(SweepList([], idle[:pools]), slot)
+        over = overflow(limits, wanted, len(tables.holds) - len(tables.ended), len(tables.pools))
+        if over.holds:
+            due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
+            self._sweep_first(SweepList(due, []), slot)
+        if over.pools:
+            self._sweep_first(
+                SweepList([], spare(tables.idle[: over.pools + len(wanted.pools)], wanted, over.pools)), slot
+            )
 
     def _sweep_first(self, listed: SweepList, slot: Slot) -> None:
         if listed.holds or listed.pools:

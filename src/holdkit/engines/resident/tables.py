@@ -155,11 +155,6 @@ class Tables:
             return []
         return order[: bisect_left(order, (until + 1,))][:limit]
 
-    def count_due(self, pool: Key, until: Slot) -> int:
-        """How many there are."""
-        order = self.deadlines.get(pool)
-        return 0 if order is None else bisect_left(order, (until + 1,))
-
     def live_at(self, now: Slot) -> int:
         """Holds in state held whose deadline has not come."""
         return self.held - bisect_left(self.live, (now + 1, "", ""))

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ...core.backlog import backlog, overflow, return_backlog, spare
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, SweepList, decide_groups, needs
-from ...core.ladders.expiry import expire
-from ...core.model import Key, Limits, Slot
+from ...core.model import Limits, Slot
 from ...core.outcomes import Outcome
-from ...core.view import DueLeg, View
+from ...core.view import View
 from ..port import Clock
 from .driver import Row, Script, Statement, ask
 from .loading import Gathered, gather
@@ -57,10 +57,11 @@ def apply_script(
         if ran is not None:
             return ran
     gathered = yield from gather(need, slot, limits)
-    excess = backlog(gathered)
-    if excess:
-        return (yield from return_backlog(gathered, excess))
     view = View(gathered.loaded)
+    excess = backlog(view, gathered.due)
+    if excess:
+        return_backlog(view, excess)
+        return (yield from write_only(view))
     outcomes = decide_groups(view, groups, gathered.swept)
     ran = yield from finish(view, gathered, need, limits, slot)
     ran.outcomes = outcomes
@@ -75,19 +76,17 @@ def make_room(need: Needs, slot: Slot, limits: Limits, stage: Stage) -> Script[R
     if not stage.counted:
         stage.counted = True
         unended, pools = yield (ask("count_unended_holds"), ask("count_pools"))
-        if limits.max_pools is not None:
-            stage.pools_over = max(0, pools[0][0] + len(need.pools) - limits.max_pools)
-        full = limits.max_holds is not None and unended[0][0] + len(need.holds) > limits.max_holds
-        stage.sweep_holds = full or stage.pools_over > 0
+        over = overflow(limits, need, unended[0][0], pools[0][0])
+        stage.sweep_holds, stage.pools_over = over.holds, over.pools
     if stage.sweep_holds:
         stage.sweep_holds = False
         gathered = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
         if gathered.swept.holds:
             return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, [])))
     if stage.pools_over:  # after the holds, for those may have left their pools empty
-        over, stage.pools_over = stage.pools_over, 0
-        gathered = yield from gather(_sweeping(1), slot, limits, over + len(need.pools))
-        empty = [pool for pool in gathered.swept.pools if pool not in need.pools][:over]
+        excess, stage.pools_over = stage.pools_over, 0
+        gathered = yield from gather(_sweeping(1), slot, limits, excess + len(need.pools))
+        empty = spare(gathered.swept.pools, need, excess)
         if empty:
             return (yield from sweep_first(gathered, SweepList([], empty)))
     return None
@@ -97,6 +96,11 @@ def sweep_first(gathered: Gathered, listed: SweepList) -> Script[Ran]:
     """Sweep these and do nothing else."""
     view = View(gathered.loaded)
     decide_groups(view, [Group((Sweep(),))], listed)
+    return (yield from write_only(view))
+
+
+def write_only(view: View) -> Script[Ran]:
+    """What went first, and nothing else."""
     statements = write_back(view)
     yield tuple(statements)
     return _ran(view, statements)
@@ -104,39 +108,6 @@ def sweep_first(gathered: Gathered, listed: SweepList) -> Script[Ran]:
 
 def _sweeping(limit: int) -> Needs:
     return Needs(set(), set(), set(), set(), limit)
-
-
-def backlog(gathered: Gathered) -> dict[Key, list[DueLeg]]:
-    """If more than `max_due` legs are due on the touched pools by their own time: that many, pool by pool; else none."""
-    loaded = gathered.loaded
-    room = loaded.limits.max_due
-    due = {
-        key: [leg for leg in legs if leg[0] <= max(loaded.slot, loaded.pools[key].slot)]
-        for key, legs in sorted(gathered.due.items())
-    }
-    if sum(map(len, due.values())) <= room:
-        return {}
-    first: dict[Key, list[DueLeg]] = {}
-    for key, legs in due.items():
-        if room and legs:
-            first[key] = legs[:room]
-            room -= len(first[key])
-    return first
-
-
-def return_backlog(gathered: Gathered, legs: dict[Key, list[DueLeg]]) -> Script[Ran]:
-    """Return these legs and do nothing else."""
-    loaded = gathered.loaded
-    view = View(loaded)
-    for key in sorted(legs):
-        now = max(loaded.slot, loaded.pools[key].slot)
-        for _, hold_id in legs[key]:  # by name: asked what is due, the view would add other legs of a hold just changed
-            hold = view.holds.get((key[0], hold_id))
-            if hold is not None and hold.due(now):
-                expire(view, hold, [key[1]], now)
-    statements = write_back(view)
-    yield tuple(statements)
-    return _ran(view, statements)
 
 
 def finish(view: View, gathered: Gathered, need: Needs, limits: Limits, slot: Slot) -> Script[Ran]:

@@ -1,0 +1,73 @@
+"""What goes before a batch: a backlog of due legs, and room in bounded tables.
+
+A transaction returns at most `max_due` legs. If more are due on the pools a batch touches, expiry-only transactions go
+first, so that one buyer never pays for a backlog. Engines say what is due and what there is; what goes first is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from .decide import Needs
+from .ladders.expiry import expire
+from .model import Key, Limits, Slot
+from .view import DueLeg, View
+
+
+def own_time(view: View, pool: Key) -> Slot:
+    """The slot at which a command on this pool alone would be decided."""
+    row = view.pools.get(pool)
+    return view.loaded.slot if row is None else max(view.loaded.slot, row.slot)
+
+
+def backlog(view: View, due: Mapping[Key, list[DueLeg]]) -> dict[Key, list[DueLeg]]:
+    """If more legs are due on these pools, by their own time, than one transaction may return: the first of them, pool by
+    pool; else none."""
+    room = view.limits.max_due
+    ripe: dict[Key, list[DueLeg]] = {}
+    for pool in sorted(due):
+        now = own_time(view, pool)
+        ripe[pool] = [leg for leg in due[pool] if leg[0] <= now]
+    if sum(map(len, ripe.values())) <= room:
+        return {}
+    first: dict[Key, list[DueLeg]] = {}
+    for pool, legs in ripe.items():
+        if room and legs:
+            first[pool] = legs[:room]
+            room -= len(first[pool])
+    return first
+
+
+def return_backlog(view: View, legs: Mapping[Key, list[DueLeg]]) -> None:
+    """Return these legs and do nothing else."""
+    for pool in sorted(legs):
+        now = own_time(view, pool)
+        for _, hold_id in legs[
+            pool
+        ]:  # by name: asked what is due, the view would add other legs of a hold just changed
+            hold = view.holds.get((pool[0], hold_id))
+            if hold is not None and hold.due(now):
+                expire(view, hold, [pool[1]], now)
+
+
+class Overflow(Struct, frozen=True):
+    """Where a bounded table would overflow with rows that only a sweep can end: then a sweep goes first."""
+
+    holds: bool
+    """Sweep what is due."""
+    pools: int
+    """Then take away so many empty pools."""
+
+
+def overflow(limits: Limits, needs: Needs, unended_holds: int, pools: int) -> Overflow:
+    """What must go first, by how many rows there are: people forget to sweep."""
+    too_many = 0 if limits.max_pools is None else max(0, pools + len(needs.pools) - limits.max_pools)
+    full = limits.max_holds is not None and unended_holds + len(needs.holds) > limits.max_holds
+    return Overflow(full or too_many > 0, too_many)
+
+
+def spare(empty: list[Key], needs: Needs, count: int) -> list[Key]:
+    """Which empty pools go: not one that the batch is about to use."""
+    return [pool for pool in empty if pool not in needs.pools][:count]
