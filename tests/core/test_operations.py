@@ -9,8 +9,7 @@ from msgspec import structs
 
 from holdkit.core.codec import fingerprint
 from holdkit.core.commands import CreatePool, PutRecord, ResizePool, Sweep
-from holdkit.core.model import Operation
-from holdkit.core.outcomes import Done, Reason, Refusal
+from holdkit.core.outcomes import Done, Operation, Reason, Refusal
 
 from .world import World, confirm, consume, done, expire, extend, give_back, hold_id, place, refused, release, said
 
@@ -77,9 +76,9 @@ def test_the_same_id_with_another_payload(world: World) -> None:
 
 def test_what_is_remembered(world: World) -> None:
     world.slot = 7
-    done(world.do(CreatePool(id="q", total=1, op="o", tenant="acme")))
+    outcome = done(world.do(CreatePool(id="q", total=1, op="o", tenant="acme")))
     (operation,) = world.operations.values()
-    assert operation == Operation("acme", "o", fingerprint(CreatePool(id="q", total=1)), 7, operation.outcome)
+    assert operation == Operation("acme", "o", fingerprint(CreatePool(id="q", total=1)), 7, outcome)
     assert operation.key == ("acme", "o")
 
 

@@ -26,8 +26,8 @@ from holdkit.core.commands import (
 from holdkit.core.decide import SweepList, decide_groups, needs
 from holdkit.core.entries import Action, Entry
 from holdkit.core.ladders.finding import prunable
-from holdkit.core.model import Key, Leg, Limits, Operation, Pool, Record, RecordKey, State, StoredHold
-from holdkit.core.outcomes import Done, Outcome, Refusal
+from holdkit.core.model import Key, Leg, Limits, Pool, Record, RecordKey, State, StoredHold
+from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
 from holdkit.core.view import Counts, DueLeg, Loaded, View
 
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]

@@ -294,6 +294,14 @@ def test_overage_says_what_stayed_uncovered(hk: Any) -> None:
     assert hold.legs[0].confirmed == 10
 
 
+def test_what_a_caller_does_to_an_answer_does_not_reach_the_one_that_is_remembered(hk: Any) -> None:
+    hold = hk.hold("p", 2, ttl=60)
+    for _ in range(2):
+        answer = hk.confirm(hold, quantity=15, overage="up_to_available", op="o")
+        assert answer.uncovered == {"p": 5}
+        answer.uncovered.clear()
+
+
 # What
 
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from .codec import decode_outcome, encode_outcome
 from .commands import (
     AnyCommand,
     ConfirmHold,
@@ -34,8 +33,8 @@ from .ladders.finding import prunable, retired
 from .ladders.placing import consume, place_hold
 from .ladders.pools import create_pool, remove_empty_pools, resize_pool
 from .ladders.records import put_record
-from .model import Key, Operation, RecordKey, Slot
-from .outcomes import Done, Invalid, Outcome, Reason, Refusal
+from .model import Key, RecordKey, Slot
+from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
 from .view import View
 
 _BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built anew by every look
@@ -169,7 +168,7 @@ def recall(view: View, command: AnyCommand) -> Outcome | None:
     if operation is not None and slot - operation.slot < view.limits.retry_window:
         if operation.fingerprint != command.fingerprint:
             return Refusal(Reason.OPERATION_CONFLICT, command.op)
-        return structs.replace(decode_outcome(operation.outcome), replayed=True)
+        return structs.replace(operation.outcome, replayed=True)
     if isinstance(command, _REMEMBERED):
         hold = view.holds.get((command.tenant, command.id))
         if hold is None or hold.last_op is None or retired(hold, view.limits.retention, slot):
@@ -193,7 +192,7 @@ def remember(view: View, command: AnyCommand, outcome: Outcome) -> None:
         return
     if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
         return
-    stored = Operation(command.tenant, command.op, command.fingerprint, view.loaded.slot, encode_outcome(outcome))
+    stored = Operation(command.tenant, command.op, command.fingerprint, view.loaded.slot, outcome)
     view.grown[2] += 1
     view.operations.put((command.tenant, command.op), stored)
 

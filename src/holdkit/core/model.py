@@ -1,4 +1,4 @@
-"""The nouns: pools, legs, holds, records, operations, limits.
+"""The nouns: pools, legs, holds, records, limits.
 
 Frozen records and nothing else. A hold is alive if and only if ``now < deadline``; `Pool.available` is total - held -
 consumed. Never reads a clock, never mutates: a changed record is a new record.
@@ -142,22 +142,6 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 RecordKey: TypeAlias = tuple[str, str, str]
-
-
-class Operation(Struct, frozen=True, gc=False):
-    """What was answered to an operation id: the only place that keeps an owner token, for the retry."""
-
-    tenant: str
-    id: str
-    fingerprint: str
-    slot: Slot
-    outcome: str
-    """JSON text of the `Done` or `Refusal`."""
-
-    @property
-    def key(self) -> Key:
-        """Tenant and id."""
-        return (self.tenant, self.id)
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

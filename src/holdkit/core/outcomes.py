@@ -1,4 +1,4 @@
-"""The answers: done, refused, or not askable, as plain values.
+"""The answers: done, refused, or not askable, as plain values; and what is remembered of them.
 
 `Reason` lists every refusal in the order of the ladders. Nothing here raises: turning a refusal into an exception is
 the surface's work.
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from .model import Pool, Record, Slot, StoredHold
+from .model import Key, Pool, Record, Slot, StoredHold
 
 
 class Reason(StrEnum):
@@ -91,6 +91,21 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     more: bool = False
     """A sweep left something for the next one."""
     replayed: bool = False
+
+
+class Operation(Struct, frozen=True, gc=False):
+    """What was answered to an operation id: the only place that keeps an owner token, for the retry."""
+
+    tenant: str
+    id: str
+    fingerprint: str
+    slot: Slot
+    outcome: Done | Refusal
+
+    @property
+    def key(self) -> Key:
+        """Tenant and id."""
+        return (self.tenant, self.id)
 
 
 class Invalid(Struct, frozen=True, gc=False):

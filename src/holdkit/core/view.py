@@ -12,7 +12,8 @@ from typing import Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from .entries import Entry
-from .model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
+from .model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from .outcomes import Operation
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -17,7 +17,8 @@ from ..core.commands import Group
 from ..core.decide import Needs, decide_groups, needs
 from ..core.entries import Action, Entry
 from ..core.ladders.expiry import expire
-from ..core.model import Key, Limits, Operation, Slot
+from ..core.model import Key, Limits, Slot
+from ..core.outcomes import Operation
 from ..core.reading import Query, ReadJournal
 from ..core.view import DueLeg, View
 from ..engines.memory import MemoryEngine

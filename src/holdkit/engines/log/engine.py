@@ -112,7 +112,7 @@ class LogEngine(ResidentEngine):
         for entry in batch.entries:
             fold(view, entry)
         view.entries = batch.entries
-        for operation in batch.operations:
+        for operation in batch.answers():
             view.operations.put(operation.key, operation)
         self._put(view)
         self._prune(batch.slot)

@@ -16,7 +16,7 @@ from ...errors import EngineError
 from .disk import Disk, File, Reading
 from .frames import HEAD, Frame, decode_frame, encode_frame, later_frame
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 PREAMBLE: Final = b"HOLDKIT\x01"
 FILE_ID: Final = 16
 START: Final = len(PREAMBLE) + FILE_ID
@@ -104,7 +104,7 @@ def open_segment(disk: Reading, name: str) -> Segment:
     if header.format != FORMAT or segment_name(header.segment) != name:
         file.close()
         raise EngineError(
-            f"{where} says it is segment {header.segment} of format {header.format}: it was renamed or is newer"
+            f"{where} says it is segment {header.segment} of format {header.format}: it was renamed, or another version of Holdkit wrote it"
         )
     return Segment(name, file, file_id, header, frame.end, frame.end)
 

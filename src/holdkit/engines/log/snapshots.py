@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from ...core.model import Operation, Pool, Record, Slot, StoredHold
+from ...core.model import Pool, Record, Slot, StoredHold
+from ...core.outcomes import Operation
 from ..resident.tables import Tables
 from .disk import Disk, Reading
 from .frames import decode_frame, encode_frame
@@ -19,7 +20,7 @@ from .frames import decode_frame, encode_frame
 PREAMBLE: Final = b"HOLDSNAP"
 START: Final = len(PREAMBLE) + 16
 CHUNK: Final = 5_000
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 class Snapshot(Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,8 @@ from heapq import merge
 from itertools import islice
 from typing import Any, TypeAlias
 
-from ...core.model import Key, Operation, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.model import Key, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.outcomes import Operation
 from ...core.view import DueLeg
 
 Moment: TypeAlias = tuple[Slot, str, str]

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from ...core.decide import NOTHING_DUE, Needs, SweepList
 from ...core.ladders.finding import prunable
-from ...core.model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
 from .driver import Row, Script, Statement, ask
 from .rows import hold_of, keys_json, operation_of, pool_of, record_of

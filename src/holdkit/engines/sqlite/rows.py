@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
+from ...core.codec import decode_outcome, encode_outcome
 from ...core.entries import Entry
-from ...core.model import MAX_SLOT, HeldLeg, Operation, Pool, Record, State, StoredHold
+from ...core.model import MAX_SLOT, HeldLeg, Pool, Record, State, StoredHold
+from ...core.outcomes import Operation
 from .driver import Row
 
 _legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
@@ -76,12 +78,12 @@ def entry_row(entry: Entry) -> Row:
 
 def operation_of(row: Row) -> Operation:
     """tenant, id, fingerprint, slot, outcome."""
-    return Operation(row[0], row[1], row[2], row[3], row[4])
+    return Operation(row[0], row[1], row[2], row[3], decode_outcome(row[4]))
 
 
 def operation_row(operation: Operation) -> Row:
     """For `put_operations`."""
-    columns = (operation.tenant, operation.id, operation.fingerprint, operation.slot, operation.outcome)
+    columns = (operation.tenant, operation.id, operation.fingerprint, operation.slot, encode_outcome(operation.outcome))
     return (*columns, checksum(*columns))
 
 
