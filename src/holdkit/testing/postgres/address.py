@@ -1,0 +1,67 @@
+"""Where a server listens, and the databases on it. Starts and stops nothing: many may share one server through this.
+
+Every call opens a connection of its own and closes it, so nothing here stands in the way of a server that goes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+USER: Final = "postgres"
+MAKING_TEMPLATES: Final = 4_711_001
+"""The advisory lock under which templates are made."""
+
+
+class ServerAddress:
+    """A running server, for its guests."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+
+    def dsn(self, database: str = "postgres") -> str:
+        """A URL for psycopg, SQLAlchemy and Holdkit: through the Unix socket."""
+        return f"postgresql://{USER}@/{quote(database, safe='')}?host={quote(self.host, safe='')}&port={self.port}"
+
+    def connect(self, database: str = "postgres", **options: Any) -> Connection[tuple[Any, ...]]:
+        """A connection that commits each statement; close it."""
+        import psycopg
+
+        return psycopg.connect(self.dsn(database), autocommit=True, **options)
+
+    def create_database(self, name: str, template: str = "template0") -> str:
+        """A new database, as a copy of the template; its URL. Nobody may be connected to the template."""
+        from psycopg import sql
+
+        # Not FILE_COPY: that takes two checkpoints, which cost more than the few megabytes of WAL.
+        statement = sql.SQL("create database {} template {} strategy wal_log")
+        with closing(self.connect()) as admin:
+            admin.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
+        return self.dsn(name)
+
+    def drop_database(self, name: str) -> None:
+        """Gone, with everybody who is still connected to it."""
+        from psycopg import sql
+
+        with closing(self.connect()) as admin:
+            admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+    def template(self, name: str, prepare: Callable[[str], object]) -> str:
+        """The name of a template that `prepare` has filled, given its URL; made once, however many ask at the same time."""
+        from psycopg import sql
+
+        draft = f"{name}_draft"
+        with closing(self.connect()) as admin:
+            admin.execute("select pg_advisory_lock(%s)", (MAKING_TEMPLATES,))
+            if admin.execute("select from pg_database where datname = %s", (name,)).rowcount == 0:
+                self.drop_database(draft)  # left by a `prepare` that failed
+                prepare(self.create_database(draft))
+                admin.execute(
+                    sql.SQL("alter database {} rename to {}").format(sql.Identifier(draft), sql.Identifier(name))
+                )
+        return name

@@ -1,0 +1,241 @@
+"""A server to start, stop, kill and start again. Removes everything when closed; keeps no data anybody might want.
+
+PostgreSQL refuses to run as root, and under a number that has no name. Where we are root, its programs run as `nobody`; no
+user is created. It is as durable as any (`fsync` is on) unless told otherwise: a test that wants speed must say so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from .address import USER, ServerAddress
+from .binaries import find, readable
+from .processes import alive, children, running
+
+Stop: TypeAlias = Literal["smart", "fast", "immediate"]
+
+SOCKET_LIMIT: Final = 103
+"""Bytes in the path of a Unix socket: 107 on Linux, 103 on macOS."""
+PATIENCE: Final = 60.0
+SIGNALS: Final = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+SETTINGS: Final = {
+    "max_connections": "100",
+    "shared_buffers": "32MB",
+    "timezone": "UTC",
+    "wal_retrieve_retry_interval": "100ms",  # a standby that lost its primary looks again soon, not after 5 s
+    "log_line_prefix": "%m [%p] %d ",
+    "dynamic_shared_memory_type": "mmap",  # in the data folder, so that a killed server leaves nothing in /dev/shm
+}
+
+
+class ServerFailed(Exception):
+    """The server did not do as told; the message ends with what it logged."""
+
+
+class PostgresServer(ServerAddress):
+    """One server in a temporary folder. Use it as a context manager, or call `start` and `close`."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        tcp: bool = False,
+        binaries: Path | None = None,
+        within: Path | None = None,
+    ) -> None:
+        """`within`: where the data goes, if the disk matters. The socket is always in a short temporary folder."""
+        self.settings = {**SETTINGS, **(settings or {})}
+        self._user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        self.programs = find() if binaries is None else binaries
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folders: list[Path] = []
+        self.home = self._folder(within)
+        self.data, self.log_file = self.home / "data", self.home / "log"
+        super().__init__(str(self.home if within is None else self._folder(None)), free_port() if tcp else 5432)
+        self.settings |= {"listen_addresses": "127.0.0.1" if tcp else "", "port": str(self.port)}
+        try:
+            self._bin = readable(self.programs, self.home / "programs") if self._user else self.programs
+            check_socket(Path(self.host) / f".s.PGSQL.{self.port}")
+        except BaseException:
+            self.close()
+            raise
+        atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def tcp_dsn(self, database: str = "postgres") -> str:
+        """The same database through 127.0.0.1, for what cannot be done to a Unix socket."""
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
+
+    def start(self, settings: Mapping[str, str] | None = None) -> None:
+        """Return once it answers. New settings stay for later starts too."""
+        if self._process is not None:
+            raise ServerFailed("already started")
+        self.settings |= settings or {}
+        if not self.data.exists():
+            # Checksums, so that pg_rewind works on every version. Text sorts by code point: the system's own locales differ.
+            # Not synced: a test that cuts the power syncs the disk before it begins.
+            self.run("initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-k", "-N")
+        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._bin / "postgres", "-D", self.data, "-k", self.host, *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home,
+                start_new_session=True,  # an interrupt of the tests is not for the server: we stop it ourselves
+                **self._user,
+            )  # fmt: skip
+        try:
+            self._wait_until_it_answers()
+        except BaseException:
+            if self._process is not None:
+                self.kill()
+            raise
+
+    def stop(self, mode: Stop = "fast") -> None:
+        """Return once it is down. `immediate` leaves what was not checkpointed to be recovered at the next start."""
+        process = self._running()
+        process.send_signal(SIGNALS[mode])
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise ServerFailed(f"did not stop within {PATIENCE:.0f} s\n{self.log()}") from None
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL to all of its processes at once: what a crash of the machine leaves, except for the disk's own cache."""
+        process = self._running()
+        process.send_signal(signal.SIGSTOP)  # or it would start others while they are counted
+        wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
+        others = children(process.pid)
+        process.kill()
+        for pid in others:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        self._process = None
+        wait_for(lambda: not alive(others), "its processes survived SIGKILL")  # or the next start would refuse
+
+    def restart(self, mode: Stop = "fast", settings: Mapping[str, str] | None = None) -> None:
+        """Down and up again, if it was up."""
+        if self._process is not None:
+            self.stop(mode)
+        self.start(settings)
+
+    def standby(self, settings: Mapping[str, str] | None = None, *, within: Path | None = None) -> PostgresServer:
+        """A second server that follows this one; not started. Name it in `synchronous_standby_names` as "standby"."""
+        other = PostgresServer({**self.settings, **(settings or {})}, binaries=self.programs, within=within)
+        primary = f"host={self.host} port={self.port} user={USER} application_name=standby"
+        other.run(
+            "pg_basebackup", "-D", str(other.data), "-d", primary, "-R", "-X", "stream", "-c", "fast", "--no-sync"
+        )
+        return other
+
+    def run(self, program: str, *arguments: str) -> str:
+        """Run one of PostgreSQL's other programs (`pg_rewind`, `pg_waldump`) as the server's user; what it printed."""
+        command = [str(self._bin / program), *arguments]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.home, check=False, **self._user
+        )
+        if done.returncode:
+            raise ServerFailed(f"{program} failed: {done.stderr.strip() or done.stdout.strip()}")
+        return str(done.stdout)
+
+    def log(self, lines: int = 20) -> str:
+        """The end of what the server wrote."""
+        if not self.log_file.exists():
+            return ""
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
+
+    def close(self) -> None:
+        """End it and remove all of its files; more than once does no harm."""
+        atexit.unregister(self.close)
+        if self._process is not None:
+            self.kill()
+        if self._folders:
+            forget_shared_memory(self.data)
+        while self._folders:
+            shutil.rmtree(self._folders.pop(), ignore_errors=True)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ServerFailed("not started")
+        return self._process
+
+    def _folder(self, within: Path | None) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="hkpg-", dir=within)).resolve()
+        self._folders.append(folder)
+        if self._user:
+            os.chown(folder, self._user["user"], self._user["group"])
+        return folder
+
+    def _wait_until_it_answers(self) -> None:
+        import psycopg
+
+        process, deadline = self._running(), time.monotonic() + PATIENCE
+        while True:
+            try:
+                with closing(self.connect(connect_timeout=5)):
+                    return
+            except psycopg.OperationalError as error:
+                if process.poll() is not None:
+                    self._process = None
+                    raise ServerFailed(f"did not start\n{self.log()}") from None
+                if time.monotonic() > deadline:
+                    raise ServerFailed(f"does not answer: {error}\n{self.log()}") from error
+            time.sleep(0.01)
+
+
+def wait_for(done: Callable[[], bool], otherwise: str) -> None:
+    """Look again and again, not for ever."""
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        if time.monotonic() > deadline:
+            raise ServerFailed(otherwise)
+        time.sleep(0.001)
+
+
+def check_socket(path: Path) -> None:
+    """The system would cut the path or refuse it, with a message that does not help."""
+    if len(os.fsencode(path)) > SOCKET_LIMIT:
+        raise ServerFailed(
+            f"the path of the server's socket is too long, at most {SOCKET_LIMIT} bytes: {path}: let TMPDIR name a shorter folder"
+        )
+
+
+def free_port() -> int:
+    """One that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def forget_shared_memory(data: Path) -> None:
+    """A killed server leaves a few bytes of System V memory, which only its next start would remove."""
+    with suppress(OSError, IndexError, ValueError):
+        _key, number = (data / "postmaster.pid").read_text().splitlines()[6].split()
+        ctypes.CDLL(None).shmctl(int(number), 0, None)

