@@ -1,0 +1,102 @@
+"""Our own connections: opened when they are needed, kept while they are good, never more than a bound.
+
+A connection is lent to one thread at a time. One that comes back inside a transaction is rolled back, one that is broken is
+dropped, one that has lain idle is tried before it is lent: a server that went away should not cost a caller an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+from ...errors import EngineError, Overloaded
+from .driver import ROLLBACK, ConnectionFailed, Driver, StatementFailed
+
+IDLE = 5.0
+"""Seconds after which a connection is tried before it is lent."""
+
+
+class Connections:
+    """A small pool."""
+
+    def __init__(self, connect: Callable[[], Driver], size: int, patience: float) -> None:
+        self._connect, self._size, self._patience = connect, size, patience
+        self._changed = Condition()
+        self._free: list[tuple[float, Driver]] = []
+        self._lent = 0
+        self._pid = os.getpid()
+        self.closed = False
+
+    @contextmanager
+    def one(self) -> Iterator[Driver]:
+        """Lend a connection."""
+        driver = self._take()
+        try:
+            yield driver
+        finally:
+            self._give_back(driver)
+
+    def _take(self) -> Driver:
+        deadline = time.monotonic() + self._patience
+        with self._changed:
+            while not self._free and self._lent >= self._size and not self.closed:
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise Overloaded(f"all {self._size} connections are in use", retry_after=1.0)
+            if self.closed:
+                raise EngineError("this engine is closed")
+            self._lent += 1
+            since, driver = self._free.pop() if self._free else (0.0, None)
+        try:
+            if driver is not None and (time.monotonic() - since < IDLE or _answers(driver)):
+                return driver
+            return self._connect()
+        except BaseException:
+            with self._changed:
+                self._lent -= 1
+                self._changed.notify()
+            raise
+
+    def _give_back(self, driver: Driver) -> None:
+        good = False
+        try:
+            if driver.usable and not driver.busy:
+                if driver.in_transaction:
+                    driver.exchange((ROLLBACK,))
+                good = True
+        except (ConnectionFailed, StatementFailed):
+            pass  # dropped
+        finally:
+            with self._changed:
+                self._lent -= 1
+                if good and not self.closed:
+                    self._free.append((time.monotonic(), driver))
+                else:
+                    driver.close()
+                self._changed.notify()
+
+    def drop_idle(self) -> None:
+        """Hang up on all that are not lent: after a failover they lead to the wrong server."""
+        with self._changed:
+            idle, self._free = self._free, []
+        for _, driver in idle:
+            driver.close()
+
+    def close(self) -> None:
+        """Lend no more, and hang up."""
+        self.closed = True
+        if os.getpid() == self._pid:
+            self.drop_idle()
+            with self._changed:
+                self._changed.notify_all()
+
+
+def _answers(driver: Driver) -> bool:
+    try:
+        driver.ask("are_you_there")
+    except (ConnectionFailed, StatementFailed):
+        driver.close()
+        return False
+    return True

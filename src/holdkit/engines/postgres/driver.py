@@ -1,0 +1,212 @@
+"""The driver: runs statements on a connection of ours, in pipeline mode, one round trip for many.
+
+Speaks to libpq through `psycopg.pq`, with statements prepared once per connection: cursors cost twice as much. Every
+exchange has a deadline. Decides nothing and retries nothing; what went wrong is told with the place where it did.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import pq
+
+from .encoding import ENCODERS, decoder, encode
+from .statements import Sql, load
+
+T = TypeVar("T")
+
+Row: TypeAlias = tuple[Any, ...]
+Statement: TypeAlias = tuple[str, Sequence[Any]]
+"""Name and parameters."""
+Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]
+"""Yields the statements of one round trip, receives the rows of each, returns its result."""
+OnStatement: TypeAlias = Callable[[str], None]
+"""Called with each statement's name before it is sent; may raise."""
+
+BEGIN: Statement = ("begin", ())
+COMMIT: Statement = ("commit", ())
+ROLLBACK: Statement = ("rollback", ())
+
+
+class StatementFailed(Exception):
+    """The server refused a statement: the transaction is aborted, and a COMMIT behind it was skipped."""
+
+    def __init__(self, name: str, sqlstate: str, message: str) -> None:
+        super().__init__(f"{message} ({sqlstate}, in {name})")
+        self.name, self.sqlstate, self.message = name, sqlstate, message
+
+
+class ConnectionFailed(Exception):
+    """The connection is gone, or did not answer in time; `sent_commit` says whether a COMMIT was on its way."""
+
+    def __init__(self, message: str, *, sent_commit: bool) -> None:
+        super().__init__(message)
+        self.sent_commit = sent_commit
+
+
+class Driver:
+    """One connection of ours, in pipeline mode."""
+
+    def __init__(
+        self,
+        pgconn: pq.abc.PGconn,
+        *,
+        prepare: bool = True,
+        patience: float = 30.0,
+        on_statement: OnStatement | None = None,
+    ) -> None:
+        self.pgconn = pgconn
+        self.patience = patience
+        """Seconds an exchange may take."""
+        self.on_statement = on_statement
+        self.notices: list[str] = []
+        self.owner: object = None
+        """Whoever would hang up if it were collected."""
+        self.busy = False
+        """Inside an exchange: if it is so when nobody runs one, an interrupt struck, and nothing is known any more."""
+        self.committing = False
+        """That exchange has a COMMIT in it."""
+        self._prepare = prepare
+        self._prepared: set[str] = set()
+        self._named = load()
+        pgconn.nonblocking = 1
+        pgconn.notice_handler = self._notice
+        pgconn.enter_pipeline_mode()
+
+    def _notice(self, result: pq.abc.PGresult) -> None:
+        self.notices.append((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace"))
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open, aborted or not, as far as the server has told."""
+        return self.pgconn.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
+
+    def run(self, script: Script[T]) -> T:
+        """Run a script to its end; an error stops it where it is."""
+        try:
+            statements = next(script)
+            while True:
+                statements = script.send(self.exchange(statements))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            script.close()
+
+    def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """One statement's rows."""
+        return self.exchange(((name, parameters),))[0]
+
+    def exchange(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Send these in one go, and give the rows of each."""
+        self.notices.clear()
+        expected: list[tuple[str, bool]] = []  # statement, and whether this is only its preparation
+        self.busy = True
+        try:
+            for name, parameters in statements:
+                if self.on_statement is not None:
+                    self.on_statement(name)
+                self._send(name, self._named[name], parameters, expected)
+            self.committing = statements[-1][0] == "commit"
+            self.pgconn.pipeline_sync()
+            results = self._receive()
+        except (OSError, psycopg.Error) as error:
+            raise self._gone(str(error)) from error
+        answers = self._rows(expected, results)
+        self.busy = self.committing = False
+        return answers
+
+    def _send(self, name: str, sql: Sql, parameters: Sequence[Any], expected: list[tuple[str, bool]]) -> None:
+        pgconn = self.pgconn
+        raw = encode(sql.types, parameters)
+        formats = [pq.Format.BINARY] * len(raw)
+        if not self._prepare:
+            oids = [ENCODERS[kind][0] for kind in sql.types]
+            pgconn.send_query_params(sql.text.encode(), raw, oids, formats)
+        else:
+            if name not in self._prepared:
+                pgconn.send_prepare(name.encode(), sql.text.encode(), [ENCODERS[kind][0] for kind in sql.types])
+                self._prepared.add(name)
+                expected.append((name, True))
+            pgconn.send_query_prepared(name.encode(), raw, formats)
+        expected.append((name, False))
+
+    def _receive(self) -> list[pq.abc.PGresult]:
+        """All results up to the synchronisation point; writes while it reads, so that neither end blocks."""
+        pgconn = self.pgconn
+        poll = select.poll()
+        sending = pgconn.flush() == 1
+        poll.register(pgconn.socket, select.POLLIN | (select.POLLOUT if sending else 0))
+        deadline = time.monotonic() + self.patience
+        results: list[pq.abc.PGresult] = []
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not (ready := poll.poll(left * 1000)):
+                raise TimeoutError(f"no answer within {self.patience:g} seconds")
+            if ready[0][1] & (select.POLLIN | select.POLLERR | select.POLLHUP | select.POLLNVAL):
+                pgconn.consume_input()
+            if sending and not (sending := pgconn.flush() == 1):
+                poll.modify(pgconn.socket, select.POLLIN)
+            while not pgconn.is_busy():
+                result = pgconn.get_result()
+                if result is None:  # the end of one statement's results
+                    continue
+                results.append(result)
+                if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                    return results
+                if pgconn.status == pq.ConnStatus.BAD:
+                    return results
+            if pgconn.status == pq.ConnStatus.BAD:
+                raise OSError(pgconn.get_error_message())
+
+    def _rows(self, expected: Sequence[tuple[str, bool]], results: Sequence[pq.abc.PGresult]) -> list[list[Row]]:
+        answers: list[list[Row]] = []
+        for index, ((name, preparing), result) in enumerate(zip(expected, results, strict=False)):
+            if result.status == pq.ExecStatus.TUPLES_OK:
+                answers.append(_tuples(result))
+            elif result.status != pq.ExecStatus.COMMAND_OK:
+                self._prepared.difference_update(later for later, only in expected[index:] if only)
+                raise self._failed(name, result)
+            elif not preparing:
+                answers.append([])
+        if len(results) <= len(expected):
+            raise self._gone("the connection was lost")
+        return answers
+
+    def _failed(self, name: str, result: pq.abc.PGresult) -> StatementFailed | ConnectionFailed:
+        sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+        if name == "commit" or not sqlstate:  # no SQLSTATE: libpq's own words, for a connection that is gone
+            return self._gone(message or self.pgconn.get_error_message())
+        self.busy = self.committing = False
+        return StatementFailed(name, sqlstate, message)
+
+    def _gone(self, message: str) -> ConnectionFailed:
+        failed = ConnectionFailed(message.strip() or "the connection was lost", sent_commit=self.committing)
+        self.close()
+        return failed
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is worth keeping."""
+        return self.pgconn.status == pq.ConnStatus.OK
+
+    def close(self) -> None:
+        """Hang up."""
+        self.pgconn.finish()
+
+
+def _tuples(result: pq.abc.PGresult) -> list[Row]:
+    width = result.nfields
+    decoders = [decoder(result.ftype(column)) for column in range(width)]
+    value = result.get_value
+    return [
+        tuple([
+            None if (raw := value(row, column)) is None else decoders[column](raw) for column in range(width)
+        ])
+        for row in range(result.ntuples)
+    ]  # fmt: skip

@@ -1,0 +1,194 @@
+"""The PostgreSQL engine: holds in the application's own database, in the schema `holdkit`.
+
+Stores; the core decides, inside one transaction of READ COMMITTED and row locks, in two round trips. The server's clock is
+the one authority on time, read after the locks. Any number of processes may write. A commit whose answer is lost is
+*unknown*, never *refused*; everything before COMMIT was sent certainly did nothing, and is tried again, bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from ...core.audit import Difference
+from ...core.commands import Group
+from ...core.model import SECOND, Limits, Slot
+from ...core.outcomes import Outcome
+from ...core.reading import Query
+from ...errors import EngineError, HoldkitError, OutcomeUnknown
+from ..port import Applied, BatchRejected, Clock
+from .auditing import verify
+from .connections import Connections
+from .driver import ConnectionFailed, OnStatement, StatementFailed
+from .loading import Terms
+from .migrating import check_schema
+from .opening import check_server, connect, read_url, trouble
+from .reading import At, answer
+from .script import Ran, Stage, apply_script
+
+T = TypeVar("T")
+
+SIZE: Final = 12
+"""Connections at most: one for the main queue, the others for reads and for those who wait for a lock."""
+ATTEMPTS: Final = 20
+"""How often a transaction that certainly did nothing is tried again."""
+AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
+"""Serialization failure, deadlock, our own check of a row count, a key that was taken meanwhile: run it again."""
+PRUNE_EVERY: Final = 1.0
+"""Seconds between two prunings of one engine."""
+_STANDBY: Final = "canceling wait for synchronous replication"
+
+
+def wall_clock() -> Slot:
+    """Microseconds UTC."""
+    return time.time_ns() // 1000
+
+
+class PostgresEngine:
+    """Holds in PostgreSQL."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        on_statement: OnStatement | None = None,
+    ) -> None:
+        self._address = read_url(url)
+        self.url = self._address.shown
+        self._injected = clock
+        self.clock: Clock = clock or wall_clock
+        asked = limits or Limits()
+        self._connections = Connections(
+            lambda: connect(self._address, asked, on_statement), SIZE, asked.lock_timeout / SECOND
+        )
+        with self._connections.one() as driver:
+            self.unsafe = check_server(driver, self._address)
+            """Settings of the server that may lose a done answer, allowed by name."""
+            self.lanes, self.limits = check_schema(driver, self._address, limits)
+        self._pid = os.getpid()
+        self._pruned = 0.0
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        """Decide and write these groups in one transaction, in order; what others have locked is left out, or waited for."""
+        self._check()
+        stage = Stage()
+        for attempt in range(ATTEMPTS):
+            try:
+                ran = self._attempt(groups, stage, patient)
+                while ran.outcomes is None:
+                    ran = self._attempt(groups, stage, patient)
+            except _Again as again:
+                if attempt + 1 == ATTEMPTS:
+                    raise again.error from again.error.__cause__
+                time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
+            else:
+                return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _attempt(self, groups: Sequence[Group], stage: Stage, patient: bool) -> Ran:
+        terms = Terms(self.limits, self.lanes, None if self._injected is None else self._injected(), patient)
+        pruning = time.monotonic() - self._pruned > PRUNE_EVERY
+        script = apply_script(groups, terms, stage, random.getrandbits(62), pruning=pruning)
+        with self._connections.one() as driver:
+            try:
+                ran = driver.run(script)
+            except StatementFailed as failed:
+                return self._refused(groups, failed, patient)
+            except ConnectionFailed as failed:
+                raise self._lost(failed) from failed
+            except Exception as error:
+                if driver.committing:
+                    raise OutcomeUnknown(f"interrupted while {self.url} was committing: ask again") from error
+                raise BatchRejected(f"unexpected {type(error).__name__} while deciding; nothing was done") from error
+            if any(_STANDBY in notice for notice in driver.notices):
+                raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
+        if pruning:
+            self._pruned = time.monotonic()
+        return ran
+
+    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool) -> Ran:
+        """The server refused a statement, so nothing was committed."""
+        error = trouble(self._address, failed)
+        error.__cause__ = failed
+        if failed.sqlstate in AGAIN:
+            raise _Again(error)
+        if (
+            failed.sqlstate == "55P03" and not patient
+        ):  # something new that another is making: all wait for it elsewhere
+            waiting: list[list[Outcome]] = [[] for _ in groups]
+            return Ran(waiting, dict.fromkeys(range(len(groups)), "what is being made"), False)
+        if failed.sqlstate == "25006" or failed.sqlstate[:3] == "57P":  # a failover: our other connections are old too
+            self._connections.drop_idle()
+            raise _Again(error)
+        if isinstance(error, EngineError) and len(groups) > 1:
+            raise BatchRejected(str(error)) from failed
+        raise error
+
+    def _lost(self, failed: ConnectionFailed) -> HoldkitError:
+        self._connections.drop_idle()
+        if failed.sent_commit:
+            return OutcomeUnknown(f"the connection to {self.url} was lost during COMMIT ({failed}): ask again")
+        return _Again(EngineError(f"the connection to {self.url} was lost: {failed}"))
+
+    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
+        """The same inside the caller's own transaction, in a savepoint."""
+        raise NotImplementedError
+
+    def read(self, query: Query[T]) -> T:
+        """Answer a question from committed, durable state only."""
+        self._check()
+        for attempt in range(ATTEMPTS):
+            try:
+                with self._connections.one() as driver:
+                    slot = None if self._injected is None else self._injected()
+                    result: T = answer(At(driver, self.limits, self.lanes, slot), query)
+                    return result
+            except StatementFailed as failed:
+                raise trouble(self._address, failed) from failed
+            except ConnectionFailed as failed:
+                self._connections.drop_idle()
+                if attempt + 1 == ATTEMPTS:
+                    raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
+                time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
+        raise AssertionError("the last attempt returns or raises")
+
+    def verify(self) -> Iterator[Difference]:
+        """Fold the whole journal and name every row that differs from it."""
+        self._check()
+        with self._connections.one() as driver:
+            try:
+                yield from verify(driver, self.limits, self.lanes, self.clock())
+            except StatementFailed as failed:
+                raise trouble(self._address, failed) from failed
+            except ConnectionFailed as failed:
+                raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
+
+    def close(self) -> None:
+        """Give back every connection; closing twice is quiet."""
+        self._connections.close()
+
+    def _check(self) -> None:
+        if self._connections.closed:
+            raise EngineError(f"{self.url} is closed")
+        if os.getpid() != self._pid:
+            raise EngineError(f"{self.url} was opened before a fork; open it anew after fork")
+
+
+class _Again(HoldkitError):
+    """Nothing was done for certain: worth another attempt; `error` is what to say if there is none left."""
+
+    def __init__(self, error: HoldkitError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def open_engine(
+    url: str, clock: Clock | None = None, limits: Limits | None = None, *, on_statement: OnStatement | None = None
+) -> PostgresEngine:
+    """Open a ``postgresql://`` URL whose database has been migrated."""
+    return PostgresEngine(url, clock=clock, limits=limits, on_statement=on_statement)

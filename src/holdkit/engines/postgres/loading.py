@@ -1,0 +1,223 @@
+"""Loading: locks what a batch names, then reads it, in one round trip; a second one only where legs are due or locks missed.
+
+What others have locked is skipped, unless the batch is patient: a command that needs it is left out, so that a slow
+caller's transaction stops nobody but those who want the same pools. Decides nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from ...core.decide import NOTHING_DUE, Needs, SweepList
+from ...core.ladders.finding import prunable
+from ...core.model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.view import Counts, DueLeg, Loaded
+from .driver import BEGIN, Row, Script, Statement
+from .rows import hold_keys, hold_of, legs_of, operation_keys, operation_of, pool_keys, pool_of, record_keys, record_of
+
+IDLE_POOLS = 100
+"""How many empty on-demand pools one sweep takes away."""
+
+
+class Terms(NamedTuple):
+    """On what terms a batch is loaded and written."""
+
+    limits: Limits
+    lanes: int
+    slot: Slot | None
+    """An injected clock's, or None: the server's, read after the locks."""
+    patient: bool
+    """Wait for what is locked."""
+    joined: bool = False
+    """In a caller's own transaction: no error on contention, no numbers, and no pool is removed."""
+
+
+class Gathered(Struct):
+    """What was loaded for one batch."""
+
+    loaded: Loaded
+    swept: SweepList
+    due: dict[Key, list[DueLeg]]
+    stamps: dict[Key, int]
+    due_from: dict[Key, Slot]
+    """Where each pool's scan for due legs began."""
+    locked_out: set[Key | RecordKey]
+    """Pools and records that somebody else has locked."""
+
+
+class Listed(NamedTuple):
+    """What a sweep found to do, at a first look without locks."""
+
+    holds: dict[Key, tuple[str, ...]]
+    pools: list[Key]
+    more: bool
+
+
+NOTHING_LISTED = Listed({}, [], False)
+
+
+def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
+    """Begin, lock and load everything that `needs` names."""
+    rows = Rows({}, {}, {}, {}, {}, {})
+    named = sorted({*needs.pools, *listed.pools})
+    holds = sorted({*needs.holds, *listed.holds})
+    records = sorted(needs.records)
+    operations = sorted(needs.operations)
+    answers = yield tuple(_first(named, holds, records, operations, terms))
+    slot, floor, due = rows.take(answers, bool(records), bool(holds), bool(operations))
+    wanted = {*named, *rows.pools_of_holds(terms.limits.retention, slot)}
+    locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), terms)
+    if due:
+        locked_out |= yield from _load_due_holds(rows, due, terms)
+    counts = (yield from _count(terms)) if _bounded(terms.limits) else Counts()
+    for pool in locked_out & rows.pools.keys():
+        del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
+    horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
+    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, terms.limits,
+                    floor, counts)  # fmt: skip
+    return Gathered(loaded, _swept(listed, rows, terms), due, rows.stamps, rows.due_from, locked_out)
+
+
+def _first(
+    named: list[Key], holds: list[Key], records: list[RecordKey], operations: list[Key], terms: Terms
+) -> list[Statement]:
+    """Each its own statement: what is read behind a lock must be read by a later snapshot than the lock's own."""
+    lanes, waiting = terms.lanes, "_waiting" if terms.patient else ""
+    keys = (*pool_keys(named, lanes), *hold_keys(holds, lanes))
+    statements: list[Statement] = [BEGIN]
+    if records:
+        statements.append((f"lock_records{waiting}", record_keys(records, lanes)))
+    statements.append((f"lock_pools{waiting}", keys))
+    statements.append(("load_due", (*keys, terms.slot, terms.limits.max_due + 1)))
+    if holds:
+        statements.append(("load_holds", keys[3:]))
+    if operations:
+        statements.append(("load_operations", operation_keys(operations, lanes)))
+    return statements
+
+
+class Rows(Struct):
+    """The rows gathered so far."""
+
+    pools: dict[Key, Pool]
+    stamps: dict[Key, int]
+    due_from: dict[Key, Slot]
+    holds: dict[Key, StoredHold]
+    operations: dict[Key, Operation]
+    records: dict[RecordKey, Record]
+
+    def take(
+        self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
+    ) -> tuple[Slot, int, dict[Key, list[DueLeg]]]:
+        """Take in the answers of the first round trip: the slot, the fence floor, and what is due on locked pools."""
+        rest = iter(answers[1:])
+        if records:
+            for row in next(rest):
+                self.records[row[0], row[1], row[2]] = record_of(row)
+        for row in next(rest):
+            key = (row[0], row[1])
+            self.pools[key], self.stamps[key], self.due_from[key] = pool_of(row), row[9], row[10]
+        found = next(rest)
+        due: dict[Key, list[DueLeg]] = {}
+        for row in found:
+            if row[2] is not None and (row[2], row[3]) in self.pools:
+                due.setdefault((row[2], row[3]), []).append((row[4], row[5]))
+        if holds:
+            for row in next(rest):
+                self.holds[row[0], row[1]] = hold_of(row)
+        if operations:
+            for row in next(rest):
+                self.operations[row[0], row[1]] = operation_of(row)
+        return found[0][0], found[0][1] or 0, due
+
+    def pools_of_holds(self, retention: Slot, slot: Slot) -> set[Key]:
+        """A hold that may be pruned touches none, as in the core's own `touched`."""
+        alive = [hold for hold in self.holds.values() if not prunable(hold, retention, slot)]
+        return {(hold.tenant, leg.pool) for hold in alive for leg in hold.legs}
+
+
+def _find_locked(pools: set[Key], records: set[RecordKey], terms: Terms) -> Script[set[Key | RecordKey]]:
+    """Which of what was not locked is there all the same: somebody else has it, or it was born a moment ago."""
+    if not pools and not records:
+        return set()
+    found, others = yield (("find_pools", pool_keys(sorted(pools), terms.lanes)),
+                           ("find_records", record_keys(sorted(records), terms.lanes)))  # fmt: skip
+    return {*((row[0], row[1]) for row in found), *((row[0], row[1], row[2]) for row in others)}
+
+
+def _load_due_holds(rows: Rows, due: dict[Key, list[DueLeg]], terms: Terms) -> Script[set[Key | RecordKey]]:
+    """The holds behind due legs, locked: whoever has the other pools of one may be marking it expired right now.
+
+    A pool with a due leg whose hold is locked by another is as good as locked itself.
+    """
+    behind = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
+    name = "lock_due_holds_waiting" if terms.patient else "lock_due_holds"
+    (found,) = yield ((name, hold_keys(behind, terms.lanes)),)
+    rows.holds.update({(row[0], row[1]): hold_of(row) for row in found})
+    got = {(row[0], row[1]) for row in found}
+    missed = {hold for hold in behind if hold not in got}
+    return (
+        {pool for pool, legs in due.items() if any((pool[0], hold) in missed for _, hold in legs)} if missed else set()
+    )
+
+
+def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
+    """The due legs of a pool, as the view asks for them."""
+    none: list[DueLeg] = []
+    return lambda key: due.get(key, none)
+
+
+# Sweeping
+
+
+def list_sweep(limit: int, terms: Terms, idle_pools: int = IDLE_POOLS) -> Script[Listed]:
+    """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
+    holds, pools = yield (("find_sweep", (terms.slot, limit + 1)),
+                          ("find_idle_pools", (0 if terms.joined else idle_pools,)))  # fmt: skip
+    listed: dict[Key, tuple[str, ...]] = {}
+    legs = 0
+    for row in holds[:limit]:
+        held = tuple(leg.pool for leg in legs_of(row[2]) if leg.held)
+        legs += len(held)
+        if listed and legs > terms.limits.max_due:
+            break
+        listed[row[0], row[1]] = held
+    return Listed(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
+
+
+def _swept(listed: Listed, rows: Rows, terms: Terms) -> SweepList:
+    """What of it could be locked; a pool that somebody else has comes another time."""
+    if listed is NOTHING_LISTED:
+        return NOTHING_DUE
+    holds = [
+        key
+        for key, pools in listed.holds.items()
+        if key in rows.holds and all((key[0], pool) in rows.pools for pool in pools)
+    ]
+    pools = [] if terms.joined else [pool for pool in listed.pools if pool in rows.pools]
+    return SweepList(holds, pools, listed.more or len(holds) < len(listed.holds))
+
+
+# Bounded tables
+
+
+def _bounded(limits: Limits) -> bool:
+    return limits.max_pools is not None or limits.max_holds is not None or limits.max_operations is not None
+
+
+def _count(terms: Terms) -> Script[Counts]:
+    """How full the bounded tables are; each costs a scan, and others count at the same time: a bound here is not exact."""
+    pools, holds, operations = yield (("count_pools", ()), ("count_live_holds", (terms.slot,)),
+                                      ("count_operations", (terms.slot, terms.limits.retry_window)))  # fmt: skip
+    return Counts(pools[0][0], holds[0][0], operations[0][0])
+
+
+def left_out(pools: Iterable[Key], records: Collection[RecordKey], gathered: Gathered) -> Key | RecordKey | None:
+    """The first of these that somebody else has locked."""
+    for key in (*pools, *records):
+        if key in gathered.locked_out:
+            return key
+    return None

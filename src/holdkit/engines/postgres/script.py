@@ -1,0 +1,193 @@
+"""The transaction as a script: lock and load, let the core decide, write back.
+
+A generator that yields the statements of one round trip and receives their rows, so that the same steps run on our
+connection and on a caller's, whose drivers leave out `begin` and `commit`. Holds no rule. If something must go first (a
+backlog of due legs, room in a bounded table), the run does only that, and says so: the caller runs it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from ...core.backlog import backlog, overflow, return_backlog, spare
+from ...core.commands import Group, Sweep
+from ...core.decide import Needs, SweepList, decide_group, decide_groups, needs
+from ...core.ladders.finding import prunable
+from ...core.model import Key, RecordKey
+from ...core.outcomes import Done, Outcome
+from ...core.view import View
+from .driver import COMMIT, ROLLBACK, Row, Script, Statement
+from .loading import NOTHING_LISTED, Gathered, Listed, Terms, gather, left_out, list_sweep
+from .parts import Part, parts_of
+from .writing import prune, write_back
+
+
+class Contention(Exception):
+    """Another transaction wrote what this one had loaded: nothing was done, and the script must be run again."""
+
+
+class Ran(Struct):
+    """What one run of the script came to."""
+
+    outcomes: list[list[Outcome]] | None
+    """None: only what goes first was done; run it again."""
+    left_out: dict[int, str]
+    wrote: bool
+
+
+class Stage(Struct):
+    """How far a batch has come over its runs."""
+
+    counted: bool = False
+    """Whether it is known how much room the batch needs in bounded tables."""
+    sweep_holds: bool = False
+    pools_over: int = 0
+    """How many pools too many there would be."""
+
+
+def apply_script(
+    groups: Sequence[Group], terms: Terms, stage: Stage, batch: int, *, pruning: bool = False
+) -> Script[Ran]:
+    """Apply the groups in order. `batch` is a random number; with `pruning` old rows are taken away."""
+    need = needs(groups)
+    if terms.limits.max_pools is not None or terms.limits.max_holds is not None:
+        ran = yield from make_room(need, terms, stage, batch)
+        if ran is not None:
+            return ran
+    listed = (yield from list_sweep(need.sweep, terms)) if need.sweep else NOTHING_LISTED
+    gathered = yield from gather(need, listed, terms)
+    view = View(gathered.loaded)
+    first = backlog(view, {pool: legs for pool, legs in gathered.due.items() if pool in gathered.loaded.pools})
+    if first:
+        return_backlog(view, first)
+        return (yield from write_only(view, gathered, terms, batch))
+    out = leave_out(groups, gathered) if gathered.locked_out else {}
+    outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
+    return (yield from finish(view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
+
+
+def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
+    """Which groups need something that somebody else has locked, and what."""
+    found: dict[int, str] = {}
+    loaded = gathered.loaded
+    for index, group in enumerate(groups):
+        need = needs([group])
+        pools: list[Key] = sorted(need.pools)
+        for key in sorted(need.holds):
+            hold = loaded.holds.get(key)
+            if hold is not None and not prunable(hold, loaded.limits.retention, loaded.slot):
+                pools += [(hold.tenant, leg.pool) for leg in hold.legs]
+        key_out: Key | RecordKey | None = left_out(pools, sorted(need.records), gathered)
+        if key_out is not None:
+            found[index] = "/".join(key_out)
+    return found
+
+
+def finish(
+    view: View,
+    gathered: Gathered,
+    terms: Terms,
+    outcomes: list[list[Outcome]],
+    out: dict[int, str],
+    batch: int,
+    pruning: bool,
+) -> Script[Ran]:
+    """Write back and commit. A batch that changed nothing rolls back, unless it answered from a record: then the lock on
+    that record is committed, so that the answer is as durable as it says."""
+    strip_positions(view)
+    statements = write_back(view, gathered, terms, batch)
+    wrote = bool(statements)
+    replays = any(isinstance(one, Done) and one.replayed for group in outcomes for one in group) or bool(
+        view.loaded.operations
+    )
+    if pruning and (wrote or gathered.swept.holds or gathered.swept.pools or not terms.joined):
+        statements += prune(terms, view.loaded.slot)
+    answers = yield (*statements, COMMIT if statements or replays else ROLLBACK)
+    check_counts(statements, answers, terms)
+    if wrote and not terms.joined:
+        outcomes = with_positions(outcomes, view, statements, answers, terms.lanes)
+    return Ran(outcomes, out, wrote)
+
+
+def write_only(view: View, gathered: Gathered, terms: Terms, batch: int) -> Script[Ran]:
+    """What goes first, and nothing else."""
+    statements = write_back(view, gathered, terms, batch)
+    answers = yield (*statements, COMMIT)
+    check_counts(statements, answers, terms)
+    return Ran(None, {}, bool(statements))
+
+
+def check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]], terms: Terms) -> None:
+    """In a caller's transaction a wrong count raises here, not in the statement: its savepoint is rolled back."""
+    if not terms.joined:
+        return
+    for (name, parameters), rows in zip(statements, answers, strict=False):
+        if rows and len(rows[0]) == 2 and rows[0][1] != parameters[-2]:
+            raise Contention(name)
+
+
+# Positions
+
+
+def strip_positions(view: View) -> None:
+    """Numbers are not known before the commit: what is remembered for a retry carries none."""
+    for key, operation in view.operations.changed.items():
+        if operation is not None and isinstance(operation.outcome, Done) and operation.outcome.seq:
+            view.operations.changed[key] = structs.replace(operation, outcome=structs.replace(operation.outcome, seq=0))
+
+
+def with_positions(
+    outcomes: list[list[Outcome]], view: View, statements: Sequence[Statement], answers: Sequence[list[Row]], lanes: int
+) -> list[list[Outcome]]:
+    """The outcomes with lane and number; in the core's own a number says which entry of the batch it was."""
+    heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name == "write_journal"), None)
+    if heads is None:
+        return outcomes
+    before = {row[0]: row[1] for row in heads}
+    parts: list[Part] = parts_of(view.entries, lanes)
+    place = {part.index: (part.lane, before[part.lane] + part.n) for part in parts if part.index is not None}
+
+    def placed(outcome: Outcome) -> Outcome:
+        if not isinstance(outcome, Done) or not outcome.seq:  # what was remembered earlier has none
+            return outcome
+        lane, seq = place[outcome.seq - 1]
+        return structs.replace(outcome, lane=lane, seq=seq)
+
+    return [[placed(outcome) for outcome in group] for group in outcomes]
+
+
+# Room in bounded tables
+
+
+def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran | None]:
+    """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
+    if not stage.counted:
+        stage.counted = True
+        unended, pools = yield (("count_unended_holds", ()), ("count_pools", ()))
+        over = overflow(terms.limits, need, unended[0][0], pools[0][0])
+        stage.sweep_holds, stage.pools_over = over.holds, over.pools
+    if stage.sweep_holds:
+        stage.sweep_holds = False
+        listed = yield from list_sweep(terms.limits.max_due, terms, 0)
+        if listed.holds:
+            return (yield from _sweep_first(listed, terms, batch))
+    if stage.pools_over:  # after the holds, for those may have left their pools empty
+        excess, stage.pools_over = stage.pools_over, 0
+        listed = yield from list_sweep(1, terms, excess + len(need.pools))
+        empty = spare(listed.pools, need, excess)
+        if empty:
+            return (yield from _sweep_first(Listed({}, empty, False), terms, batch))
+    return None
+
+
+def _sweep_first(listed: Listed, terms: Terms, batch: int) -> Script[Ran]:
+    gathered = yield from gather(Needs(set(), set(), set(), set()), listed, terms)
+    view = View(gathered.loaded)
+    decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds))),))], SweepList(*_of(gathered)))
+    return (yield from write_only(view, gathered, terms, batch))
+
+
+def _of(gathered: Gathered) -> tuple[list[Key], list[Key]]:
+    return gathered.swept.holds, gathered.swept.pools

@@ -1,0 +1,354 @@
+-- What a batch locks, loads and writes. No rule lives here: core.decide decides.
+-- Every step that locks is a statement of its own: a statement's snapshot is older than the locks it waits for. Keys come as
+-- arrays and are joined by their whole primary key. `skip locked` is left out where somebody is to wait (statements.py).
+-- A write counts its rows and, if $strict, raises when the count is wrong: COMMIT travels in the same round trip.
+
+-- name: lock_records
+-- first of all in the lock order
+select r.tenant, r.kind, r.id, r.body, r.version, r.slot
+from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, kind, id)
+join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k.kind and r.id = k.id
+order by r.lane, r.tenant, r.kind, r.id
+for no key update of r skip locked
+
+-- name: find_records
+-- tells a record that is locked from one that is missing
+select r.tenant, r.kind, r.id
+from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, kind, id)
+join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k.kind and r.id = k.id
+
+-- name: lock_pools
+-- the pools that are named, and those of the holds that are named (the pools of a hold never change)
+with wanted as materialized (
+    select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+    union
+    select p.lane, h.tenant, p.id
+    from unnest($4::int[], $5::text[], $6::uuid[]) k(lane, tenant, id)
+    join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
+    cross join unnest(h.pool_lanes, h.pools) p(lane, id)
+)
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.stamp, p.due_after
+from wanted w join holdkit.pools p on p.lane = w.lane and p.tenant = w.tenant and p.id = w.id
+order by p.lane, p.tenant, p.id
+for no key update of p skip locked
+
+-- name: find_pools
+-- tells a pool that is locked from one that is missing
+select p.tenant, p.id
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+
+-- name: load_due
+-- the clock, read after the locks; the fence floor; and what is due on these pools: at least one row. Of what is due by a
+-- pool's own time at most $8 legs per pool; what only another pool's later clock makes due, all of it.
+with wanted as materialized (
+    select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+    union
+    select p.lane, h.tenant, p.id
+    from unnest($4::int[], $5::text[], $6::uuid[]) k(lane, tenant, id)
+    join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
+    cross join unnest(h.pool_lanes, h.pools) p(lane, id)
+), clock as materialized (
+    select coalesce($7::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot
+), touched as materialized (
+    select p.lane, p.tenant, p.id, p.due_after, greatest(p.slot, c.slot) as own
+    from clock c, wanted w join holdkit.pools p on p.lane = w.lane and p.tenant = w.tenant and p.id = w.id
+), horizon as materialized (
+    select max(own) as slot from touched
+)
+select c.slot, (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)), d.tenant, d.id, d.deadline,
+       replace(d.hold::text, '-', '')
+from clock c left join (
+    select t.tenant, t.id, l.deadline, l.hold
+    from touched t cross join lateral (
+        (select g.deadline, g.hold from holdkit.legs g
+         where g.lane = t.lane and g.tenant = t.tenant and g.pool = t.id and g.deadline > t.due_after and g.deadline <= t.own
+         order by g.deadline, g.hold limit $8::int)
+        union all
+        (select g.deadline, g.hold from holdkit.legs g
+         where g.lane = t.lane and g.tenant = t.tenant and g.pool = t.id and g.deadline > t.own
+           and g.deadline <= (select slot from horizon))
+    ) l
+) d on true
+order by d.tenant, d.id, d.deadline, d.hold
+
+-- name: load_holds
+-- after the locks: what they say now
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version
+from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
+join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
+
+-- name: lock_due_holds
+-- a due hold with legs on pools that others may have locked: one of us marks it expired
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version
+from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
+join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
+order by h.lane, h.tenant, h.id
+for no key update of h skip locked
+
+-- name: load_operations
+-- the answers given before. Locked, so that answering from one writes to the log: the replay is as durable as it says
+select o.tenant, o.id, o.fingerprint, o.slot, o.outcome
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+join holdkit.operations o on o.lane = k.lane and o.tenant = k.tenant and o.id = k.id
+order by o.lane, o.tenant, o.id
+for key share of o
+
+-- name: find_sweep
+-- the holds with due legs anywhere, earliest deadline first; a look without locks
+select h.tenant, replace(h.id::text, '-', ''), h.legs
+from holdkit.holds h
+where h.open and h.deadline is not null
+  and h.deadline <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
+order by h.deadline, h.id
+limit $2::int
+
+-- name: find_idle_pools
+-- on-demand pools that hold nothing; a look without locks
+select p.tenant, p.id from holdkit.pools p where p.idle order by p.tenant, p.id limit $1::int
+
+-- name: count_pools
+-- asked only where max_pools is set
+select count(*) from holdkit.pools
+
+-- name: count_live_holds
+-- asked only where max_holds is set
+select count(*) from holdkit.holds
+where state = 'held' and (deadline is null or deadline > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+
+-- name: count_unended_holds
+-- asked only where a bound is set: what only a sweep, a confirm or a release can end
+select count(*) from holdkit.holds where state = 'held' or open
+
+-- name: count_operations
+-- asked only where max_operations is set
+select count(*) from holdkit.operations
+where slot > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
+
+-- name: delete_pools
+-- an empty on-demand pool is swept away
+with gone as (
+    delete from holdkit.pools p
+    using unnest($1::int[], $2::text[], $3::text[], $4::bigint[]) k(lane, tenant, id, was)
+    where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id and p.version = k.was
+    returning 1
+)
+select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
+
+-- name: insert_pools
+-- a pool is born
+with born as (
+    insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, stamp,
+                               due_after)
+    select k.lane, k.tenant, k.id, k.total, k.held, k.consumed, k.fence, k.slot, k.version, k.on_demand, k.over, k.idle,
+           $13::bigint, k.slot
+    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle)
+    order by k.lane, k.tenant, k.id
+    on conflict do nothing
+    returning 1
+)
+select 1 / (count(*) = $14::int or not $15::bool)::int, count(*) from born
+
+-- name: update_pools
+-- a pool moved, and nobody else moved it since it was loaded
+with moved as (
+    update holdkit.pools p
+    set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
+        on_demand = k.on_demand, over = k.over, idle = k.idle, stamp = $13::bigint,
+        due_after = greatest(p.due_after, k.due_after)
+    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $14::bigint[], $15::bigint[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, was, due_after)
+    where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id and p.version = k.was
+    returning 1
+)
+select 1 / (count(*) = $16::int or not $17::bool)::int, count(*) from moved
+
+-- name: stamp_pools
+-- in a caller's transaction every entry leaves its stamp on the pools it touched, also where their counters did not move
+update holdkit.pools p
+set stamp = $4::bigint
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+
+-- name: delete_holds
+-- the id of a retired hold is taken anew
+with gone as (
+    delete from holdkit.holds h
+    using unnest($1::int[], $2::text[], $3::uuid[], $4::bigint[]) k(lane, tenant, id, was)
+    where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and h.version = k.was
+    returning 1
+)
+select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
+
+-- name: insert_holds
+-- a hold is born. Its pools and their lanes come as one text each: arrays of arrays cannot be unnested
+with born as (
+    insert into holdkit.holds (lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open,
+                               entity, ended_at, reason, actor, correlation_id, metadata, last_op, version)
+    select k.lane, k.tenant, k.id, k.legs, string_to_array(k.pools, e'\x1f'), string_to_array(k.pool_lanes, ',')::int[],
+           k.owner_hash, k.held_at, k.fence, k.deadline, k.state, k.open, k.entity, k.ended_at, k.reason, k.actor,
+           k.correlation_id, k.metadata, k.last_op, k.version
+    from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+                $9::bigint[], $10::bigint[], $11::text[], $12::bool[], $13::text[], $14::bigint[], $15::text[],
+                $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[])
+         k(lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open, entity, ended_at,
+           reason, actor, correlation_id, metadata, last_op, version)
+    order by k.lane, k.tenant, k.id
+    on conflict do nothing
+    returning 1
+)
+select 1 / (count(*) = $21::int or not $22::bool)::int, count(*) from born
+
+-- name: update_holds
+-- a hold went on or ended: what never changes is not written again
+with changed as (
+    update holdkit.holds h
+    set legs = k.legs, state = k.state, deadline = k.deadline, open = k.open, ended_at = k.ended_at, entity = k.entity,
+        reason = k.reason, last_op = k.last_op, version = k.version
+    from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bool[], $8::bigint[],
+                $9::text[], $10::text[], $11::text[], $12::bigint[], $13::bigint[])
+         k(lane, tenant, id, legs, state, deadline, open, ended_at, entity, reason, last_op, version, was)
+    where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and h.version = k.was
+    returning 1
+)
+select 1 / (count(*) = $14::int or not $15::bool)::int, count(*) from changed
+
+-- name: delete_legs
+-- nothing is outstanding any more, or something else, or under another deadline
+with gone as (
+    delete from holdkit.legs l
+    using unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[]) k(lane, tenant, pool, deadline, hold)
+    where l.lane = k.lane and l.tenant = k.tenant and l.pool = k.pool and l.deadline = k.deadline and l.hold = k.hold
+    returning 1
+)
+select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
+
+-- name: insert_legs
+-- what is outstanding
+with born as (
+    insert into holdkit.legs (lane, tenant, pool, deadline, hold, units)
+    select k.lane, k.tenant, k.pool, k.deadline, k.hold, k.units
+    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[])
+         k(lane, tenant, pool, deadline, hold, units)
+    on conflict do nothing
+    returning 1
+)
+select 1 / (count(*) = $7::int or not $8::bool)::int, count(*) from born
+
+-- name: put_operations
+-- the answer, for the retry; an id whose window is over may be used anew, any other may not
+with put as (
+    insert into holdkit.operations as o (lane, tenant, id, fingerprint, slot, outcome, crc)
+    select k.lane, k.tenant, k.id, k.fingerprint, k.slot, k.outcome, k.crc
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
+         k(lane, tenant, id, fingerprint, slot, outcome, crc)
+    order by k.lane, k.tenant, k.id
+    on conflict (lane, tenant, id) do update
+    set fingerprint = excluded.fingerprint, slot = excluded.slot, outcome = excluded.outcome, crc = excluded.crc
+    where o.slot <= $8::bigint
+    returning 1
+)
+select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
+
+-- name: insert_records
+-- a record is born
+with born as (
+    insert into holdkit.records (lane, tenant, kind, id, body, version, slot)
+    select k.lane, k.tenant, k.kind, k.id, k.body, k.version, k.slot
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
+         k(lane, tenant, kind, id, body, version, slot)
+    order by k.lane, k.tenant, k.kind, k.id
+    on conflict do nothing
+    returning 1
+)
+select 1 / (count(*) = $8::int or not $9::bool)::int, count(*) from born
+
+-- name: update_records
+-- a record was replaced
+with changed as (
+    update holdkit.records r
+    set body = k.body, version = k.version, slot = k.slot
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
+         k(lane, tenant, kind, id, body, version, slot, was)
+    where r.lane = k.lane and r.tenant = k.tenant and r.kind = k.kind and r.id = k.id and r.version = k.was
+    returning 1
+)
+select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from changed
+
+-- name: delete_records
+-- a record was removed
+with gone as (
+    delete from holdkit.records r
+    using unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[]) k(lane, tenant, kind, id, was)
+    where r.lane = k.lane and r.tenant = k.tenant and r.kind = k.kind and r.id = k.id and r.version = k.was
+    returning 1
+)
+select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
+
+-- name: lock_heads
+-- last of all, and in order of lane: an update of several would take them in any order
+select h.lane from holdkit.heads h where h.lane = any($1::int[]) order by h.lane for no key update
+
+-- name: raise_floor
+-- pools of these lanes were removed: no later one may grant a fence that was seen
+update holdkit.heads h set fence_floor = greatest(h.fence_floor, $2::bigint) where h.lane = any($1::int[])
+
+-- name: write_journal
+-- numbers from the heads: first what callers' transactions have left without one, in order of stamp, then the batch's own
+with left_over as (
+    delete from holdkit.unnumbered u where u.lane = any($1::int[])
+    returning u.lane, u.stamp, u.batch, u.n, u.tenant, u.subject, u.body, u.crc
+), ranked as (
+    select *, row_number() over (partition by lane order by stamp, batch, n) as rank from left_over
+), mine as (
+    select * from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[])
+                  k(lane, n, tenant, subject, body, crc)
+), head as (
+    update holdkit.heads h
+    set seq = h.seq + t.own + (select count(*) from ranked r where r.lane = h.lane)
+    from unnest($1::int[], $2::int[]) t(lane, own)
+    where h.lane = t.lane
+    returning h.lane, h.seq - t.own as before_own,
+              h.seq - t.own - (select count(*) from ranked r where r.lane = h.lane) as before_all
+), written as (
+    insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
+    select r.lane, e.before_all + r.rank, r.tenant, r.subject, r.body, r.crc from ranked r join head e on e.lane = r.lane
+    union all
+    select m.lane, e.before_own + m.n, m.tenant, m.subject, m.body, m.crc from mine m join head e on e.lane = m.lane
+)
+select lane, before_own from head
+
+-- name: write_unnumbered
+-- in a caller's transaction: the numbers come later
+insert into holdkit.unnumbered (lane, stamp, batch, n, tenant, subject, body, crc)
+select k.lane, $1::bigint, $2::bigint, k.n, k.tenant, k.subject, k.body, k.crc
+from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[]) k(lane, n, tenant, subject, body, crc)
+
+-- name: prune_operations
+-- past the retry window they are gone for every reader already
+delete from holdkit.operations o
+using (select lane, tenant, id from holdkit.operations where slot <= $1::bigint order by slot limit $2::int
+       for update skip locked) old
+where o.lane = old.lane and o.tenant = old.tenant and o.id = old.id
+
+-- name: prune_holds
+-- past the retention they are gone for every reader already
+delete from holdkit.holds h
+using (select lane, tenant, id from holdkit.holds
+       where not open and ended_at is not null and ended_at <= $1::bigint order by ended_at, id limit $2::int
+       for update skip locked) old
+where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
+
+-- name: make_room
+-- max_holds is reached: ended holds leave, oldest first; their history stays in the journal
+delete from holdkit.holds h
+using (select lane, tenant, id from holdkit.holds
+       where not open and ended_at is not null order by ended_at, id
+       limit greatest(0, (select count(*) from holdkit.holds) - $1::bigint)
+       for update skip locked) old
+where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id

@@ -1,0 +1,47 @@
+-- What opening a database asks, and what a migration records.
+
+-- name: server_settings
+-- what durability and our statements rest on
+select current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('fsync'),
+       current_setting('full_page_writes'), current_setting('synchronous_commit'), pg_is_in_recovery(),
+       current_setting('transaction_read_only')
+
+-- name: has_schema
+-- whether there is anything of that name, whoever made it
+select (select count(*) from pg_catalog.pg_namespace where nspname = 'holdkit'), to_regclass('holdkit.migrations') is not null
+
+-- name: create_version_table
+-- which migrations were applied, and when
+create table holdkit.migrations (
+    version integer primary key,
+    name    text        not null,
+    at      timestamptz not null default now()
+)
+
+-- name: lock_versions
+-- one migration at a time
+lock table holdkit.migrations in access exclusive mode
+
+-- name: schema_version
+-- the newest migration applied
+select coalesce(max(version), 0) from holdkit.migrations
+
+-- name: record_version
+-- in the migration's own transaction: old or new, never half
+insert into holdkit.migrations (version, name) values ($1::int, $2::text)
+
+-- name: put_setting
+-- a setting that is fixed when the tables are made
+insert into holdkit.settings (name, value) values ($1::text, $2::text)
+
+-- name: load_settings
+-- the number of lanes, and the limits that change meaning
+select name, value from holdkit.settings order by name
+
+-- name: create_heads
+-- one row per lane, for ever
+insert into holdkit.heads (lane) select generate_series(0, $1::int - 1)
+
+-- name: are_you_there
+-- whether a connection that has lain idle is good still
+select 1

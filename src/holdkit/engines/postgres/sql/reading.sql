@@ -1,0 +1,120 @@
+-- Reads. Due legs are counted as returned at max(clock, the pool's last slot); nothing is written or locked.
+-- $1 is an injected clock's slot, or null: the server's clock.
+
+-- name: read_pool
+-- one pool, and how many of its units are due
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+       (select sum(l.units) from holdkit.legs l
+        where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
+          and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+from holdkit.pools p
+where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
+
+-- name: read_pools
+-- a page of pools, by id, lane by lane; reserved ones only if the prefix asks for them
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+       (select sum(l.units) from holdkit.legs l
+        where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
+          and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+from holdkit.heads h cross join lateral (
+    select * from holdkit.pools o
+    where o.lane = h.lane and o.tenant = $2::text and o.id > $3::text and o.id >= $4::text
+      and ($5::text is null or o.id < $5) and ($6::bool or left(o.id, 1) <> '~')
+    order by o.id limit $7::int
+) p
+order by p.id
+limit $7
+
+-- name: read_hold
+-- one hold, and the latest slot of its pools
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
+                (select max(p.slot) from unnest(h.pool_lanes, h.pools) k(lane, id)
+                             join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
+from holdkit.holds h
+where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
+
+-- name: read_holds
+-- a page of holds by id, lane by lane; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
+                (select max(p.slot) from unnest(h.pool_lanes, h.pools) k(lane, id)
+                             join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
+from holdkit.heads d cross join lateral (
+    select * from holdkit.holds o
+    where o.lane = d.lane and o.tenant = $2::text and o.id > $3::uuid
+      and ($4::text is null or o.state = $4 or o.state = 'held')
+      and ($5::text is null or o.pools @> array[$5])
+    order by o.id limit $6::int
+) h
+order by h.id
+limit $6
+
+-- name: read_holds_of_entity
+-- the same, straight off holds_by_entity
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
+                (select max(p.slot) from unnest(h.pool_lanes, h.pools) k(lane, id)
+                             join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
+from holdkit.holds h
+where h.tenant = $2::text and h.entity = $3::text and h.id > $4::uuid
+  and ($5::text is null or h.state = $5 or h.state = 'held')
+  and ($6::text is null or h.pools @> array[$6])
+order by h.id
+limit $7::int
+
+-- name: read_record
+-- one record
+select tenant, kind, id, body, version, slot from holdkit.records
+where lane = $1::int and tenant = $2::text and kind = $3::text and id = $4::text
+
+-- name: read_records
+-- a page of records of one kind, by id, lane by lane
+select r.tenant, r.kind, r.id, r.body, r.version, r.slot
+from holdkit.heads h cross join lateral (
+    select * from holdkit.records o
+    where o.lane = h.lane and o.tenant = $1::text and o.kind = $2::text and o.id > $3::text
+    order by o.id limit $4::int
+) r
+order by r.id
+limit $4
+
+-- name: read_journal
+-- entries behind a place in each lane, of one tenant or of all
+select j.seq, j.body, j.lane
+from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (
+    select o.lane, o.seq, o.body from holdkit.journal o
+    where o.lane = k.lane and o.seq > k.seq and ($3::text is null or o.tenant = $3)
+    order by o.seq limit $4::int
+) j
+order by j.lane, j.seq
+
+-- name: read_ends
+-- the last entry of every lane
+select j.seq, j.body, j.lane
+from holdkit.heads h join holdkit.journal j on j.lane = h.lane and j.seq = h.seq
+order by j.lane
+
+-- name: read_entries
+-- the entries at these places
+select j.seq, j.body, j.lane
+from unnest($1::int[], $2::bigint[]) k(lane, seq) join holdkit.journal j on j.lane = k.lane and j.seq = k.seq
+order by j.lane, j.seq
+
+-- name: read_history
+-- one subject's entries in its lane, in journal order, and those that have no number yet behind them
+select j.seq, j.body, j.lane from (
+    select o.seq, o.body, o.lane, 0 as later, 0 as stamp, 0 as batch, 0 as n from holdkit.journal o
+    where o.lane = $1::int and o.tenant = $2::text and o.subject = $3::text
+    union all
+    select 0, u.body, u.lane, 1, u.stamp, u.batch, u.n from holdkit.unnumbered u
+    where u.lane = $1 and u.tenant = $2 and u.subject = $3
+) j
+order by j.later, j.seq, j.stamp, j.batch, j.n
+
+-- name: has_unnumbered
+-- whether anybody's entries wait for their numbers, and in which lanes
+select distinct u.lane from holdkit.unnumbered u order by u.lane

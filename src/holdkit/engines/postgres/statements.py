@@ -1,0 +1,49 @@
+"""The statements of this engine, by name, with the types of their parameters. No SQL is written anywhere else here.
+
+A statement that takes locks has a second form, ``<name>_waiting``: the same without `skip locked`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from ..named_sql import load_blocks, load_migrations
+
+_PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
+_CONTROL = ("begin", "commit", "rollback")
+
+
+class Sql(Struct, frozen=True):
+    """One statement: its text, and what each parameter is cast to."""
+
+    text: str
+    types: tuple[str, ...] = ()
+
+
+@cache
+def load() -> MappingProxyType[str, Sql]:
+    """Every named statement of this engine."""
+    found = {name: Sql(name) for name in _CONTROL}
+    for name, text in load_blocks(__package__).items():
+        found[name] = Sql(text, _types(name, text))
+        if text.endswith("skip locked"):
+            found[f"{name}_waiting"] = Sql(text.removesuffix("skip locked").rstrip(), found[name].types)
+    return MappingProxyType(found)
+
+
+def _types(name: str, text: str) -> tuple[str, ...]:
+    types: dict[int, str] = {}
+    for number, cast in _PARAMETER.findall(text):
+        types[int(number)] = types.get(int(number)) or cast
+    if sorted(types) != list(range(1, len(types) + 1)) or not all(types.values()):
+        raise ValueError(f"every parameter of {name} is numbered without a gap and cast where it is first used")
+    return tuple(types[number] for number in sorted(types))
+
+
+def migrations() -> list[tuple[int, str, str]]:
+    """Number, name and text of every migration, in order."""
+    return load_migrations(__package__)

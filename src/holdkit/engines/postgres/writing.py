@@ -1,0 +1,200 @@
+"""Writing back: the difference between what was loaded and what the batch left, as one statement per table and kind.
+
+In the one lock order: new pools, holds, operations, records, and last of all the heads, whose numbers the entries get. Decides
+nothing; reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from ...core.model import Key, Slot, StoredHold
+from ...core.view import View
+from .driver import Row, Statement
+from .loading import Gathered, Terms
+from .parts import Part, parts_of
+from .rows import (
+    changed_hold_row,
+    columns,
+    leg_rows,
+    new_hold_row,
+    operation_row,
+    pool_keys,
+    pool_row,
+    record_row,
+)
+
+PRUNED = 1_000
+"""Rows of each kind that one pruning takes away at most."""
+
+
+def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> list[Statement]:
+    """Everything the batch changed, as statements; empty if nothing did. `batch` is a random number."""
+    strict = not terms.joined
+    stamp = max([view.loaded.slot, *(one + 1 for one in gathered.stamps.values())])
+    statements: list[Statement] = []
+    if view.pools.changed:
+        statements += _pools(view, gathered, terms.lanes, stamp, strict)
+    if view.holds.changed:
+        statements += _holds(view, terms.lanes, strict)
+    if view.operations.changed:
+        rows = sorted(operation_row(row, terms.lanes) for row in view.operations.changed.values() if row is not None)
+        cutoff = view.loaded.slot - terms.limits.retry_window
+        statements.append(("put_operations", (*columns(rows, 7), cutoff, len(rows), strict)))
+    if view.records.changed:
+        statements += _records(view, terms.lanes, strict)
+    if view.entries:
+        parts = parts_of(view.entries, terms.lanes)
+        if terms.joined:
+            statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
+        else:
+            statements += _numbered(view, parts, terms.lanes)
+    return statements
+
+
+def _checked(name: str, rows: Sequence[Row], width: int, strict: bool, *more: Any) -> list[Statement]:
+    return [(name, (*columns(rows, width), *more, len(rows), strict))] if rows else []
+
+
+def _pools(view: View, gathered: Gathered, lanes: int, stamp: int, strict: bool) -> list[Statement]:
+    born: list[Row] = []
+    moved: list[Row] = []
+    versions: list[int] = []
+    scanned: list[Slot] = []
+    gone: list[Row] = []
+    loaded = view.loaded.pools
+    for key, pool in sorted(view.pools.changed.items()):
+        before = loaded.get(key)
+        if pool is None:
+            if before is not None:
+                gone.append((lane_of_pool(key, lanes), *key, before.version))
+        elif before is None:
+            born.append(pool_row(pool, lanes))
+        else:
+            moved.append(pool_row(pool, lanes))
+            versions.append(before.version)
+            scanned.append(scanned_to(view, gathered, key))
+    statements = _checked("delete_pools", gone, 4, strict)
+    if born:
+        statements.append(("insert_pools", (*columns(born, 12), stamp, len(born), strict)))
+    if moved:
+        statements.append(("update_pools", (*columns(moved, 12), stamp, versions, scanned, len(moved), strict)))
+    return statements
+
+
+def scanned_to(view: View, gathered: Gathered, pool: Key) -> Slot:
+    """Up to where no leg of this pool is outstanding any more: where the next scan for due legs begins.
+
+    The slot, if the view has taken every due leg up to it; else just before the first that it has left.
+    """
+    slot, legs, bound = view.loaded.slot, gathered.due.get(pool, []), view.limits.max_due
+    left = [deadline for deadline, hold_id in legs if _outstanding(view.holds.get((pool[0], hold_id)), pool[1])]
+    if len(legs) > bound:  # not all were loaded: those left have later deadlines than these, or the same
+        left.append(legs[bound][0])
+    return min([slot, *(deadline - 1 for deadline in left)])
+
+
+def _outstanding(hold: StoredHold | None, pool: str) -> bool:
+    return hold is not None and any(leg.held and leg.pool == pool for leg in hold.legs)
+
+
+def _holds(view: View, lanes: int, strict: bool) -> list[Statement]:
+    reborn: list[Row] = []
+    born: list[Row] = []
+    changed: list[Row] = []
+    legs_gone: list[Row] = []
+    legs_born: list[Row] = []
+    before = view.loaded.holds
+    for key, hold in sorted(view.holds.changed.items()):
+        assert hold is not None, "holds are pruned, never removed by a command"
+        was = before.get(key)
+        if was is None:
+            born.append(new_hold_row(hold, lanes))
+            legs_born += [(*leg, units) for leg, units in leg_rows(hold, lanes).items()]
+            continue
+        if _born_again(was, hold):
+            reborn.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
+            born.append(new_hold_row(hold, lanes))
+        else:
+            changed.append(changed_hold_row(hold, was.version, lanes))
+        filed, now = leg_rows(was, lanes), leg_rows(hold, lanes)
+        legs_gone += [leg for leg, units in filed.items() if now.get(leg) != units]
+        legs_born += [(*leg, units) for leg, units in now.items() if filed.get(leg) != units]
+    return [
+        *_checked("delete_holds", reborn, 4, strict),
+        *_checked("insert_holds", born, 20, strict),
+        *_checked("update_holds", changed, 13, strict),
+        *_checked("delete_legs", legs_gone, 5, strict),
+        *_checked("insert_legs", legs_born, 6, strict),
+    ]
+
+
+def _born_again(before: StoredHold, after: StoredHold) -> bool:
+    """Whether a new hold took the id of a retired one: what never changes in a life is different."""
+    return (before.owner_hash, before.held_at, before.fence, before.actor, before.correlation_id, before.metadata) != (
+        after.owner_hash, after.held_at, after.fence, after.actor, after.correlation_id, after.metadata)  # fmt: skip
+
+
+def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
+    born: list[Row] = []
+    changed: list[Row] = []
+    gone: list[Row] = []
+    for key, record in sorted(view.records.changed.items()):
+        before = view.loaded.records.get(key)
+        if record is None:
+            if before is not None:
+                gone.append((lane_of_record(key, lanes), *key, before.version))
+        elif before is None:
+            born.append(record_row(record, lanes))
+        else:
+            changed.append((*record_row(record, lanes), before.version))
+    return [
+        *_checked("delete_records", gone, 5, strict),
+        *_checked("insert_records", born, 7, strict),
+        *_checked("update_records", changed, 8, strict),
+    ]
+
+
+# The journal
+
+
+def _numbered(view: View, parts: list[Part], lanes: int) -> list[Statement]:
+    counts: dict[int, int] = {}
+    for part in parts:
+        counts[part.lane] = part.n
+    touched = sorted(counts)
+    statements: list[Statement] = []
+    removed = sorted({lane_of_pool(key, lanes) for key, pool in view.pools.changed.items() if pool is None})
+    if len(touched) > 1:
+        statements.append(("lock_heads", (touched,)))
+    if removed and view.fence_floor != view.loaded.fence_floor:
+        statements.append(("raise_floor", (removed, view.fence_floor)))
+    statements.append(("write_journal", (touched, [counts[lane] for lane in touched], *_columns(parts))))
+    return statements
+
+
+def _unnumbered(
+    view: View, parts: list[Part], gathered: Gathered, lanes: int, stamp: int, batch: int
+) -> list[Statement]:
+    """Every pool that an entry touched carries its stamp, so that the next transaction on it gets a higher one."""
+    still = sorted(key for key in gathered.stamps if key not in view.pools.changed)
+    statements: list[Statement] = [("stamp_pools", (*pool_keys(still, lanes), stamp))] if still else []
+    statements.append(("write_unnumbered", (stamp, batch, *_columns(parts))))
+    return statements
+
+
+def _columns(parts: list[Part]) -> list[list[Any]]:
+    return columns([(part.lane, part.n, part.tenant, part.subject, part.text, part.crc) for part in parts], 6)
+
+
+def prune(terms: Terms, slot: Slot) -> list[Statement]:
+    """Take away rows that are gone for every reader already."""
+    statements: list[Statement] = [
+        ("prune_operations", (slot - terms.limits.retry_window, PRUNED)),
+        ("prune_holds", (slot - terms.limits.retention, PRUNED)),
+    ]
+    if terms.limits.max_holds is not None:
+        statements.append(("make_room", (terms.limits.max_holds,)))
+    return statements
