@@ -25,13 +25,13 @@ PAGE = 10_000
 
 def verify(driver: Driver, limits: Limits, lanes: int, now: Slot) -> Iterator[Difference]:
     """Every difference."""
-    driver.exchange((("begin_snapshot", ()),))
+    driver.say((("begin_snapshot", ()),))
     try:
         audit_of = _Audit(driver, limits, lanes)
         yield from audit_of.differences(now)
     finally:
         if driver.usable and not driver.busy:
-            driver.exchange((ROLLBACK,))
+            driver.say((ROLLBACK,))
 
 
 class _Audit:

@@ -64,7 +64,7 @@ class Connections:
         try:
             if driver.usable and not driver.busy:
                 if driver.in_transaction:
-                    driver.exchange((ROLLBACK,))
+                    driver.say((ROLLBACK,))
                 good = True
         except (ConnectionFailed, StatementFailed):
             pass  # dropped

@@ -6,8 +6,6 @@ exchange has a deadline. Decides nothing and retries nothing; what went wrong is
 
 from __future__ import annotations
 
-import select
-import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,6 +14,7 @@ from psycopg import pq
 
 from .encoding import ENCODERS, decoder, encode
 from .statements import Sql, load
+from .waiting import READ, WRITE, Steps, wait
 
 T = TypeVar("T")
 
@@ -48,24 +47,12 @@ class ConnectionFailed(Exception):
         self.sent_commit = sent_commit
 
 
-class Driver:
-    """One connection of ours, in pipeline mode."""
+class Wire:
+    """A libpq connection, spoken to in pipeline mode. Colourless: each exchange is a generator that says what it waits for."""
 
-    def __init__(
-        self,
-        pgconn: pq.abc.PGconn,
-        *,
-        prepare: bool = True,
-        patience: float = 30.0,
-        on_statement: OnStatement | None = None,
-    ) -> None:
+    def __init__(self, pgconn: pq.abc.PGconn, *, prepare: bool = True, on_statement: OnStatement | None = None) -> None:
         self.pgconn = pgconn
-        self.patience = patience
-        """Seconds an exchange may take."""
         self.on_statement = on_statement
-        self.notices: list[str] = []
-        self.owner: object = None
-        """Whoever would hang up if it were collected."""
         self.busy = False
         """Inside an exchange: if it is so when nobody runs one, an interrupt struck, and nothing is known any more."""
         self.committing = False
@@ -73,37 +60,9 @@ class Driver:
         self._prepare = prepare
         self._prepared: set[str] = set()
         self._named = load()
-        pgconn.nonblocking = 1
-        pgconn.notice_handler = self._notice
-        pgconn.enter_pipeline_mode()
 
-    def _notice(self, result: pq.abc.PGresult) -> None:
-        self.notices.append((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace"))
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether one is open, aborted or not, as far as the server has told."""
-        return self.pgconn.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
-
-    def run(self, script: Script[T]) -> T:
-        """Run a script to its end; an error stops it where it is."""
-        try:
-            statements = next(script)
-            while True:
-                statements = script.send(self.exchange(statements))
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        finally:
-            script.close()
-
-    def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """One statement's rows."""
-        return self.exchange(((name, parameters),))[0]
-
-    def exchange(self, statements: Sequence[Statement]) -> list[list[Row]]:
+    def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
         """Send these in one go, and give the rows of each."""
-        self.notices.clear()
         expected: list[tuple[str, bool]] = []  # statement, and whether this is only its preparation
         self.busy = True
         try:
@@ -113,7 +72,7 @@ class Driver:
                 self._send(name, self._named[name], parameters, expected)
             self.committing = statements[-1][0] == "commit"
             self.pgconn.pipeline_sync()
-            results = self._receive()
+            results = yield from self._receive()
         except (OSError, psycopg.Error) as error:
             raise self._gone(str(error)) from error
         answers = self._rows(expected, results)
@@ -135,33 +94,25 @@ class Driver:
             pgconn.send_query_prepared(name.encode(), raw, formats)
         expected.append((name, False))
 
-    def _receive(self) -> list[pq.abc.PGresult]:
+    def _receive(self) -> Steps[list[pq.abc.PGresult]]:
         """All results up to the synchronisation point; writes while it reads, so that neither end blocks."""
         pgconn = self.pgconn
-        poll = select.poll()
-        sending = pgconn.flush() == 1
-        poll.register(pgconn.socket, select.POLLIN | (select.POLLOUT if sending else 0))
-        deadline = time.monotonic() + self.patience
         results: list[pq.abc.PGresult] = []
+        sending = pgconn.flush() == 1
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not (ready := poll.poll(left * 1000)):
-                raise TimeoutError(f"no answer within {self.patience:g} seconds")
-            if ready[0][1] & (select.POLLIN | select.POLLERR | select.POLLHUP | select.POLLNVAL):
-                pgconn.consume_input()
-            if sending and not (sending := pgconn.flush() == 1):
-                poll.modify(pgconn.socket, select.POLLIN)
+            yield READ | WRITE if sending else READ
+            pgconn.consume_input()
+            if sending:
+                sending = pgconn.flush() == 1
             while not pgconn.is_busy():
                 result = pgconn.get_result()
                 if result is None:  # the end of one statement's results
+                    if pgconn.status == pq.ConnStatus.BAD:
+                        return results
                     continue
                 results.append(result)
-                if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                if result.status == pq.ExecStatus.PIPELINE_SYNC or pgconn.status == pq.ConnStatus.BAD:
                     return results
-                if pgconn.status == pq.ConnStatus.BAD:
-                    return results
-            if pgconn.status == pq.ConnStatus.BAD:
-                raise OSError(pgconn.get_error_message())
 
     def _rows(self, expected: Sequence[tuple[str, bool]], results: Sequence[pq.abc.PGresult]) -> list[list[Row]]:
         answers: list[list[Row]] = []
@@ -187,8 +138,63 @@ class Driver:
 
     def _gone(self, message: str) -> ConnectionFailed:
         failed = ConnectionFailed(message.strip() or "the connection was lost", sent_commit=self.committing)
-        self.close()
+        self.hang_up()
         return failed
+
+    def hang_up(self) -> None:
+        """Nothing more can be said on this connection."""
+        self.pgconn.finish()
+
+
+class Driver(Wire):
+    """A connection of our own, always in pipeline mode, for one thread at a time."""
+
+    def __init__(
+        self,
+        pgconn: pq.abc.PGconn,
+        *,
+        prepare: bool = True,
+        patience: float = 30.0,
+        on_statement: OnStatement | None = None,
+    ) -> None:
+        super().__init__(pgconn, prepare=prepare, on_statement=on_statement)
+        self.patience = patience
+        """Seconds an exchange may take."""
+        self.notices: list[str] = []
+        self.owner: object = None
+        """Whoever would hang up if it were collected."""
+        pgconn.nonblocking = 1
+        pgconn.notice_handler = self._notice
+        pgconn.enter_pipeline_mode()
+
+    def _notice(self, result: pq.abc.PGresult) -> None:
+        self.notices.append((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace"))
+
+    def run(self, script: Script[T]) -> T:
+        """Run a script to its end; an error stops it where it is."""
+        try:
+            statements = next(script)
+            while True:
+                statements = script.send(self.say(statements))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            script.close()
+
+    def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """One statement's rows."""
+        return self.say(((name, parameters),))[0]
+
+    def say(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """One exchange, within our patience."""
+        self.notices.clear()
+        return wait(self.exchange(statements), self.pgconn.socket, self.patience)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open, aborted or not, as far as the server has told."""
+        return self.pgconn.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
 
     @property
     def usable(self) -> bool:
@@ -197,7 +203,7 @@ class Driver:
 
     def close(self) -> None:
         """Hang up."""
-        self.pgconn.finish()
+        self.hang_up()
 
 
 def _tuples(result: pq.abc.PGresult) -> list[Row]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from ...core.audit import Difference
@@ -22,7 +22,9 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..port import Applied, BatchRejected, Clock
 from .auditing import verify
 from .connections import Connections
-from .driver import ConnectionFailed, OnStatement, StatementFailed
+from .driver import ConnectionFailed, OnStatement, Script, StatementFailed
+from .joining import Terms as Join
+from .joining import run_joined, run_joined_async
 from .loading import Terms
 from .migrating import check_schema
 from .opening import check_server, connect, read_url, trouble
@@ -69,7 +71,9 @@ class PostgresEngine:
         with self._connections.one() as driver:
             self.unsafe = check_server(driver, self._address)
             """Settings of the server that may lose a done answer, allowed by name."""
-            self.lanes, self.limits = check_schema(driver, self._address, limits)
+            schema = check_schema(driver, self._address, limits)
+        self.lanes, self.limits = schema.lanes, schema.limits
+        self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement)
         self._pid = os.getpid()
         self._pruned = 0.0
 
@@ -137,7 +141,23 @@ class PostgresEngine:
 
     def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
-        raise NotImplementedError
+        self._check()
+        ran = run_joined(tx, self._join, self._joined_script(groups))
+        assert ran.outcomes is not None
+        return Applied(ran.outcomes, None, ran.wrote)
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group]) -> Applied:
+        """The same in a task, on an async connection."""
+        self._check()
+        ran = await run_joined_async(tx, self._join, self._joined_script(groups))
+        assert ran.outcomes is not None
+        return Applied(ran.outcomes, None, ran.wrote)
+
+    def _joined_script(self, groups: Sequence[Group]) -> Callable[[], Script[Ran]]:
+        slot = None if self._injected is None else self._injected()
+        terms = Terms(self.limits, self.lanes, slot, patient=True, joined=True)
+        stage = Stage()
+        return lambda: apply_script(groups, terms, stage, random.getrandbits(62))
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from ...core.decide import NOTHING_DUE, Needs, SweepList
 from ...core.ladders.finding import prunable
-from ...core.model import Key, Limits, Operation, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
 from .driver import BEGIN, Row, Script, Statement
 from .rows import hold_keys, hold_of, legs_of, operation_keys, operation_of, pool_keys, pool_of, record_keys, record_of

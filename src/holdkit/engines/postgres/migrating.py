@@ -6,10 +6,12 @@ it knows, and a schema of our name that is not ours. Never touches anything outs
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import msgspec
 import psycopg
+from msgspec import Struct
 
 from ...core.lanes import MAX_LANES
 from ...core.model import MEANING, Limits
@@ -58,11 +60,17 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
             cursor.execute(text.encode())
             cursor.execute(sql["record_version"].text, (number, name))
             if number == 1:
-                stored = {"lanes": lanes, **{f"limit.{key}": value for key, value in stored_form(limits).items()}}
+                stored = _first_settings(lanes, limits)
                 for key, value in stored.items():
                     cursor.execute(sql["put_setting"].text, (key, msgspec.json.encode(value).decode()))
                 cursor.execute(sql["create_heads"].text, (lanes,))
     return steps[-1][0]
+
+
+def _first_settings(lanes: int, limits: Limits) -> dict[str, Any]:
+    """What is fixed when the tables are made; `identity` tells this database from every other."""
+    limits_stored = {f"limit.{name}": value for name, value in stored_form(limits).items()}
+    return {"identity": secrets.token_hex(16), "lanes": lanes, **limits_stored}
 
 
 def migration_sql(lanes: int = LANES, limits: Limits | None = None) -> str:
@@ -70,8 +78,7 @@ def migration_sql(lanes: int = LANES, limits: Limits | None = None) -> str:
     lines = ["begin;", "create schema holdkit;", load()["create_version_table"].text + ";"]
     for number, name, text in migrations():
         lines += [text, f"insert into holdkit.migrations (version, name) values ({number}, '{name}');"]
-    stored = {"lanes": lanes, **{f"limit.{key}": value for key, value in stored_form(limits or Limits()).items()}}
-    for key, value in stored.items():
+    for key, value in _first_settings(lanes, limits or Limits()).items():
         lines.append(
             f"insert into holdkit.settings (name, value) values ('{key}', '{msgspec.json.encode(value).decode()}');"
         )
@@ -93,8 +100,17 @@ def _check_known(version: int, address: Address) -> None:
         )
 
 
-def check_schema(driver: Driver, address: Address, asked: Limits | None) -> tuple[int, Limits]:
-    """The number of lanes and the limits in force; refuses a schema that is missing, older, newer or not ours."""
+class Schema(Struct, frozen=True):
+    """What is stored with the data."""
+
+    identity: str
+    """As the settings have it: JSON."""
+    lanes: int
+    limits: Limits
+
+
+def check_schema(driver: Driver, address: Address, asked: Limits | None) -> Schema:
+    """The identity, the number of lanes and the limits in force; refuses a schema that is missing, older, newer or not ours."""
     schemas, ours = driver.ask("has_schema")[0]
     if not ours:
         said = "a schema holdkit that is not ours: rename it" if schemas else "no schema holdkit yet"
@@ -105,9 +121,10 @@ def check_schema(driver: Driver, address: Address, asked: Limits | None) -> tupl
         raise EngineError(
             f"{address.shown} has schema version {version}: run `holdkit migrate`, or holdkit.migrate(url)"
         )
-    stored = {name: msgspec.json.decode(value) for name, value in driver.ask("load_settings")}
+    texts: dict[str, str] = dict(driver.ask("load_settings"))  # type: ignore[arg-type]  # two columns
+    stored = {name: msgspec.json.decode(value) for name, value in texts.items()}
     lanes = stored.get("lanes")
     if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
         raise EngineError(f"{address.shown}: its settings lack the number of lanes; restore a backup")
     limits = {name[6:]: value for name, value in stored.items() if name.startswith("limit.") and name[6:] in MEANING}
-    return lanes, limits_in_force(address.shown, limits, asked, Limits())
+    return Schema(texts.get("identity", ""), lanes, limits_in_force(address.shown, limits, asked, Limits()))

@@ -133,7 +133,7 @@ def number(at: At) -> None:
     lanes = [row[0] for row in at.driver.ask("has_unnumbered")]
     if lanes:
         nothing: list[Any] = []
-        at.driver.exchange((
+        at.driver.say((
             BEGIN,
             ("lock_heads", (lanes,)),
             ("write_journal", (lanes, [0] * len(lanes), *(nothing,) * 6)),

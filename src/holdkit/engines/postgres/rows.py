@@ -14,7 +14,8 @@ import msgspec
 from ...core.codec import decode_outcome, encode_outcome
 from ...core.entries import Entry
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.model import MAX_SLOT, HeldLeg, Key, Operation, Pool, Record, RecordKey, State, StoredHold
+from ...core.model import MAX_SLOT, HeldLeg, Key, Pool, Record, RecordKey, State, StoredHold
+from ...core.outcomes import Operation
 from .driver import Row
 
 Columns = list[Any]

@@ -20,7 +20,7 @@ from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .loading import NOTHING_LISTED, Gathered, Listed, Terms, gather, left_out, list_sweep
-from .parts import Part, parts_of
+from .parts import parts_of
 from .writing import prune, write_back
 
 
@@ -106,8 +106,8 @@ def finish(
         statements += prune(terms, view.loaded.slot)
     answers = yield (*statements, COMMIT if statements or replays else ROLLBACK)
     check_counts(statements, answers, terms)
-    if wrote and not terms.joined:
-        outcomes = with_positions(outcomes, view, statements, answers, terms.lanes)
+    if view.entries:
+        outcomes = with_positions(outcomes, place_of(view, statements, answers, terms.lanes))
     return Ran(outcomes, out, wrote)
 
 
@@ -138,21 +138,23 @@ def strip_positions(view: View) -> None:
             view.operations.changed[key] = structs.replace(operation, outcome=structs.replace(operation.outcome, seq=0))
 
 
-def with_positions(
-    outcomes: list[list[Outcome]], view: View, statements: Sequence[Statement], answers: Sequence[list[Row]], lanes: int
-) -> list[list[Outcome]]:
-    """The outcomes with lane and number; in the core's own a number says which entry of the batch it was."""
-    heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name == "write_journal"), None)
-    if heads is None:
-        return outcomes
+def place_of(
+    view: View, statements: Sequence[Statement], answers: Sequence[list[Row]], lanes: int
+) -> dict[int, tuple[int, int]]:
+    """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
+    heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name == "write_journal"), [])
     before = {row[0]: row[1] for row in heads}
-    parts: list[Part] = parts_of(view.entries, lanes)
-    place = {part.index: (part.lane, before[part.lane] + part.n) for part in parts if part.index is not None}
+    parts = parts_of(view.entries, lanes) if heads else []
+    return {part.index: (part.lane, before[part.lane] + part.n) for part in parts if part.index is not None}
+
+
+def with_positions(outcomes: list[list[Outcome]], places: dict[int, tuple[int, int]]) -> list[list[Outcome]]:
+    """The outcomes with lane and number; in the core's own a number says which entry of the batch it was."""
 
     def placed(outcome: Outcome) -> Outcome:
         if not isinstance(outcome, Done) or not outcome.seq:  # what was remembered earlier has none
             return outcome
-        lane, seq = place[outcome.seq - 1]
+        lane, seq = places.get(outcome.seq - 1, (0, 0))
         return structs.replace(outcome, lane=lane, seq=seq)
 
     return [[placed(outcome) for outcome in group] for group in outcomes]

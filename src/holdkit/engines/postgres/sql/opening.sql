@@ -45,3 +45,25 @@ insert into holdkit.heads (lane) select generate_series(0, $1::int - 1)
 -- name: are_you_there
 -- whether a connection that has lain idle is good still
 select 1
+
+-- name: look_at_caller
+-- what a caller's transaction is, and whether our tables can be seen there; never an error, which would abort it
+select current_setting('transaction_isolation'), current_setting('transaction_read_only'), pg_is_in_recovery(),
+       coalesce(has_table_privilege(to_regclass('holdkit.settings'), 'select')
+                and has_schema_privilege('holdkit', 'usage'), false)
+
+-- name: find_identity
+-- whether it is our own database
+select s.value from holdkit.settings s where s.name = 'identity'
+
+-- name: make_savepoint
+-- each call inside a caller's transaction has its own
+savepoint holdkit
+
+-- name: release_savepoint
+-- what was done counts with the caller's transaction
+release savepoint holdkit
+
+-- name: roll_back_to_savepoint
+-- this call never happened; the caller's transaction goes on
+rollback to savepoint holdkit
