@@ -45,13 +45,11 @@ def run_joined(tx: object, terms: Terms, make: Make) -> Ran:
     """Run the script inside the caller's transaction, on this thread."""
     connection: psycopg.Connection[Any] = check_connection(tx, psycopg.Connection, "a psycopg Connection")
     try:
-        cursor = psycopg.RawCursor(connection, row_factory=tuple_row)
-        row = cursor.execute(
-            load()["look_at_caller"].text, prepare=False
-        ).fetchone()  # psycopg begins, if nobody has yet
+        cursor = psycopg.RawCursor(connection, row_factory=tuple_row)  # psycopg begins here, if nobody has yet
+        check_transaction(cursor.execute(load()["look_at_caller"].text, prepare=False).fetchone())
+        check_identity(cursor.execute(load()["find_identity"].text, prepare=False).fetchone(), terms)
     except psycopg.Error as error:
-        raise unusable(error) from error
-    check_transaction(row, terms)
+        raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
     pgconn = connection.pgconn
     with connection.lock:
         return wait(joined(pgconn, terms, make), pgconn.socket, terms.patience, pgconn.get_cancel().cancel)
