@@ -6,6 +6,7 @@ with several fixes their number when its tables are made. Pure functions of ids:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from zlib import crc32
 
 from .model import Key, RecordKey
@@ -14,6 +15,7 @@ MAX_LANES = 1 << 16
 """A hold's id has room for this many."""
 
 
+@lru_cache(maxsize=65_536)  # asked several times per command
 def lane_of_pool(key: Key, lanes: int) -> int:
     """The lane of a pool."""
     return crc32(f"{key[0]}\0{key[1]}".encode()) % lanes if lanes > 1 else 0

@@ -36,12 +36,16 @@ def _packer(code: str, count: int) -> Callable[..., bytes]:
 def _numbers(oid: int, code: str, size: int, one: Callable[[int], bytes]) -> Callable[[Sequence[int | None]], bytes]:
     prefix = _LENGTH(size)
 
+    def item(value: int | None) -> bytes:
+        return _NULL if value is None else prefix + one(value)
+
     def encode(values: Sequence[int | None]) -> bytes:
+        same = _all_same(oid, values, item)
+        if same is not None:
+            return same
         if None in values:
-            return _array(oid, [_NULL if value is None else prefix + one(value) for value in values], True)
+            return _array(oid, list(map(item, values)), True)
         count = len(values)
-        if not count:
-            return _array(oid, [], False)
         flat: list[Any] = [size] * (2 * count)
         flat[1::2] = values
         return _HEAD(1, 0, oid, count, 1) + _packer(code, count)(*flat)
@@ -49,23 +53,38 @@ def _numbers(oid: int, code: str, size: int, one: Callable[[int], bytes]) -> Cal
     return encode
 
 
+def _all_same(oid: int, values: Sequence[Any], item: Callable[[Any], bytes]) -> bytes | None:
+    """An array of nothing, or of the same item over and over, as most columns of a batch are; else None."""
+    count = len(values)
+    if not count:
+        return _array(oid, [], False)
+    if values.count(values[0]) != count:
+        return None
+    return _HEAD(1, 1 if values[0] is None else 0, oid, count, 1) + item(values[0]) * count
+
+
+def _text(value: str | None) -> bytes:
+    if value is None:
+        return _NULL
+    raw = value.encode()
+    return _LENGTH(len(raw)) + raw
+
+
 def text_array(values: Sequence[str | None]) -> bytes:
     """text[]."""
-    items: list[bytes] = []
-    nulls = False
-    lengths, short = _LENGTHS, len(_LENGTHS)
-    for value in values:
-        if value is None:
-            items.append(_NULL)
-            nulls = True
-        else:
-            raw = value.encode()
-            size = len(raw)
-            items.append(lengths[size] if size < short else _LENGTH(size))
-            items.append(raw)
-    if not items:
-        return _array(25, items, nulls)
-    return _HEAD(1, 1 if nulls else 0, 25, len(values), 1) + b"".join(items)
+    same = _all_same(25, values, _text)
+    if same is not None:
+        return same
+    if None in values:
+        return _array(25, list(map(_text, values)), True)
+    raws = [value.encode() for value in values if value is not None]
+    try:
+        lengths = [_LENGTHS[len(raw)] for raw in raws]
+    except IndexError:
+        lengths = [_LENGTH(len(raw)) for raw in raws]
+    flat = raws * 2
+    flat[::2], flat[1::2] = lengths, raws
+    return _HEAD(1, 0, 25, len(raws), 1) + b"".join(flat)
 
 
 def uuid_array(values: Sequence[str]) -> bytes:

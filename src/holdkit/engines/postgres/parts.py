@@ -48,23 +48,21 @@ def parts_of(entries: Sequence[Entry], lanes: int) -> list[Part]:
     for index, entry in enumerate(entries):
         home = home_of(entry, lanes)
         for lane, piece in _cut(entry, home, lanes):
-            counts[lane] = counts.get(lane, 0) + 1
+            counts[lane] = n = counts.get(lane, 0) + 1
             text, crc = entry_text(piece)
-            parts.append(
-                Part(lane, counts[lane], entry.tenant, entry.subject, text, crc, index if lane == home else None)
-            )
+            parts.append(Part(lane, n, entry.tenant, entry.subject, text, crc, index if lane == home else None))
     return parts
 
 
 def _cut(entry: Entry, home: int, lanes: int) -> list[tuple[int, Entry]]:
     by_lane: dict[int, list[Effect]] = {home: []}
     for effect in entry.effects:
-        by_lane.setdefault(lane_of_pool(effect.pool.key, lanes), []).append(effect)
+        by_lane.setdefault(lane_of_pool((effect.pool.tenant, effect.pool.id), lanes), []).append(effect)
     if len(by_lane) == 1:
-        return [(home, structs.replace(entry, seq=0))]
-    own = structs.replace(entry, seq=0, effects=tuple(by_lane.pop(home)))
+        return [(home, entry)]
+    own = structs.replace(entry, effects=tuple(by_lane.pop(home)))
     others = [
-        (lane, structs.replace(entry, seq=0, effects=tuple(effects), hold=None, change=None, part=True))
+        (lane, structs.replace(entry, effects=tuple(effects), hold=None, change=None, part=True))
         for lane, effects in sorted(by_lane.items())
     ]
     return [(home, own), *others]

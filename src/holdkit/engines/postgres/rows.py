@@ -130,8 +130,10 @@ def record_row(record: Record, lanes: int) -> Row:
 
 
 def entry_text(entry: Entry) -> tuple[str, int]:
-    """The text of an entry, and its checksum."""
+    """The text of an entry, and its checksum. Its number is not known yet: the first field is cut out and written anew,
+    for that is several times cheaper than another entry."""
     body = _encode(entry)
+    body = b'{"seq":0' + body[body.index(b",") :]
     return body.decode(), checksum(body)
 
 

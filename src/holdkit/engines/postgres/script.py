@@ -20,7 +20,7 @@ from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .loading import NOTHING_LISTED, Gathered, Listed, Terms, gather, left_out, list_sweep
-from .parts import parts_of
+from .parts import Part
 from .writing import prune, write_back
 
 
@@ -97,7 +97,7 @@ def finish(
     """Write back and commit. A batch that changed nothing rolls back, unless it answered from a record: then the lock on
     that record is committed, so that the answer is as durable as it says."""
     strip_positions(view)
-    statements = write_back(view, gathered, terms, batch)
+    statements, parts = write_back(view, gathered, terms, batch)
     wrote = bool(statements)
     replays = any(isinstance(one, Done) and one.replayed for group in outcomes for one in group) or bool(
         view.loaded.operations
@@ -107,13 +107,13 @@ def finish(
     answers = yield (*statements, COMMIT if statements or replays else ROLLBACK)
     check_counts(statements, answers, terms)
     if view.entries:
-        outcomes = with_positions(outcomes, place_of(view, statements, answers, terms.lanes))
+        outcomes = with_positions(outcomes, place_of(parts, statements, answers))
     return Ran(outcomes, out, wrote)
 
 
 def write_only(view: View, gathered: Gathered, terms: Terms, batch: int) -> Script[Ran]:
     """What goes first, and nothing else."""
-    statements = write_back(view, gathered, terms, batch)
+    statements, _ = write_back(view, gathered, terms, batch)
     answers = yield (*statements, COMMIT)
     check_counts(statements, answers, terms)
     return Ran(None, {}, bool(statements))
@@ -139,13 +139,12 @@ def strip_positions(view: View) -> None:
 
 
 def place_of(
-    view: View, statements: Sequence[Statement], answers: Sequence[list[Row]], lanes: int
+    parts: Sequence[Part], statements: Sequence[Statement], answers: Sequence[list[Row]]
 ) -> dict[int, tuple[int, int]]:
     """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
     heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name == "write_journal"), [])
     before = {row[0]: row[1] for row in heads}
-    parts = parts_of(view.entries, lanes) if heads else []
-    return {part.index: (part.lane, before[part.lane] + part.n) for part in parts if part.index is not None}
+    return {part.index: (part.lane, before[part.lane] + part.n) for part in parts if before and part.index is not None}
 
 
 def with_positions(outcomes: list[list[Outcome]], places: dict[int, tuple[int, int]]) -> list[list[Outcome]]:

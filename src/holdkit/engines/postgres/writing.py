@@ -7,7 +7,7 @@ nothing; reads nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.model import Key, Slot, StoredHold
@@ -30,8 +30,15 @@ PRUNED = 1_000
 """Rows of each kind that one pruning takes away at most."""
 
 
-def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> list[Statement]:
-    """Everything the batch changed, as statements; empty if nothing did. `batch` is a random number."""
+class Writes(NamedTuple):
+    """Everything a batch changed: no statement, if nothing did."""
+
+    statements: list[Statement]
+    parts: list[Part]
+
+
+def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writes:
+    """What the batch changed, as statements. `batch` is a random number."""
     strict = not terms.joined
     stamp = max([view.loaded.slot, *(one + 1 for one in gathered.stamps.values())])
     statements: list[Statement] = []
@@ -45,13 +52,12 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> list
         statements.append(("put_operations", (*columns(rows, 7), cutoff, len(rows), strict)))
     if view.records.changed:
         statements += _records(view, terms.lanes, strict)
-    if view.entries:
-        parts = parts_of(view.entries, terms.lanes)
-        if terms.joined:
-            statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
-        else:
-            statements += _numbered(view, parts, terms.lanes)
-    return statements
+    parts = parts_of(view.entries, terms.lanes)
+    if parts and terms.joined:
+        statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
+    elif parts:
+        statements += _numbered(view, parts, terms.lanes)
+    return Writes(statements, parts)
 
 
 def _checked(name: str, rows: Sequence[Row], width: int, strict: bool, *more: Any) -> list[Statement]:

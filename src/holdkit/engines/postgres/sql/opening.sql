@@ -49,8 +49,9 @@ select 1
 -- name: look_at_caller
 -- what a caller's transaction is, and whether our tables can be seen there; never an error, which would abort it
 select current_setting('transaction_isolation'), current_setting('transaction_read_only'), pg_is_in_recovery(),
-       coalesce(has_table_privilege(to_regclass('holdkit.settings'), 'select')
-                and has_schema_privilege('holdkit', 'usage'), false)
+       exists (select from pg_catalog.pg_namespace n join pg_catalog.pg_class c on c.relnamespace = n.oid
+               where n.nspname = 'holdkit' and c.relname = 'settings' and has_schema_privilege(n.oid, 'usage')
+                 and has_table_privilege(c.oid, 'select'))
 
 -- name: find_identity
 -- whether it is our own database
