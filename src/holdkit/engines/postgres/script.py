@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ...core.backlog import backlog, overflow, return_backlog, spare
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, SweepList, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
 from ...core.model import Key, RecordKey
-from ...core.outcomes import Done, Outcome
+from ...core.outcomes import Outcome
 from ...core.view import View
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .loading import NOTHING_LISTED, Gathered, Listed, Terms, gather, left_out, list_sweep
-from .parts import Part
+from .positions import place_of, replayed, strip_positions, with_found, with_positions
 from .writing import prune, write_back
 
 
@@ -65,7 +65,7 @@ def apply_script(
         return (yield from write_only(view, gathered, terms, batch))
     out = leave_out(groups, gathered) if gathered.locked_out else {}
     outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
-    return (yield from finish(view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
+    return (yield from finish(groups, view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
 
 
 def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
@@ -86,6 +86,7 @@ def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
 
 
 def finish(
+    groups: Sequence[Group],
     view: View,
     gathered: Gathered,
     terms: Terms,
@@ -99,15 +100,16 @@ def finish(
     strip_positions(view)
     statements, parts = write_back(view, gathered, terms, batch)
     wrote = bool(statements)
-    replays = any(isinstance(one, Done) and one.replayed for group in outcomes for one in group) or bool(
-        view.loaded.operations
-    )
+    replays = bool(view.loaded.operations)
     if pruning and (wrote or gathered.swept.holds or gathered.swept.pools or not terms.joined):
         statements += prune(terms, view.loaded.slot)
-    answers = yield (*statements, COMMIT if statements or replays else ROLLBACK)
+    asking = replayed(groups, outcomes, view, terms.lanes) if replays else []
+    answers = yield (*statements, *asking, COMMIT if statements or replays else ROLLBACK)
     check_counts(statements, answers, terms)
     if view.entries:
         outcomes = with_positions(outcomes, place_of(parts, statements, answers))
+    if asking:
+        outcomes = with_found(outcomes, answers[len(statements)])
     return Ran(outcomes, out, wrote)
 
 
@@ -126,37 +128,6 @@ def check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]], 
     for (name, parameters), rows in zip(statements, answers, strict=False):
         if rows and len(rows[0]) == 2 and rows[0][1] != parameters[-2]:
             raise Contention(name)
-
-
-# Positions
-
-
-def strip_positions(view: View) -> None:
-    """Numbers are not known before the commit: what is remembered for a retry carries none."""
-    for key, operation in view.operations.changed.items():
-        if operation is not None and isinstance(operation.outcome, Done) and operation.outcome.seq:
-            view.operations.changed[key] = structs.replace(operation, outcome=structs.replace(operation.outcome, seq=0))
-
-
-def place_of(
-    parts: Sequence[Part], statements: Sequence[Statement], answers: Sequence[list[Row]]
-) -> dict[int, tuple[int, int]]:
-    """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
-    heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name == "write_journal"), [])
-    before = {row[0]: row[1] for row in heads}
-    return {part.index: (part.lane, before[part.lane] + part.n) for part in parts if before and part.index is not None}
-
-
-def with_positions(outcomes: list[list[Outcome]], places: dict[int, tuple[int, int]]) -> list[list[Outcome]]:
-    """The outcomes with lane and number; in the core's own a number says which entry of the batch it was."""
-
-    def placed(outcome: Outcome) -> Outcome:
-        if not isinstance(outcome, Done) or not outcome.seq:  # what was remembered earlier has none
-            return outcome
-        lane, seq = places.get(outcome.seq - 1, (0, 0))
-        return structs.replace(outcome, lane=lane, seq=seq)
-
-    return [[placed(outcome) for outcome in group] for group in outcomes]
 
 
 # Room in bounded tables

@@ -323,6 +323,16 @@ with left_over as (
 )
 select lane, before_own from head
 
+-- name: find_positions
+-- where the entries of remembered answers are: the record was written before they had numbers
+select k.n, j.lane, j.seq
+from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::int[]) k(lane, tenant, subject, op, n)
+cross join lateral (
+    select o.lane, o.seq from holdkit.journal o
+    where o.lane = k.lane and o.tenant = k.tenant and o.subject = k.subject and o.body::json ->> 'op' = k.op
+    order by o.seq desc limit 1
+) j
+
 -- name: write_unnumbered
 -- in a caller's transaction: the numbers come later
 insert into holdkit.unnumbered (lane, stamp, batch, n, tenant, subject, body, crc)
