@@ -66,7 +66,7 @@ from .kernel._async.kernel import AsyncKernel
 from .kernel._sync.kernel import Kernel
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
-from .kernel.opening import connect, connect_async
+from .kernel.opening import connect, connect_async, migrate
 from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, SweepReport, VerifyReport
 from .kernel.turnstile import Stats

@@ -15,6 +15,7 @@ from ..core.commands import Group, Sweep
 from ..core.outcomes import Done
 from ..engines.port import Engine
 from ..errors import HoldkitError, InvalidRequest
+from ..kernel.opening import migrate as make_tables
 from ..kernel.opening import open_engine
 from .logs import log
 from .words import FAILED, FINE, FOUND, USAGE, as_json, say
@@ -52,6 +53,31 @@ def sweep(url: str, limit: int, in_json: bool) -> int:
     assert isinstance(outcome, Done)
     more = "; more are due: run it again" if outcome.more else ""
     say({"url": url, "expired": outcome.expired, "more": outcome.more}, in_json, f"{outcome.expired} expired{more}")
+    return FINE
+
+
+@commands.command()
+@click.argument("url", required=False)
+@click.option(
+    "--lanes",
+    type=click.IntRange(1, 65_536),
+    default=64,
+    show_default=True,
+    help="fixed when the tables are made: 64 for one server, 1024 where Citus is planned",
+)
+@click.option("--sql", "as_sql", is_flag=True, help="only print the script that would make the tables")
+@as_json
+def migrate(url: str | None, lanes: int, as_sql: bool, in_json: bool) -> int:
+    """Make Holdkit's tables in a PostgreSQL database, or bring them up to date. Old or new, never half."""
+    if as_sql:
+        from ..engines.postgres import migration_sql
+
+        click.echo(migration_sql(lanes), nl=False)
+        return FINE
+    if url is None:
+        raise click.UsageError("give the URL of a database, or --sql")
+    version = make_tables(url, lanes=lanes)
+    say({"version": version}, in_json, f"the schema is version {version}")
     return FINE
 
 

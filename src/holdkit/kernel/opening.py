@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from msgspec import structs
@@ -12,6 +13,7 @@ from msgspec import structs
 from ..core.model import MAX_SLOT, Limits
 from ..core.validation import invalid
 from ..engines.port import Clock, Engine
+from ..errors import EngineError
 from ._async.kernel import AsyncKernel
 from ._sync.kernel import Kernel
 from .minting import Mint, Randomness
@@ -23,7 +25,8 @@ DEFAULT_URL = "sqlite:///holds.db"
 def open_engine(
     url: str, *, clock: Clock | None = None, limits: Limits | None = None, progress: Callable[[int], None] | None = None
 ) -> Engine:
-    """The engine behind a URL: ``memory://``, ``log:///dir`` or ``sqlite:///file`` (four slashes for an absolute path).
+    """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
+    ``postgresql://…``, whose database must have been migrated.
 
     `progress` is told how many batches of a log have been replayed.
     """
@@ -32,6 +35,11 @@ def open_engine(
     if clock is not None and not callable(clock):
         raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
     _check_limits(limits)
+    if _is_postgres(url):
+        _need_psycopg()
+        from ..engines.postgres import open_engine as open_postgres
+
+        return open_postgres(url, clock=clock, limits=limits)
     parts = _split(url)
     if parts.scheme == "memory":
         if parts.netloc or parts.path:
@@ -51,8 +59,31 @@ def open_engine(
         from ..engines.log import open_engine as open_log
 
         return open_log(unquote(parts.path[1:]), clock=clock, limits=limits, progress=progress)
-    known = "memory://, log:///directory and sqlite:///file.db"
+    known = "memory://, log:///directory, sqlite:///file.db and postgresql://…"
     raise invalid("url", "url_unknown", f"has the scheme {parts.scheme!r}; known are {known}")
+
+
+def migrate(url: str, *, lanes: int = 64, limits: Limits | None = None) -> int:
+    """Make Holdkit's tables in a PostgreSQL database, or bring them up to date, and give the schema's version.
+
+    `lanes` and the limits that change meaning are fixed when the tables are made. (The other engines do this on opening.)
+    """
+    if not isinstance(url, str) or not _is_postgres(url):
+        raise invalid("url", "url_malformed", "must begin with postgresql://: the other engines need no migration")
+    _check_limits(limits)
+    _need_psycopg()
+    from ..engines.postgres import migrate as migrate_postgres
+
+    return migrate_postgres(url, lanes=lanes, limits=limits)
+
+
+def _is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def _need_psycopg() -> None:
+    if find_spec("psycopg") is None:
+        raise EngineError("PostgreSQL needs psycopg: pip install 'holdkit[postgres]'")
 
 
 def _split(url: str) -> SplitResult:

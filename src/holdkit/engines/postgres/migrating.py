@@ -121,7 +121,7 @@ def check_schema(driver: Driver, address: Address, asked: Limits | None) -> Sche
         raise EngineError(
             f"{address.shown} has schema version {version}: run `holdkit migrate`, or holdkit.migrate(url)"
         )
-    texts: dict[str, str] = dict(driver.ask("load_settings"))  # type: ignore[arg-type]  # two columns
+    texts: dict[str, str] = dict(driver.ask("load_settings"))
     stored = {name: msgspec.json.decode(value) for name, value in texts.items()}
     lanes = stored.get("lanes")
     if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:

@@ -28,7 +28,7 @@ class Part(NamedTuple):
     subject: str
     text: str
     crc: int
-    index: int | None
+    entry: int | None
     """Which entry of the batch this is; None if it is only a part of one."""
 
 

@@ -33,7 +33,7 @@ def place_of(
     """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
     heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name == "write_journal"), [])
     before = {row[0]: row[1] for row in heads}
-    return {part.index: (part.lane, before[part.lane] + part.n) for part in parts if before and part.index is not None}
+    return {part.entry: (part.lane, before[part.lane] + part.n) for part in parts if before and part.entry is not None}
 
 
 def with_positions(outcomes: list[list[Outcome]], places: dict[int, tuple[int, int]]) -> list[list[Outcome]]:
