@@ -142,6 +142,7 @@ __all__ = [
     "connect",
     "connect_async",
     "context",
+    "migrate",
     "reconstruct",
     "span",
 ]
