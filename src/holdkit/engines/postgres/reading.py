@@ -33,7 +33,7 @@ from ...core.reading import (
 from .driver import BEGIN, COMMIT, Driver, Row
 from .rows import hold_of, pool_of, record_of
 
-_NO_ID: Final = "0" * 32
+_DIGITS: Final = "0123456789abcdef"
 
 
 class At(NamedTuple):
@@ -94,23 +94,40 @@ def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
     """Holds by id, in the state they show now, page by page until there are enough."""
     state = query.state and query.state.value
     found: list[StoredHold] = []
-    after = query.after.rjust(32, "0") if _is_id(query.after.rjust(32, "0")) else _NO_ID
-    while len(found) < query.limit:
+    begin = first_id_after(query.after)
+    while len(found) < query.limit and begin is not None:
         if query.entity is not None:
             rows = at.driver.ask("read_holds_of_entity",
-                                 (at.slot, query.tenant, query.entity, after, state, query.pool, query.limit))  # fmt: skip
+                                 (at.slot, query.tenant, query.entity, begin, state, query.pool, query.limit))  # fmt: skip
         else:
-            rows = at.driver.ask("read_holds", (at.slot, query.tenant, after, state, query.pool, query.limit))
+            rows = at.driver.ask("read_holds", (at.slot, query.tenant, begin, state, query.pool, query.limit))
         seen = (seen_hold(hold_of(row), at.limits, row[16]) for row in rows)
         found += [hold for hold in seen if hold is not None and query.state in (None, hold.state)]
         if len(rows) < query.limit:
             break
-        after = rows[-1][1]
+        begin = first_id_after(rows[-1][1])
     return found[: query.limit]
 
 
+def first_id_after(text: str) -> str | None:
+    """The first id that comes after a text, which need not be an id itself; None if there is none."""
+    digits = ""
+    for letter in text[:32]:
+        if letter not in _DIGITS:
+            later = [digit for digit in _DIGITS if digit > letter]
+            if later:
+                return (digits + later[0]).ljust(32, "0")
+            break
+        digits += letter
+    else:
+        if len(text) < 32:
+            return digits.ljust(32, "0")
+    number = (int(digits or "0", 16) + 1) << 4 * (32 - len(digits))
+    return f"{number:032x}" if digits and number < 1 << 128 else None
+
+
 def _is_id(text: str) -> bool:
-    return len(text) == 32 and not set(text) - set("0123456789abcdef")
+    return len(text) == 32 and not set(text) - set(_DIGITS)
 
 
 def find_record(at: At, query: FindRecord) -> Record | None:

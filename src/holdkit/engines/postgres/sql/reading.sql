@@ -44,7 +44,7 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
                              join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
 from holdkit.heads d cross join lateral (
     select * from holdkit.holds o
-    where o.lane = d.lane and o.tenant = $2::text and o.id > $3::uuid
+    where o.lane = d.lane and o.tenant = $2::text and o.id >= $3::uuid
       and ($4::text is null or o.state = $4 or o.state = 'held')
       and ($5::text is null or o.pools @> array[$5])
     order by o.id limit $6::int
@@ -60,7 +60,7 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
                 (select max(p.slot) from unnest(h.pool_lanes, h.pools) k(lane, id)
                              join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
 from holdkit.holds h
-where h.tenant = $2::text and h.entity = $3::text and h.id > $4::uuid
+where h.tenant = $2::text and h.entity = $3::text and h.id >= $4::uuid
   and ($5::text is null or h.state = $5 or h.state = 'held')
   and ($6::text is null or h.pools @> array[$6])
 order by h.id
