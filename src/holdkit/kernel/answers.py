@@ -44,7 +44,7 @@ def hold_of(done: Done, owner: str | None) -> Hold:
     """The hold of a done outcome; a recorded token wins over the one just minted for the retry."""
     assert done.hold is not None
     token = owner if done.token is None else done.token
-    return Hold(done.hold, token, seq=done.seq, uncovered=done.uncovered, replayed=done.replayed)
+    return Hold(done.hold, token, seq=done.seq, lane=done.lane, uncovered=done.uncovered, replayed=done.replayed)
 
 
 _CLASSES: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}

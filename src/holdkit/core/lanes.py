@@ -1,0 +1,42 @@
+"""Lanes: which part of the journal a thing belongs to.
+
+A pool lives in one lane for ever, so everything about it is in order there. Embedded engines have the one lane 0; an engine
+with several fixes their number when its tables are made. Pure functions of ids: the same in every process and release.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from .model import Key, RecordKey
+
+MAX_LANES = 1 << 16
+"""A hold's id has room for this many."""
+
+
+def lane_of_pool(key: Key, lanes: int) -> int:
+    """The lane of a pool."""
+    return crc32(f"{key[0]}\0{key[1]}".encode()) % lanes if lanes > 1 else 0
+
+
+def lane_of_operation(key: Key, lanes: int) -> int:
+    """The lane of an operation id: one for all pools, so that its reuse with another pool is caught."""
+    return crc32(f"{key[0]}\0op\0{key[1]}".encode()) % lanes if lanes > 1 else 0
+
+
+def lane_of_record(key: RecordKey, lanes: int) -> int:
+    """The lane of a record."""
+    return crc32("\0".join(key).encode()) % lanes if lanes > 1 else 0
+
+
+def lane_of_hold(hold_id: str, lanes: int) -> int:
+    """The home lane of a hold: what the low 16 bits of its id say."""
+    return int(hold_id[-4:], 16) % lanes if lanes > 1 else 0
+
+
+def in_lane(hold_id: str, lane: int, lanes: int) -> str:
+    """A minted id, moved into a lane: its low 16 bits are chosen anew, as far as the lane leaves them open."""
+    if lanes == 1:
+        return hold_id
+    low = int(hold_id[-4:], 16) % (MAX_LANES // lanes) * lanes + lane
+    return f"{hold_id[:-4]}{low:04x}"
