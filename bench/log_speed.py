@@ -19,7 +19,7 @@ from msgspec import Struct
 
 import holdkit
 from holdkit import Leg, Limits, PlaceHold
-from holdkit.core.reading import FindEnd
+from holdkit.core.reading import FindEnds
 from holdkit.engines.log import LogEngine, open_engine
 
 from .callers import POOL, TOTAL, TTL
@@ -126,7 +126,7 @@ def opening(directory: Path, entries: int) -> tuple[float, float]:
     for snapshot in path.glob("*.snapshot"):
         snapshot.unlink()
     seconds, engine = timed_open(path)
-    if engine.read(FindEnd()).seq != entries:
+    if engine.read(FindEnds())[-1].seq != entries:
         raise BenchFailed("log: entries are missing after opening")
     engine.snapshot()
     engine.close()

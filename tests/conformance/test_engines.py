@@ -12,6 +12,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Clock, Engine
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.testing.conformance import DurableEngineConformance, EngineConformance
+from tests.laned import Laned
 
 
 class TestMemory(EngineConformance):
@@ -54,3 +55,15 @@ class TestSqlite(DurableEngineConformance):
     def reopen(self, engine: Engine) -> Engine:
         assert isinstance(engine, SqliteEngine)
         return SqliteEngine(engine.path, clock=engine.clock, limits=engine.limits)
+
+
+@pytest.mark.parametrize("by_lane", [False, True])
+class TestSeveralLanes(EngineConformance):
+    """The kit asks for order within a lane only: so a journal in several lanes passes it."""
+
+    @pytest.fixture(autouse=True)
+    def mixed(self, by_lane: bool) -> None:
+        self.by_lane = by_lane
+
+    def make_engine(self, clock: Clock, limits: Limits) -> Engine:
+        return Laned(7, clock=clock, limits=limits, by_lane=self.by_lane)

@@ -31,6 +31,7 @@ class Watched:
     """A memory engine behind a gate. `before` and `after` see each batch and may raise; `batches` are the sizes applied."""
 
     url = "memory://"
+    lanes = 1
 
     def __init__(self, clock: FakeClock | None = None, limits: Limits | None = None) -> None:
         self.fake = clock or FakeClock()
@@ -82,7 +83,7 @@ class Sync:
     name = "sync"
 
     def open(self, engine: Engine) -> Any:
-        return Kernel(Submitter(engine), Mint(engine.clock))
+        return Kernel(Submitter(engine), Mint(engine.clock, lanes=engine.lanes))
 
     def run(self, work: Callable[[], T]) -> T:
         return work()
@@ -103,7 +104,7 @@ class Async:
 
     def open(self, engine: Engine) -> Any:
         async def build() -> AsyncKernel:
-            return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock))
+            return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, lanes=engine.lanes))
 
         return self.run(build)
 

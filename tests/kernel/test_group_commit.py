@@ -20,6 +20,7 @@ from holdkit import (
 )
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
+from holdkit.engines.port import BatchRejected
 from holdkit.errors import HoldkitError
 
 from .rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
@@ -239,3 +240,74 @@ def test_an_engine_that_cannot_read_fails_for_certain(colour: Sync | Async) -> N
     with pytest.raises(OutcomeUnknown):  # no proof, no word on what happened
         hk.create_pool("q", 1, correlation_id="poison")
     hk.close()
+
+
+def reject(mark: str = "poison", biting: int | None = None) -> Any:
+    def bite(groups: Sequence[Group]) -> None:
+        if marked(groups, mark) if biting is None else len(groups) >= biting:
+            raise BatchRejected("one of them is at fault") from OSError("the server said why")
+
+    return bite
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_a_rejected_batch_is_sent_again_in_halves_and_fails_its_owner_only(
+    hk: Any, engine: Watched, place: int
+) -> None:
+    """The engine says that nothing was done, so no look at the journal is needed."""
+    calls = [lambda: hk.hold("p", 1, ttl=60)] * 7
+    calls[place] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
+    engine.before = reject()
+    engine.reading = lambda query: pytest.fail("a look at the journal")
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    engine.reading = None
+    answers = riders.join()
+    rejected = answers.pop(place)
+    assert type(rejected) is EngineError
+    assert str(rejected) == "holdkit: one of them is at fault"
+    assert isinstance(rejected.__cause__, OSError)
+    assert all(isinstance(answer, Hold) for answer in answers)
+    assert hk.pool("p").held == 6
+    assert hk.verify().ok
+
+
+def test_a_lone_rejected_command_is_not_sent_again(hk: Any, engine: Watched) -> None:
+    sent: list[int] = []
+
+    def bite(groups: Sequence[Group]) -> None:
+        sent.append(len(groups))
+        reject()(groups)
+
+    engine.before = bite
+    with pytest.raises(EngineError) as failed:
+        hk.create_pool("q", 1, correlation_id="poison")
+    assert type(failed.value) is EngineError
+    assert sent == [1]
+
+
+def test_a_batch_rejected_for_its_size_goes_through_in_parts(hk: Any, engine: Watched) -> None:
+    engine.before = reject(biting=3)
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 8) as riders:
+        pass
+    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert engine.batches == [1, 2, 2, 2, 2]
+
+
+def test_rejected_in_the_midst_of_an_isolation(hk: Any, engine: Watched) -> None:
+    """Poison of both kinds in one batch: each fails its owner, with its own error."""
+    calls = [lambda: hk.hold("p", 1, ttl=60)] * 6
+    calls[1] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
+    calls[4] = lambda: hk.hold("p", 1, ttl=60, correlation_id="rejected")
+
+    def bite(groups: Sequence[Group]) -> None:
+        poison(ZeroDivisionError())(groups)
+        reject("rejected")(groups)
+
+    engine.before = bite
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    answers = riders.join()
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [Hold, PromiseBroken, Hold, Hold, EngineError, Hold]
+    assert hk.pool("p").held == 4

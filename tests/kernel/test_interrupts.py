@@ -180,7 +180,7 @@ def test_ctrl_c_reaches_the_caller_and_leaves_the_kernel_working(hk: Kernel, eng
 class Tally:
     """An engine that cannot be caught half-way: one append is its whole transaction."""
 
-    url, limits = "tally://", Limits()
+    url, limits, lanes = "tally://", Limits(), 1
 
     def __init__(self) -> None:
         self.applied: list[str] = []
@@ -189,7 +189,7 @@ class Tally:
         return 0
 
     def read(self, query: Any) -> Any:
-        return JournalRow(len(self.applied), "")
+        return [JournalRow(len(self.applied), "")]
 
     def apply(self, groups: Sequence[Group]) -> Applied:
         self.applied.extend([group.commands[0].id for group in groups])  # type: ignore[union-attr, misc]

@@ -1,6 +1,7 @@
 """The fleet: every engine, driven together, and compared after every step.
 
 An engine joins by one line in `BUILDERS`. All share one clock; the first is the reference the others must agree with.
+Engines with one lane only: whole journals are compared, and with several lanes they are in another order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from holdkit.core.commands import Group, PutRecord
 from holdkit.core.model import Limits, State
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import (
-    FindEnd,
+    FindEnds,
     FindHold,
     FindPool,
     FindRecord,
@@ -101,7 +102,7 @@ class Fleet:
         applied = {name: engine.apply(groups) for name, engine in self.engines.items()}
         self._agree(groups, {name: answer.outcomes for name, answer in applied.items()})
         self._agree("last_seq", {name: answer.last_seq for name, answer in applied.items()})
-        rows = self.read(ReadJournal(None, after=self._seen, limit=1_000))
+        rows = self.read(ReadJournal(None, {0: self._seen}, limit=1_000))
         self._seen += len(rows)
         if [row.seq for row in rows] != list(range(self._seen - len(rows) + 1, self._seen + 1)):
             self._differ(f"the journal has a gap: {[row.seq for row in rows]}")
@@ -146,7 +147,7 @@ class Fleet:
             for record in self.read(ListRecords(tenant, "saga")):
                 self.read(FindRecord(record.key))
             self.read(ReadJournal(tenant, limit=7))
-        self.read(FindEnd())
+        self.read(FindEnds())
         for name, engine in self.engines.items():
             differences = [str(difference) for difference in engine.verify()]
             if differences:

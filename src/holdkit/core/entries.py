@@ -76,3 +76,5 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str | None = None
     op: str | None = None
     forced: bool = False
+    part: bool = False
+    """Only the pools of this lane: the change of the hold itself is an entry of its home lane."""

@@ -75,10 +75,11 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
 
 
 class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
-    """It happened, in the entry at `seq` (0: there was nothing to change)."""
+    """It happened, in the entry at `lane` and `seq` (0: there was nothing to change)."""
 
     slot: Slot
     seq: int = 0
+    lane: int = 0
     hold: StoredHold | None = None
     pool: Pool | None = None
     record: Record | None = None

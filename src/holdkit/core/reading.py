@@ -5,10 +5,13 @@ Reads count a due leg as returned and show its hold as expired, without writing;
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from msgspec import Struct, structs
 
+from .codec import decode_entry
+from .entries import Entry
 from .ladders.finding import retired
 from .model import HeldLeg, Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
 
@@ -67,17 +70,28 @@ class ListRecords(Query[list[Record]], frozen=True):
 
 
 class JournalRow(Struct, frozen=True, gc=False):
-    """One entry as stored: its number and its JSON text."""
+    """One entry as stored: its number, its JSON text, its lane. With several lanes the text does not say the number."""
 
     seq: int
     text: str
+    lane: int = 0
+
+
+def entry_of(row: JournalRow) -> Entry:
+    """The entry of a row, with the row's number: the only way to decode one."""
+    entry = decode_entry(row.text)
+    return entry if entry.seq == row.seq else structs.replace(entry, seq=row.seq)
 
 
 class ReadJournal(Query[list[JournalRow]], frozen=True):
-    """Entries after a number, in order; of one tenant, or of all if `tenant` is None."""
+    """Entries after a place, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end.
+
+    `after` says the last number seen in each lane (none: from its beginning). The answer continues each lane in order and
+    without leaving anything out; how lanes are mixed is the engine's choice, as long as none is put off for ever.
+    """
 
     tenant: str | None
-    after: int = 0
+    after: Mapping[int, int] = {}
     limit: int = 1_000
 
 
@@ -88,8 +102,14 @@ class ReadHistory(Query[list[JournalRow]], frozen=True):
     subject: str
 
 
-class FindEnd(Query[JournalRow], frozen=True):
-    """The last entry (number 0 and empty text if there is none)."""
+class FindEntries(Query[list[JournalRow]], frozen=True):
+    """The entries at these positions (lane and number), in order of position; those that are not there are left out."""
+
+    positions: tuple[tuple[int, int], ...]
+
+
+class FindEnds(Query[list[JournalRow]], frozen=True):
+    """The last entry of each lane that has any, in order of lane."""
 
 
 def seen_hold(hold: StoredHold | None, limits: Limits, now: Slot) -> StoredHold | None:

@@ -12,6 +12,7 @@ from ..core.commands import Group
 from ..core.model import Limits, Slot
 from ..core.outcomes import Outcome
 from ..core.reading import Query
+from ..errors import EngineError
 
 T = TypeVar("T")
 
@@ -19,23 +20,32 @@ Clock: TypeAlias = Callable[[], Slot]
 """Reads the engine's one authority on time."""
 
 
+class BatchRejected(EngineError):
+    """Certainly nothing was done, and perhaps one command of several is at fault: the others may be sent again without."""
+
+
 class Applied(Struct, frozen=True, gc=False):
     """What a batch came to: outcomes per group, in order, and whether anything was written."""
 
     outcomes: list[list[Outcome]]
-    last_seq: int
-    """The last journal number after this batch."""
+    last_seq: int | None
+    """The last journal number after this batch. None if others write at the same time, so that the journal's length
+    proves nothing; always so with several lanes."""
     wrote: bool
 
 
 class Engine(Protocol):
     """Stores. Thread-safe: any thread may call any method; writes are serialised inside.
 
-    `apply` is atomic and durable when it returns. It raises `EngineError` or `Overloaded` if it certainly did nothing,
-    `OutcomeUnknown` if it cannot tell, and never anything else for a fault of the machinery.
+    `apply` is atomic and durable when it returns. It raises `EngineError` or `Overloaded` if it certainly did nothing
+    (`BatchRejected` if it may be one command's fault), `OutcomeUnknown` if it cannot tell, and never anything else for a
+    fault of the machinery. Where `last_seq` is None nobody can prove afterwards that nothing was written: there, any
+    exception that strikes while a commit is on its way, an interrupt included, must leave as `OutcomeUnknown`.
     """
 
     url: str
+    lanes: int
+    """How many lanes the journal has; never changes. Embedded engines have one."""
     limits: Limits
     clock: Clock
 

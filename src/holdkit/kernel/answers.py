@@ -45,7 +45,7 @@ def hold_of(done: Done, owner: str | None) -> Hold:
     assert done.hold is not None
     token = owner if done.token is None else done.token
     uncovered = None if done.uncovered is None else dict(done.uncovered)  # a retry is answered from the one we have
-    return Hold(done.hold, token, seq=done.seq, uncovered=uncovered, replayed=done.replayed)
+    return Hold(done.hold, token, seq=done.seq, lane=done.lane, uncovered=uncovered, replayed=done.replayed)
 
 
 _CLASSES: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}

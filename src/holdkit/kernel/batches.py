@@ -1,8 +1,8 @@
 """Running one batch of submissions: colourless, so that both colours share it.
 
 Every submission ends with outcomes or with an error of its own. A batch that broke is run again in halves, so that poison
-fails its owner only, but never unless the journal proves that nothing was written; one whose fate is unknown is asked
-about. What was sent and has no answer is unknown; what was not sent can be queued again.
+fails its owner only, but never unless the engine says or the journal proves that nothing was written; one whose fate is
+unknown is asked about. What was sent and has no answer is unknown; what was not sent can be queued again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
-from ..core.reading import FindEnd
-from ..engines.port import Engine
+from ..core.reading import FindEnds
+from ..engines.port import BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
 from .unknowns import ask_again
 
@@ -75,12 +75,19 @@ class Runner:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._end: int | None = None
+        self._alone = engine.lanes == 1
+        """Whether the journal's length can prove anything; not where others write at the same time."""
         self.batches = self.commands = self.largest = 0
 
     def run(self, batch: Sequence[Submission]) -> bool:
         """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault."""
         try:
             return self._apply(batch)
+        except BatchRejected as rejected:
+            if len(batch) == 1:
+                fail(batch, _plain(rejected))
+                return False
+            return self._isolate(batch)
         except Exception as error:
             if not self._untouched():
                 self._resolve(batch, _unclear(error))
@@ -91,7 +98,7 @@ class Runner:
             return wrote
 
     def _apply(self, batch: Sequence[Submission]) -> bool:
-        if self._end is None:
+        if self._end is None and self._alone:
             self._end = self._look()
         size = 0
         for submission in batch:
@@ -105,10 +112,14 @@ class Runner:
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True
+        except BatchRejected:
+            raise
         except (Overloaded, EngineError) as failed:
             fail(batch, failed)
             return False
         self._end = applied.last_seq
+        if self._end is None:
+            self._alone = False
         if len(applied.outcomes) != len(batch):
             fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
             return True
@@ -118,13 +129,13 @@ class Runner:
 
     def _untouched(self) -> bool:
         """Whether the journal is as long as before: then nothing at all was applied, for certain."""
-        end = self._look()
+        end = self._look() if self._alone else None
         return end is not None and end == self._end
 
     def _look(self) -> int | None:
         """How long the journal is, if the engine can say."""
         try:
-            return self.engine.read(FindEnd()).seq
+            return sum([end.seq for end in self.engine.read(FindEnds())])
         except Exception:  # noqa: BLE001 - the next batch will hear what is wrong
             return None
 
@@ -137,6 +148,11 @@ class Runner:
         for part in (batch[:middle], batch[middle:]) if middle else (batch,):
             try:
                 wrote |= self._apply(part)
+            except BatchRejected as rejected:
+                if len(part) > 1:
+                    wrote |= self._isolate(part)
+                else:
+                    fail(part, _plain(rejected))
             except Exception as poison:  # noqa: BLE001 - whatever it is, it must fail its owner only
                 if not self._untouched():
                     self._resolve(part, _unclear(poison))
@@ -166,6 +182,13 @@ def _unclear(error: Exception) -> OutcomeUnknown:
     unknown = OutcomeUnknown(f"unexpected {type(error).__name__} while the batch was being written: ask again")
     unknown.__cause__ = error
     return unknown
+
+
+def _plain(rejected: BatchRejected) -> EngineError:
+    """Alone, a rejected command is one that failed."""
+    error = EngineError(str(rejected))
+    error.__cause__ = rejected.__cause__
+    return error
 
 
 def _broken(poison: Exception) -> PromiseBroken:

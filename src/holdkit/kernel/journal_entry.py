@@ -11,8 +11,8 @@ from msgspec import Struct
 from ..core.codec import digest
 from ..core.entries import Action, Effect, Entry
 from ..core.model import Slot
-from ..core.reading import JournalRow
-from .cursor import encode_cursor
+from ..core.reading import JournalRow, entry_of
+from .cursor import Place, encode_cursor
 from .spelling import datetime_of
 
 
@@ -26,21 +26,23 @@ class Position(Struct, frozen=True, order=True, gc=False):
 class JournalEntry:
     """One entry of the journal, with its position and the cursor that resumes after it."""
 
-    __slots__ = ("_text", "entry")
+    __slots__ = ("_place", "_row", "entry")
 
-    def __init__(self, row: JournalRow, entry: Entry) -> None:
-        self.entry = entry
-        self._text = row.text
+    def __init__(self, row: JournalRow, place: Place) -> None:
+        self.entry: Entry = entry_of(row)
+        self._row = row
+        self._place = place
+        """Where the other lanes were read up to before this entry was."""
 
     @property
     def position(self) -> Position:
         """Lane and number."""
-        return Position(0, self.entry.seq)
+        return Position(self._row.lane, self._row.seq)
 
     @property
     def cursor(self) -> str:
         """Opaque text: `journal(after=…)` and `follow(after=…)` go on behind this entry."""
-        return encode_cursor(self.entry.seq, digest(self._text))
+        return encode_cursor({**self._place, self._row.lane: (self._row.seq, digest(self._row.text))})
 
     @property
     def action(self) -> Action:
@@ -91,6 +93,11 @@ class JournalEntry:
     def forced(self) -> bool:
         """Done by a control plane, without the owner token."""
         return self.entry.forced
+
+    @property
+    def part(self) -> bool:
+        """Tells only of this lane's pools; the hold's own entry is in another lane. Never so on embedded engines."""
+        return self.entry.part
 
     @property
     def pools(self) -> tuple[Effect, ...]:

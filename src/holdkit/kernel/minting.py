@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ..core.codec import canonical_json, fingerprint, minted_id
 from ..core.commands import AnyCommand, Consume, PlaceHold
+from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
 
 Randomness: TypeAlias = Callable[[int], bytes]
@@ -23,8 +24,8 @@ _BIRTHS: Final = (PlaceHold, Consume)  # a tuple: several times faster to look i
 class Mint:
     """Fills in what the caller left to us, after the fingerprint was taken."""
 
-    def __init__(self, clock: Callable[[], Slot], randomness: Randomness = os.urandom) -> None:
-        self._clock, self._randomness = clock, randomness
+    def __init__(self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1) -> None:
+        self._clock, self._randomness, self._lanes = clock, randomness, lanes
 
     def prepare(self, command: AnyCommand) -> AnyCommand:
         """A checked command, ready to be decided: what was left to us is minted, what could still change is copied."""
@@ -37,6 +38,8 @@ class Mint:
             if command.id is None:
                 random = self._randomness(26)
                 changes["id"] = minted_id(self._clock(), random[:10])
+                if self._lanes > 1:
+                    changes["id"] = self._at_home(changes["id"], command)
                 if command.owner is None:
                     changes["owner"] = random[10:].hex()  # 128 random bits, as text that is safe in URLs
             elif command.owner is None:
@@ -56,6 +59,8 @@ class Mint:
         for command in commands:
             if isinstance(command, _BIRTHS) and command.id is None:
                 changes: dict[str, Any] = {"id": ids.pop()}
+                if self._lanes > 1:
+                    changes["id"] = self._at_home(changes["id"], command)
                 if command.op is not None:
                     changes["fingerprint"] = fingerprint(command)
                 if command.owner is None:
@@ -66,3 +71,8 @@ class Mint:
             else:
                 prepared.append(self.prepare(command))
         return tuple(prepared)
+
+    def _at_home(self, hold_id: str, command: PlaceHold | Consume) -> str:
+        """The id, moved into the lane of the first leg: where a hold has one leg, all of it is in one lane."""
+        lane = lane_of_pool((command.tenant, command.legs[0].pool), self._lanes)
+        return in_lane(hold_id, lane, self._lanes)

@@ -119,7 +119,7 @@ def connect(
     """Open a kernel for threads. `clock` and `randomness` replace the machine's in tests and simulations."""
     random = _checked(randomness)
     engine = open_engine(url, clock=clock, limits=limits)
-    return Kernel(Submitter(engine), Mint(engine.clock, random))
+    return Kernel(Submitter(engine), Mint(engine.clock, random, engine.lanes))
 
 
 async def connect_async(
@@ -137,7 +137,7 @@ async def connect_async(
     except asyncio.CancelledError:
         opening.add_done_callback(_give_back)
         raise
-    return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, random))
+    return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, random, engine.lanes))
 
 
 def _give_back(opening: asyncio.Task[Engine]) -> None:

@@ -23,7 +23,7 @@ __all__ = ["Hold", "JournalEntry", "Position", "SweepReport", "VerifyReport"]
 class Hold:
     """A hold as it was when this answer was given. Immutable; ask again with `get` for the present."""
 
-    __slots__ = ("owner", "replayed", "row", "seq", "uncovered")
+    __slots__ = ("lane", "owner", "replayed", "row", "seq", "uncovered")
 
     owner: str | None
     """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
@@ -34,17 +34,20 @@ class Hold:
         owner: str | None = None,
         *,
         seq: int = 0,
+        lane: int = 0,
         uncovered: dict[str, int] | None = None,
         replayed: bool = False,
     ) -> None:
         _put_row(self, row)
         _put_owner(self, owner)
         _put_seq(self, seq)
+        _put_lane(self, lane)
         _put_uncovered(self, uncovered or {})
         _put_replayed(self, replayed)
 
     row: StoredHold
     seq: int
+    lane: int
     uncovered: dict[str, int]
     """Overage that no pool could cover, by pool."""
     replayed: bool
@@ -57,7 +60,7 @@ class Hold:
         raise AttributeError(f"a Hold is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_thaw, (self.row, self.owner, self.seq, self.uncovered, self.replayed))
+        return (_thaw, (self.row, self.owner, self.seq, self.uncovered, self.replayed, self.lane))
 
     @property
     def id(self) -> str:
@@ -142,7 +145,7 @@ class Hold:
     @property
     def position(self) -> Position | None:
         """Where the journal has this change; None if nothing was written."""
-        return Position(0, self.seq) if self.seq else None
+        return Position(self.lane, self.seq) if self.seq else None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the secrets, ready for JSON."""
@@ -176,13 +179,15 @@ class Hold:
         return hash((self.row.tenant, self.row.id, self.row.version))
 
 
-_put_owner, _put_replayed, _put_row, _put_seq, _put_uncovered = (
-    vars(Hold)[name].__set__ for name in ("owner", "replayed", "row", "seq", "uncovered")
+_put_lane, _put_owner, _put_replayed, _put_row, _put_seq, _put_uncovered = (
+    vars(Hold)[name].__set__ for name in Hold.__slots__
 )  # past the frozen `__setattr__`, in one step each
 
 
-def _thaw(row: StoredHold, owner: str | None, seq: int, uncovered: dict[str, int], replayed: bool) -> Hold:
-    return Hold(row, owner, seq=seq, uncovered=uncovered, replayed=replayed)
+def _thaw(
+    row: StoredHold, owner: str | None, seq: int, uncovered: dict[str, int], replayed: bool, lane: int = 0
+) -> Hold:
+    return Hold(row, owner, seq=seq, lane=lane, uncovered=uncovered, replayed=replayed)
 
 
 class SweepReport(Struct, frozen=True):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..core.codec import decode_entry, hash_owner
+from ..core.codec import hash_owner
 from ..core.commands import Consume, Group, PlaceHold
 from ..core.entries import Action, Entry
 from ..core.fold import reconstruct
 from ..core.model import SECOND
 from ..core.outcomes import Done, Outcome, Reason, Refusal
-from ..core.reading import ReadHistory
+from ..core.reading import ReadHistory, entry_of
 from ..engines.port import Engine
 
 SHORTEST_WINDOW: Final = 60 * SECOND
@@ -66,12 +66,15 @@ def _born(engine: Engine, command: PlaceHold | Consume) -> Done | None:
     assert command.owner is not None
     rows = engine.read(ReadHistory(command.tenant, command.id))
     story: list[Entry] = []
-    for entry in map(decode_entry, (row.text for row in rows)):
+    for row in rows:
+        entry = entry_of(row)
+        if entry.part:
+            continue
         if entry.action is Action.HOLD_HELD or (story and entry.action is Action.HOLD_CONFIRMED):
             story.append(entry)
         if len(story) == (2 if isinstance(command, Consume) else 1):
             hold = reconstruct(story)
             if hold is None or hold.owner_hash != hash_owner(command.owner):
                 return None
-            return Done(slot=story[-1].slot, seq=story[-1].seq, hold=hold, token=command.owner)
+            return Done(slot=entry.slot, seq=row.seq, lane=row.lane, hold=hold, token=command.owner)
     return None

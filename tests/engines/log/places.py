@@ -154,4 +154,4 @@ def live(engine: LogEngine) -> None:
 
 def state(engine: ResidentEngine) -> tuple[list[Any], list[JournalRow]]:
     """All there is: tables, orders, journal."""
-    return [deepcopy(getattr(engine._tables, name)) for name in TABLES], engine.read(ReadJournal(None, 0, 1_000_000))
+    return [deepcopy(getattr(engine._tables, name)) for name in TABLES], engine.read(ReadJournal(None, {}, 1_000_000))

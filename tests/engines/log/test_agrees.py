@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdkit.core.audit import Folded
-from holdkit.core.codec import decode_entry
 from holdkit.core.commands import CreatePool
 from holdkit.core.fold import fold
 from holdkit.core.model import Limits, Slot
 from holdkit.core.outcomes import Done
-from holdkit.core.reading import FindPool
+from holdkit.core.reading import FindPool, entry_of
 from holdkit.engines.log import LogEngine
 from holdkit.testing.sim.plan import Clients, part
 
@@ -24,7 +23,7 @@ OPEN = Limits(max_pools=100, max_holds=100, max_operations=100, max_ttl=1_000)
 def folded(engine: LogEngine) -> Folded:
     found = Folded()
     for row in state(engine)[1]:
-        fold(found, decode_entry(row.text))
+        fold(found, entry_of(row))
     return found
 
 

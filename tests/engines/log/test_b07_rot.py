@@ -41,7 +41,7 @@ def reopened(files: dict[str, bytes]) -> Any:
         return None
     found = state(engine)
     for after in range(len(found[1])):
-        if engine.read(ReadJournal(None, after, 2)) != found[1][after : after + 2]:
+        if engine.read(ReadJournal(None, {0: after}, 2)) != found[1][after : after + 2]:
             return "a journal that is not found by its numbers"
     return found
 

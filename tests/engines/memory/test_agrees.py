@@ -8,9 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdkit.core.codec import decode_entry
 from holdkit.core.commands import Group
-from holdkit.core.reading import FindPool, ListHolds, ListPools, ReadJournal
+from holdkit.core.reading import FindPool, ListHolds, ListPools, ReadJournal, entry_of
 from tests.core.test_properties import Program
 from tests.core.wishes import ANY_JUMPS, FORWARD, LIMITS, programs
 from tests.core.world import World, signed
@@ -53,7 +52,7 @@ def test_the_engine_says_what_the_core_says(case: tuple[Program, dict[str, Any]]
         assert {key: world.holds[key] for key in tables.holds} == tables.holds
         assert all(world.operations[key] == row for key, row in tables.operations.items())
     rows = bench.engine.read(ReadJournal(None, limit=10_000))
-    assert [decode_entry(row.text) for row in rows] == world.entries
+    assert [entry_of(row) for row in rows] == world.entries
 
 
 @often

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdkit.core.codec import decode_entry
 from holdkit.core.commands import CreatePool, PutRecord, ResizePool, Sweep
 from holdkit.core.entries import Action
 from holdkit.core.fold import reconstruct
 from holdkit.core.model import Leg, State
 from holdkit.core.outcomes import Done
-from holdkit.core.reading import FindEnd, ReadHistory, ReadJournal
+from holdkit.core.reading import FindEnds, ReadHistory, ReadJournal, entry_of
 from holdkit.errors import CursorLost
 from tests.core.world import confirm, consume, done, give_back, hold_id, place, release, said
 
@@ -184,16 +183,16 @@ def told() -> Bench:
 
 def entries(bench: Bench, subject: str) -> list[tuple[int, Action]]:
     rows = bench.engine.read(ReadHistory("", subject))
-    return [(row.seq, decode_entry(row.text).action) for row in rows]
+    return [(row.seq, entry_of(row).action) for row in rows]
 
 
 def test_reads_before_the_kept_entries_lose_their_cursor(told: Bench) -> None:
-    assert [row.seq for row in told.engine.read(ReadJournal("", after=6))] == [7, 8, 9, 10]
+    assert [row.seq for row in told.engine.read(ReadJournal("", after={0: 6}))] == [7, 8, 9, 10]
     with pytest.raises(CursorLost, match="entries up to 6 are no longer kept, and 6 was asked for"):
-        told.engine.read(ReadJournal("", after=5))
-    assert told.engine.read(ReadJournal("", after=10)) == []
-    assert told.engine.read(ReadJournal("", after=99)) == []
-    assert told.engine.read(FindEnd()).seq == 10
+        told.engine.read(ReadJournal("", after={0: 5}))
+    assert told.engine.read(ReadJournal("", after={0: 10})) == []
+    assert told.engine.read(ReadJournal("", after={0: 99})) == []
+    assert told.engine.read(FindEnds())[-1].seq == 10
 
 
 def test_a_cut_story_begins_with_a_baseline(told: Bench) -> None:
@@ -202,7 +201,7 @@ def test_a_cut_story_begins_with_a_baseline(told: Bench) -> None:
     assert entries(told, "k/i") == [(6, Action.JOURNAL_BASELINE), (9, Action.RECORD_PUT)]
     assert entries(told, hold_id("b")) == [(6, Action.JOURNAL_BASELINE)]
     assert entries(told, "nobody") == []
-    history = [decode_entry(row.text) for row in told.engine.read(ReadHistory("", hold_id("a")))]
+    history = [entry_of(row) for row in told.engine.read(ReadHistory("", hold_id("a")))]
     assert reconstruct(history) == told.hold("a")
 
 
@@ -246,5 +245,5 @@ def test_one_entry_is_the_least_that_is_kept() -> None:
     bench = Bench(journal=0)
     for name in "ab":
         done(bench.do(CreatePool(id=name, total=1)))
-    assert [row.seq for row in bench.engine.read(ReadJournal(None, after=1))] == [2]
+    assert [row.seq for row in bench.engine.read(ReadJournal(None, after={0: 1}))] == [2]
     assert bench.differences() == []

@@ -10,7 +10,7 @@ import pytest
 
 from holdkit.core.commands import CreatePool, Group
 from holdkit.core.model import Limits
-from holdkit.core.reading import FindEnd, ReadJournal
+from holdkit.core.reading import FindEnds, ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.resident.engine import BOUNDED
@@ -60,7 +60,7 @@ def test_after_closing_every_call_is_an_error() -> None:
     engine = Bench().engine
     engine.close()
     engine.close()
-    for call in (lambda: engine.apply([]), lambda: engine.read(FindEnd()), engine.verify):
+    for call in (lambda: engine.apply([]), lambda: engine.read(FindEnds()), engine.verify):
         with pytest.raises(EngineError, match=r"^holdkit: the engine is closed$"):
             call()
     with pytest.raises(EngineError, match="closed"):

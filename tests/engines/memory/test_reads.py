@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdkit.core.codec import decode_entry
 from holdkit.core.commands import CreatePool, PutRecord, Sweep
 from holdkit.core.model import Key, Leg, State
 from holdkit.core.reading import (
-    FindEnd,
+    FindEnds,
+    FindEntries,
     FindHold,
     FindPool,
     FindRecord,
@@ -18,6 +18,7 @@ from holdkit.core.reading import (
     ListRecords,
     ReadHistory,
     ReadJournal,
+    entry_of,
 )
 from tests.core.world import confirm, consume, done, hold_id, place, release
 
@@ -160,18 +161,18 @@ def test_the_journal_in_order_of_one_tenant_or_of_all(bench: Bench) -> None:
 
     assert numbers(ReadJournal(None)) == list(range(1, 13))
     assert numbers(ReadJournal("acme")) == [5, 12]
-    assert numbers(ReadJournal("", after=9)) == [10, 11]
-    assert numbers(ReadJournal(None, after=3, limit=2)) == [4, 5]
+    assert numbers(ReadJournal("", after={0: 9})) == [10, 11]
+    assert numbers(ReadJournal(None, after={0: 3}, limit=2)) == [4, 5]
     assert numbers(ReadJournal("acme", limit=1)) == [5]
     first = bench.engine.read(ReadJournal(None, limit=1))[0]
-    assert decode_entry(first.text).subject == "room:2"
+    assert entry_of(first).subject == "room:2"
 
 
 def test_a_history_is_one_subjects_alone(bench: Bench) -> None:
     done(bench.do(confirm("a")))
 
     def actions(tenant: str, subject: str) -> list[str]:
-        return [decode_entry(row.text).action.value for row in bench.engine.read(ReadHistory(tenant, subject))]
+        return [entry_of(row).action.value for row in bench.engine.read(ReadHistory(tenant, subject))]
 
     assert actions("", hold_id("a")) == ["hold.held", "hold.confirmed"]
     assert actions("acme", hold_id("a")) == ["hold.held"]
@@ -182,15 +183,21 @@ def test_a_history_is_one_subjects_alone(bench: Bench) -> None:
 def test_b19_what_happened_in_one_instant_is_still_in_order(bench: Bench) -> None:
     bench.batch(place("x", (Leg("gpu"),), 5), confirm("x"))
     rows = bench.engine.read(ReadHistory("", hold_id("x")))
-    assert [decode_entry(row.text).slot for row in rows] == [0, 0]
+    assert [entry_of(row).slot for row in rows] == [0, 0]
     assert [row.seq for row in rows] == [13, 14]
 
 
 def test_the_end(bench: Bench) -> None:
-    end = bench.engine.read(FindEnd())
+    (end,) = bench.engine.read(FindEnds())
     assert end.seq == 12
-    assert decode_entry(end.text).tenant == "acme"
-    assert Bench().engine.read(FindEnd()) == JournalRow(0, "")
+    assert entry_of(end).tenant == "acme"
+    assert Bench().engine.read(FindEnds()) == []
+
+
+def test_entries_by_position(bench: Bench) -> None:
+    rows: list[JournalRow] = bench.engine.read(ReadJournal(None))
+    asked = FindEntries(((0, 12), (0, 13), (1, 2), (0, 3), (0, 0)))
+    assert bench.engine.read(asked) == [rows[2], rows[11]]
 
 
 def test_no_read_shows_a_token(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from holdkit.core.commands import Consume, Group, PutRecord, ReturnUnits
 from holdkit.core.model import DAY, Leg, Limits, State
 from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import (
-    FindEnd,
+    FindEnds,
     FindHold,
     FindPool,
     FindRecord,
@@ -66,7 +66,7 @@ def test_everything_is_there_after_opening_anew(open_one: Open) -> None:
     second = open_one()
     assert placed is not None
     assert second.read(FindHold(("", placed.id))) == placed
-    assert second.read(FindEnd()).seq == 2
+    assert second.read(FindEnds())[-1].seq == 2
     consistent(second)
 
 
@@ -308,7 +308,7 @@ def test_lists_are_paged_by_id_and_show_states_as_of_now(engine: SqliteEngine, c
     assert [row.id for row in engine.read(ListHolds("", entity="e0", limit=2))] == [ids[0], ids[2]]
     assert [row.held for row in engine.read(ListPools("", prefix="a:1"))] == [3]
     assert len(engine.read(ListHolds("", state=State.CONFIRMED))) == 1
-    assert [row.seq for row in engine.read(ReadJournal(None, after=9, limit=1))] == [10]
+    assert [row.seq for row in engine.read(ReadJournal(None, after={0: 9}, limit=1))] == [10]
 
 
 def test_reserved_pools_are_listed_only_when_asked_for(engine: SqliteEngine) -> None:

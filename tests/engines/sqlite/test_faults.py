@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from holdkit.core.outcomes import Done
-from holdkit.core.reading import FindEnd, FindPool
+from holdkit.core.reading import FindEnds, FindPool
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, OutcomeUnknown
 
@@ -126,8 +126,8 @@ def test_a_commit_that_cannot_be_told_is_unknown_and_settled_before_the_next_ans
         engine.apply(groups(place(op="o", fingerprint="f" * 32)))
     assert caught.value.effect == "unknown"
     with pytest.raises(EngineError):  # nothing is shown that may only sit in the page cache
-        engine.read(FindEnd())
-    assert engine.read(FindEnd()).seq == 2
+        engine.read(FindEnds())
+    assert engine.read(FindEnds())[-1].seq == 2
     again = engine.apply(groups(place(op="o", fingerprint="f" * 32))).outcomes[0][0]
     assert isinstance(again, Done)
     assert again.replayed
@@ -199,7 +199,7 @@ def test_a_forked_child_must_open_anew_and_leaves_the_parent_alone(engine: Sqlit
     if child == 0:
         code = 1
         try:
-            for call in (lambda: engine.apply(groups(place())), lambda: engine.read(FindEnd())):
+            for call in (lambda: engine.apply(groups(place())), lambda: engine.read(FindEnds())):
                 with pytest.raises(EngineError, match="open it anew after fork"):
                     call()
             engine.close()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ...core.fold import fold
 from ...core.model import SECOND, Limits
-from ...core.reading import Query, ReadHistory, ReadJournal
+from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
 from ..port import Clock
@@ -124,7 +124,7 @@ class LogEngine(ResidentEngine):
 
     def read(self, query: Query[T]) -> T:
         """Answer a question; the journal, which may be long, without keeping a batch waiting."""
-        if not isinstance(query, ReadJournal | ReadHistory):
+        if not isinstance(query, ReadJournal | ReadHistory | FindEntries):
             return super().read(query)
         self._check_open()
         result: T = answer(query, self._tables, self._journal, self.limits, 0)

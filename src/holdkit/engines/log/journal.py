@@ -46,11 +46,14 @@ class LogJournal:
             if entry.subject == subject and entry.tenant == tenant and entry.seq <= last
         ]
 
-    def end(self) -> JournalRow:
-        """The last entry."""
-        for row in self.after(self.last_seq - 1, 1, None) if self.last_seq else ():
-            return row
-        return JournalRow(0, "")
+    def at(self, seq: int) -> JournalRow | None:
+        """The entry of this number, if it is there."""
+        rows = self.after(seq - 1, 1, None) if 0 < seq <= self.last_seq else []
+        return rows[0] if rows else None
+
+    def end(self) -> JournalRow | None:
+        """The last entry, if there is any."""
+        return self.at(self.last_seq)
 
     def whole(self) -> Iterator[Entry]:
         """Every entry."""

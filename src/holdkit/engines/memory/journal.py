@@ -157,10 +157,14 @@ class Journal:
         entries = kept if known is None else [known, *kept]
         return [JournalRow(entry.seq, encode_entry(entry)) for entry in entries]
 
-    def end(self) -> JournalRow:
-        """The last entry."""
-        last = self._entries.get(self.last_seq)
-        return JournalRow(self.last_seq, "" if last is None else encode_entry(last))
+    def at(self, seq: int) -> JournalRow | None:
+        """The entry of this number, if it is still kept as it was."""
+        entry = self._entries.get(seq)
+        return None if entry is None else JournalRow(seq, encode_entry(entry))
+
+    def end(self) -> JournalRow | None:
+        """The last entry, if there is any."""
+        return self.at(self.last_seq)
 
     def whole(self) -> Iterator[Entry]:
         """The baseline, then the entries."""

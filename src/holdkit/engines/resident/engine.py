@@ -46,6 +46,7 @@ class ResidentEngine:
     """Everything in dicts; safe to share between threads."""
 
     url = ""
+    lanes = 1
     _journal: Journal
 
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:

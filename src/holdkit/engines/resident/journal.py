@@ -27,8 +27,12 @@ class Journal(Protocol):
         """A subject's story."""
         ...
 
-    def end(self) -> JournalRow:
-        """The last entry."""
+    def at(self, seq: int, /) -> JournalRow | None:
+        """The entry of this number, if it is there."""
+        ...
+
+    def end(self) -> JournalRow | None:
+        """The last entry, if there is any."""
         ...
 
     def whole(self) -> Iterator[Entry]:

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ...core.model import Limits, Pool, Record, Slot, StoredHold
 from ...core.reading import (
-    FindEnd,
+    FindEnds,
+    FindEntries,
     FindHold,
     FindPool,
     FindRecord,
@@ -100,8 +101,8 @@ def list_records(reader: Reader, query: ListRecords) -> list[Record]:
 
 
 def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
-    """Entries after a number."""
-    return reader.journal.after(query.after, query.limit, query.tenant)
+    """Entries after a number of the one lane."""
+    return reader.journal.after(query.after.get(0, 0), query.limit, query.tenant)
 
 
 def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
@@ -109,9 +110,16 @@ def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
     return reader.journal.about(query.tenant, query.subject)
 
 
-def find_end(reader: Reader, _query: FindEnd) -> JournalRow:
+def find_entries(reader: Reader, query: FindEntries) -> list[JournalRow]:
+    """Single entries, by their positions."""
+    rows = [reader.journal.at(seq) for lane, seq in sorted(query.positions) if lane == 0]
+    return [row for row in rows if row is not None]
+
+
+def find_ends(reader: Reader, _query: FindEnds) -> list[JournalRow]:
     """The last entry."""
-    return reader.journal.end()
+    end = reader.journal.end()
+    return [] if end is None else [end]
 
 
 def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
@@ -135,7 +143,8 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,
-    FindEnd: find_end,
+    FindEntries: find_entries,
+    FindEnds: find_ends,
 }
 
 

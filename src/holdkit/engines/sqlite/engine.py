@@ -43,6 +43,8 @@ def wall_clock() -> Slot:
 class SqliteEngine:
     """Holds in an SQLite file, beside an application's own tables if it likes."""
 
+    lanes = 1
+
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from ...core.model import Limits, Pool, Record, Slot, State, StoredHold
 from ...core.reading import (
-    FindEnd,
+    FindEnds,
+    FindEntries,
     FindHold,
     FindPool,
     FindRecord,
@@ -120,11 +121,12 @@ def list_records(at: At, query: ListRecords) -> list[Record]:
 
 
 def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
-    """Entries after a number."""
+    """Entries after a number of the one lane."""
+    after = query.after.get(0, 0)
     if query.tenant is None:
-        rows = at.driver.ask("read_journal", (query.after, query.limit))
+        rows = at.driver.ask("read_journal", (after, query.limit))
     else:
-        rows = at.driver.ask("read_journal_of_tenant", (query.tenant, query.after, query.limit))
+        rows = at.driver.ask("read_journal_of_tenant", (query.tenant, after, query.limit))
     return [JournalRow(*row) for row in rows]
 
 
@@ -133,10 +135,15 @@ def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.driver.ask("read_history", (query.tenant, query.subject))]
 
 
-def find_end(at: At, _: FindEnd) -> JournalRow:
+def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
+    """Single entries, by their positions."""
+    seqs = [seq for lane, seq in sorted(query.positions) if lane == 0]
+    return [JournalRow(*row) for seq in seqs for row in at.driver.ask("read_entry", (seq,))]
+
+
+def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
     """The last entry."""
-    rows = at.driver.ask("read_end")
-    return JournalRow(*rows[0]) if rows else JournalRow(0, "")
+    return [JournalRow(*row) for row in at.driver.ask("read_end")]
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
@@ -148,5 +155,6 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,
-    FindEnd: find_end,
+    FindEntries: find_entries,
+    FindEnds: find_ends,
 }

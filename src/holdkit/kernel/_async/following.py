@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
-from ...core.codec import decode_entry, digest
+from ...core.codec import digest
 from ...core.commands import PutRecord
-from ...core.reading import FindEnd, FindRecord, JournalRow, ReadJournal
+from ...core.reading import FindEnds, FindEntries, FindRecord, JournalRow, ReadJournal
 from ...errors import CursorLost, EngineError, Overloaded, VersionConflict
-from ..cursor import decode_cursor, encode_cursor
+from ..cursor import Place, decode_cursor, encode_cursor
 from ..surface import JournalEntry
 from ..workers import AsyncSignal
 from .desk import AsyncDesk
@@ -20,11 +20,11 @@ PAGE = 500
 
 
 class AsyncFollower:
-    """Reads one tenant's journal from a place on: the number of an entry, and the digest of what it looked like."""
+    """Reads one tenant's journal from a place on: in each lane an entry's number, and the digest of what it looked like."""
 
     def __init__(self, desk: AsyncDesk, tenant: str, name: str | None = None) -> None:
         self._desk, self._tenant, self._name = desk, tenant, name
-        self._seq, self._seen = 0, ""
+        self._place: Place = {}
         self._version = 0
         self.at_end = False
         """Whether the last page reached the end of the journal."""
@@ -38,22 +38,42 @@ class AsyncFollower:
                 self._version = kept.version
                 after = msgspec.json.decode(kept.body, type=str)
         if after is not None:
-            self._seq, self._seen = decode_cursor(after)
+            self._place = decode_cursor(after)
             await self._check_place()
 
     async def page(self, limit: int) -> list[JournalEntry]:
         """The next entries, and move on behind them; perhaps none although more follow (see `at_end`): some are hidden."""
-        end = await self._desk.submitter.read(FindEnd())
-        self.at_end = end.seq == self._seq
+        ends = await self._desk.submitter.read(FindEnds())
+        seen = {lane: seq for lane, (seq, _) in self._place.items()}
+        self.at_end = {end.lane: end.seq for end in ends} == seen
         if self.at_end:
-            self._check_seen(end)
+            self._check_seen(ends)
             return []
-        rows = await self._desk.submitter.read(ReadJournal(self._tenant, self._seq, limit))
+        rows = await self._desk.submitter.read(ReadJournal(self._tenant, seen, limit))
         await self._check_place()  # after the read: what was read is of the journal that has our place
         self.at_end = len(rows) < limit
-        last = rows[-1] if rows and (not self.at_end or rows[-1].seq > end.seq) else end
-        self._seq, self._seen = last.seq, digest(last.text)
-        return [entry for entry in map(_entry, rows) if not _own(entry)]
+        entries = self._told(rows)
+        if self.at_end:  # nothing of ours was left out, so up to the ends from before the read the rest is hidden
+            behind = (end for end in ends if end.seq > self._place.get(end.lane, (0, ""))[0])
+            self._place = {**self._place, **{end.lane: (end.seq, digest(end.text)) for end in behind}}
+        return [entry for entry in entries if not _own(entry)]
+
+    def _told(self, rows: Iterable[JournalRow]) -> list[JournalEntry]:
+        """Rows as entries, each with the place it was read from, which moves on behind them."""
+        entries: list[JournalEntry] = []
+        last: JournalRow | None = None
+        for row in rows:
+            if last is not None and last.lane != row.lane:
+                self._move_behind(last)
+            entries.append(JournalEntry(row, self._place))
+            last = row
+        if last is not None:
+            self._move_behind(last)
+        return entries
+
+    def _move_behind(self, row: JournalRow) -> None:
+        """A new dict, and only where a run of one lane ends: the entries of the run share the old one."""
+        self._place = {**self._place, row.lane: (row.seq, digest(row.text))}
 
     async def follow(self, stop: AsyncSignal | None, wait: bool, poll: float) -> AsyncIterator[JournalEntry]:
         """Page after page until the kernel closes, `stop` does, or (without `wait`) the journal ends."""
@@ -76,20 +96,24 @@ class AsyncFollower:
         return self._desk.submitter.committed.closed or (stop is not None and stop.closed)
 
     async def _check_place(self) -> None:
-        """Our entry must still be what it was when we saw it."""
-        if self._seq:
-            rows = await self._desk.submitter.read(ReadJournal(None, self._seq - 1, 1))
-            self._check_seen(rows[0] if rows else JournalRow(0, ""))
+        """Our entries must still be what they were when we saw them."""
+        if self._place:
+            positions = tuple((lane, seq) for lane, (seq, _) in self._place.items())
+            self._check_seen(await self._desk.submitter.read(FindEntries(positions)))
 
-    def _check_seen(self, row: JournalRow) -> None:
-        if self._seq and (row.seq != self._seq or digest(row.text) != self._seen):
-            raise CursorLost(
-                f"entry {self._seq} is no longer what this cursor saw: the journal was cut back or is another one; "
-                "start anew, from the beginning or from cursor()"
-            )
+    def _check_seen(self, rows: Iterable[JournalRow]) -> None:
+        there = {row.lane: row for row in rows}
+        for lane, (seq, seen) in self._place.items():
+            row = there.get(lane)
+            if row is None or row.seq != seq or digest(row.text) != seen:
+                which = f"entry {seq} of lane {lane}" if self._desk.submitter.engine.lanes > 1 else f"entry {seq}"
+                raise CursorLost(
+                    f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
+                    "start anew, from the beginning or from cursor()"
+                )
 
     async def _keep_place(self) -> None:
-        body = msgspec.json.encode(encode_cursor(self._seq, self._seen)).decode()
+        body = msgspec.json.encode(encode_cursor(self._place)).decode()
         name = self._name or ""
         command = PutRecord(tenant=self._tenant, kind=CURSORS, id=name, body=body, if_version=self._version)
         try:
@@ -108,12 +132,8 @@ class AsyncFollower:
 
 async def end_of_journal(desk: AsyncDesk) -> str:
     """A cursor behind everything that is in the journal now."""
-    end = await desk.submitter.read(FindEnd())
-    return encode_cursor(end.seq, digest(end.text))
-
-
-def _entry(row: JournalRow) -> JournalEntry:
-    return JournalEntry(row, decode_entry(row.text))
+    ends = await desk.submitter.read(FindEnds())
+    return encode_cursor({end.lane: (end.seq, digest(end.text)) for end in ends})
 
 
 def _own(entry: JournalEntry) -> bool:

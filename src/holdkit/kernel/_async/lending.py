@@ -7,10 +7,9 @@ import time
 from types import TracebackType
 from typing import Self
 
-from ...core.codec import decode_entry
 from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold
 from ...core.model import SECOND, Slot
-from ...core.reading import ReadHistory
+from ...core.reading import ReadHistory, entry_of
 from ...core.validation import invalid
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of
@@ -108,7 +107,8 @@ class AsyncHolding(AsyncBlock):
 
     async def _forced(self) -> bool:
         rows = await self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
-        return bool(rows) and decode_entry(rows[-1].text).forced
+        story = [entry for entry in map(entry_of, rows) if not entry.part]
+        return bool(story) and story[-1].forced
 
 
 class AsyncLease(AsyncBlock):

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from ...core.codec import decode_entry
 from ...core.reading import ReadHistory
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
@@ -25,7 +24,7 @@ class Journal(Verbs):
         rows = self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600)))
         if not rows and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
             rows = self._submitter.read(ReadHistory(self._tenant, hold_id(name)))
-        return [JournalEntry(row, decode_entry(row.text)) for row in rows]
+        return [JournalEntry(row, {}) for row in rows]
 
     def journal(self, *, after: str | None = None, limit: int = 1_000) -> list[JournalEntry]:
         """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...core.commands import ConfirmHold, CreatePool, Group, PutRecord, ReleaseHold, ResizePool
 from ...core.model import Leg, State
 from ...core.outcomes import Done, Outcome, Reason, Refusal
-from ...core.reading import FindEnd, FindPool, FindRecord
+from ...core.reading import FindEnds, FindPool, FindRecord
 from ...errors import HoldkitError
 from .rig import TOKEN, Broken, Rig, demand, equal, hold_id, placing
 
@@ -22,9 +22,16 @@ def batch_in_order(rig: Rig) -> None:
     words = [[said(outcome) for outcome in group] for group in applied.outcomes]
     short = Reason.INSUFFICIENT_CAPACITY
     equal(words, [["done", "done"], [short, "done", "done"], [short, "done", "done", "done"]], "answers in order")
-    seqs = [outcome.seq for group in applied.outcomes for outcome in group if isinstance(outcome, Done)]
-    equal(seqs, list(range(1, 8)), "positions in order")
-    equal(applied.last_seq, 7, "last_seq of the batch")
+    answers = [outcome for group in applied.outcomes for outcome in group if isinstance(outcome, Done)]
+    actions = {(row.lane, row.seq): entry.action for row, entry in zip(rig.rows(), rig.journal(), strict=True)}
+    told = [actions.get((answer.lane, answer.seq)) for answer in answers]
+    expected = ["pool.created", "hold.held", "hold.released", "hold.held", "hold.confirmed", "pool.resized",
+                "hold.held"]  # fmt: skip
+    equal(told, expected, "entries at the positions answered")
+    equal([entry.action for entry in rig.along("a")], expected, "entries of the pool, in order")
+    if applied.last_seq is not None:
+        equal([answer.seq for answer in answers], list(range(1, 8)), "positions in order")
+        equal(applied.last_seq, 7, "last_seq of the batch")
     pool = rig.pool()
     equal((pool.total, pool.held, pool.consumed), (3, 1, 2), "total, held, consumed")
     rig.sound()
@@ -33,12 +40,12 @@ def batch_in_order(rig: Rig) -> None:
 def refusal_leaves_nothing(rig: Rig) -> None:
     """A refused command has no effect and no entry; the commands beside it stand; a batch of refusals writes nothing."""
     rig.pools(a=1, b=5)
-    before = rig.engine.read(FindEnd())
+    before = rig.engine.read(FindEnds())
     applied = rig.apply(
         Group((placing(1, [Leg("b", 2), Leg("a", 2)]), placing(2, "none"), CreatePool(id="a", total=9)))
     )
     demand(not applied.wrote, "a batch of refusals says that it wrote something")
-    equal(rig.engine.read(FindEnd()), before, "the journal's end after refusals")
+    equal(rig.engine.read(FindEnds()), before, "the journal's ends after refusals")
     equal((rig.pool().held, rig.pool("b").held), (0, 0), "units held after refusals")
     (refusal,) = rig.do(placing(1, [Leg("b", 6), Leg("a", 2)]))
     assert isinstance(refusal, Refusal)
@@ -52,6 +59,7 @@ def refusal_leaves_nothing(rig: Rig) -> None:
 def atomic_group(rig: Rig) -> None:
     """An atomic group is applied whole or not at all; groups beside it in the same batch stand."""
     rig.pools(a=5, b=1)
+    before = rig.ends()
     applied = rig.apply(
         Group((placing(1),)),
         Group((placing(2), PutRecord(kind="k", id="r", body="1"), placing(3, "b", 2), placing(4)), atomic=True),
@@ -65,17 +73,19 @@ def atomic_group(rig: Rig) -> None:
     equal(rig.engine.read(FindRecord(("", "k", "r"))), None, "the record of an aborted group")
     equal([rig.hold(number) is not None for number in range(1, 8)], [True, False, False, False, True, True, True],
           "which holds are there")  # fmt: skip
-    equal(rig.actions(2), ["hold.held"] * 4, "what was journaled")
+    equal(rig.actions(before), ["hold.held"] * 4, "what was journaled")
     rig.sound()
 
 
 def atomic_group_returns_its_pools(rig: Rig) -> None:
     """An on-demand pool made by an aborted group is taken back, and leaves no trace in journal or fences."""
     rig.pools(b=1)
+    before = rig.ends()
     rig.do(placing(1, [Leg("new", 1, 3)]), placing(2, "b", 2), atomic=True)
     equal(rig.engine.read(FindPool(("", "new"))), None, "the pool that an aborted group had created")
-    equal(rig.actions(1), [], "what an aborted group journaled")
-    equal(rig.place(3, "b").seq, 2, "the next position after an aborted group")
+    equal(rig.rows(before), [], "what an aborted group journaled")
+    placed = rig.place(3, "b")
+    equal(placed.seq, before.get(placed.lane, 0) + 1, "the next position after an aborted group")
     rig.sound()
 
 

@@ -7,7 +7,7 @@ from ...core.commands import ConfirmHold, CreatePool, ReleaseHold, Sweep
 from ...core.entries import Action
 from ...core.model import Leg
 from ...core.outcomes import Reason
-from ...core.reading import FindHold, FindPool, ListHolds, ReadHistory
+from ...core.reading import FindHold, FindPool, ListHolds
 from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
 
 
@@ -63,8 +63,7 @@ def retired_after_retention(rig: Rig) -> None:
     demand(rig.hold(1) is not None, "a hold that expired later than another ended must be there still")
     rig.at(55)
     equal([hold.id for hold in rig.engine.read(ListHolds(""))], [], "holds listed after the retention")
-    story = rig.engine.read(ReadHistory("", hold_id(2)))
-    equal(len(story), 2, "entries in the history of a retired hold")
+    equal(len(rig.story(2)), 2, "entries in the history of a retired hold")
     rig.sound()
     rig.place(2)
     rig.sound()
@@ -80,7 +79,7 @@ def swept_in_portions(rig: Rig) -> None:
     for expired, more in ((3, True), (3, True), (1, False), (0, False)):
         swept = rig.done(Sweep(limit=3))
         equal((swept.expired, swept.more), (expired, more), "expired and more of a sweep of 3")
-    gone = [entry.subject for entry in rig.journal() if entry.action is Action.HOLD_EXPIRED]
+    gone = [entry.subject for entry in rig.along("a") if entry.action is Action.HOLD_EXPIRED]
     equal(gone, [hold_id(number) for number in range(7, 0, -1)], "holds in the order they were swept")
     equal((rig.pool("a").held, rig.pool("b").held), (1, 0), "units held after the sweeps")
     equal(rig.actions().count("leg.returned"), 0, "legs returned apart from their holds")

@@ -6,7 +6,7 @@ from ...core.commands import ConfirmHold, ExpireHold, ExtendHold, ReleaseHold, S
 from ...core.entries import Action
 from ...core.model import Leg, State
 from ...core.outcomes import Reason
-from ...core.reading import FindEnd, ListHolds, ListPools
+from ...core.reading import FindEnds, ListHolds, ListPools
 from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
 
 
@@ -37,7 +37,7 @@ def reads_count_due_as_returned(rig: Rig) -> None:
     rig.pools(a=5, b=5)
     rig.done(placing(1, [Leg("a", 2), Leg("b", 3)], ttl=10))
     rig.place(2, "a", 1, ttl=20)
-    end = rig.engine.read(FindEnd())
+    ends = rig.engine.read(FindEnds())
     for slot, held, states in ((9, [3, 3], ["held", "held"]), (10, [1, 0], ["expired", "held"])):
         rig.at(slot)
         equal([pool.held for pool in rig.engine.read(ListPools(""))], held, f"units held in a list at {slot}")
@@ -49,7 +49,7 @@ def reads_count_due_as_returned(rig: Rig) -> None:
     demand(seen is not None and seen.state is State.EXPIRED, "a due hold must read as expired")
     assert seen is not None
     equal((seen.ended_at, [leg.held for leg in seen.legs]), (START + 10, [0, 0]), "end and legs of a due hold, as read")
-    equal(rig.engine.read(FindEnd()), end, "the journal's end after reads")
+    equal(rig.engine.read(FindEnds()), ends, "the journal's ends after reads")
     rig.sound()
 
 
@@ -58,18 +58,18 @@ def touched_pools_only(rig: Rig) -> None:
     rig.pools(a=5, b=5, c=5)
     rig.done(placing(1, [Leg("a", 2), Leg("b", 3), Leg("c", 1)], ttl=10))
     rig.at(10)
-    rig.place(2, "a", 5)
-    entry = rig.journal()[-2]
-    equal((entry.action, entry.subject), (Action.HOLD_EXPIRED, hold_id(1)), "who was expired by touching pool a")
-    equal([effect.pool.id for effect in entry.effects], ["a"], "pools changed by touching pool a")
-    rig.place(3, "b", 5)
-    entry = rig.journal()[-2]
-    equal((entry.action, [effect.pool.id for effect in entry.effects]), (Action.LEG_RETURNED, ["b"]),
-          "what touching pool b returned")  # fmt: skip
+    for number, pool, action in ((2, "a", Action.HOLD_EXPIRED), (3, "b", Action.LEG_RETURNED)):
+        before = rig.ends()
+        rig.place(number, pool, 5)
+        returned = [entry for entry in rig.journal(before) if entry.subject == hold_id(1)]
+        equal([entry.action for entry in returned if not entry.part], [action], f"what touching pool {pool} returned")
+        changed = [effect.pool.id for entry in returned for effect in entry.effects]
+        equal(changed, [pool], f"pools changed by touching pool {pool}")
+        equal([entry.subject for entry in rig.along(pool, before)], [hold_id(1), hold_id(number)], "who came first")
     swept = rig.done(Sweep())
     equal(swept.expired, 0, "holds a sweep expired, where one had only a leg left to return")
     rig.done(Sweep())
-    story = [entry.action.value for entry in rig.journal() if entry.subject == hold_id(1)]
+    story = [entry.action.value for entry in rig.story(1)]
     equal(story, ["hold.held", "hold.expired", "leg.returned", "leg.returned"], "the hold's story")
     equal([rig.pool(name).held for name in "abc"], [5, 5, 0], "units held")
     rig.sound()
@@ -82,7 +82,7 @@ def due_in_order(rig: Rig) -> None:
         rig.place(number, ttl=ttl)
     rig.at(30)
     rig.place(1, quantity=8)
-    late = [entry for entry in rig.journal() if entry.action is Action.HOLD_EXPIRED]
+    late = [entry for entry in rig.along("a") if entry.action is Action.HOLD_EXPIRED]
     equal([entry.subject for entry in late], [hold_id(number) for number in (9, 2, 4, 5)], "order of expiry")
     rig.sound()
 
@@ -95,11 +95,12 @@ def backlog_goes_first(rig: Rig) -> None:
         rig.done(placing(number, [Leg("a"), Leg("b")], ttl=10 + number % 7))
     rig.at(50)
     rig.place(99, "a", 23)
-    entries = rig.journal()
+    entries = rig.along("a")
     returned = [entry.subject for entry in entries if entry.action is Action.HOLD_EXPIRED]
     equal(sorted(returned), [hold_id(number) for number in range(1, 24)], "holds expired by a backlog, once each")
     equal(entries[-1].action, Action.HOLD_HELD, "the last entry")
-    equal([entry.action.value for entry in entries if entry.action is Action.LEG_RETURNED], [], "legs of other pools")
+    equal(rig.actions().count("hold.expired"), 23, "holds expired, each with one entry")
+    equal(rig.actions().count("leg.returned"), 0, "legs of other pools")
     rig.sound()
     rig.place(98, "b", 23)
     equal([rig.pool(name).held for name in "ab"], [23, 23], "units held after the backlog")

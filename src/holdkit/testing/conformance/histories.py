@@ -2,7 +2,8 @@
 
 A `Recorder` writes down what each caller was told, and which positions were known to be committed before the call began.
 `check_history` then walks the journal once. It needs no search, because answers carry their position; it does not trust
-positions either: one from before the call began, or one that two answers claim, is a lie.
+positions either: one from before the call began, or one that two answers claim, is a lie. For engines with one lane whose
+answers say the journal's length (`Recorder.linear`): elsewhere positions are in no total order.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...core.entries import Action, Entry
 from ...core.fold import fold
 from ...core.model import Key, Pool, StoredHold
 from ...core.outcomes import Done, Outcome, Reason, Refusal
-from ...core.reading import FindEnd, FindHold, FindPool, Query
+from ...core.reading import FindEnds, FindHold, FindPool, Query
 from ...engines.port import Engine
 from .rig import Broken, demand, prepared
 
@@ -51,6 +52,8 @@ class Recorder:
         self._engine = engine
         self._lock = Lock()
         self._known = 0
+        self.linear = engine.lanes == 1
+        """Whether the history can be checked."""
         self.answers: list[Answer] = []
         self.looks: list[Look] = []
 
@@ -61,8 +64,10 @@ class Recorder:
         applied = self._engine.apply([group])
         outcome = applied.outcomes[0][0]
         with self._lock:
-            self._known = max(self._known, applied.last_seq)
-            self.answers.append(Answer(command, outcome, before, applied.last_seq))
+            self.linear = self.linear and applied.last_seq is not None
+            at = applied.last_seq or 0
+            self._known = max(self._known, at)
+            self.answers.append(Answer(command, outcome, before, at))
         return outcome
 
     def look(self, query: FindPool | FindHold) -> None:
@@ -70,7 +75,7 @@ class Recorder:
         before = self._known
         asked: Query[Any] = query
         result = self._engine.read(asked)
-        after = self._engine.read(FindEnd()).seq
+        after = sum(end.seq for end in self._engine.read(FindEnds()))
         with self._lock:
             self.looks.append(Look(query, result, before, after))
 

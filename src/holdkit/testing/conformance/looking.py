@@ -14,6 +14,7 @@ from ...core.reading import (
     ListRecords,
     ReadHistory,
     ReadJournal,
+    entry_of,
 )
 from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
 
@@ -99,9 +100,8 @@ def nothing_crosses_tenants(rig: Rig) -> None:
         equal({hold.tenant for hold in rig.engine.read(ListHolds(tenant, entity="same"))}, {tenant}, "tenants of holds")
         record = rig.engine.read(FindRecord((tenant, "k", "r")))
         equal(record and record.body, f'"{tenant}"', f"the record of tenant {tenant!r}")
-        mine = [entry.seq for entry in rig.journal() if entry.tenant == tenant]
-        listed = [row.seq for row in rig.engine.read(ReadJournal(tenant))]
-        equal(listed, mine, f"the journal of tenant {tenant!r}")
+        mine = [row for row in rig.rows() if entry_of(row).tenant == tenant]
+        equal(rig.rows(tenant=tenant), mine, f"the journal of tenant {tenant!r}")
     for query in (FindPool(("stranger", "a")), FindHold(("stranger", hold_id(1))), FindRecord(("stranger", "k", "r"))):
         equal(rig.engine.read(query), None, f"a stranger's {type(query).__name__}")
     for lists in (ListPools("stranger"), ListHolds("stranger"), ReadJournal("stranger"), ReadHistory("stranger", "a")):

@@ -6,19 +6,19 @@ was asked and what came instead. The rig trusts nothing that the engine says of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec import structs
 
 from ...core.audit import Folded
-from ...core.codec import decode_entry, fingerprint
+from ...core.codec import fingerprint
 from ...core.commands import AnyCommand, CreatePool, Group, PlaceHold
 from ...core.entries import Entry
 from ...core.fold import fold
 from ...core.model import SECOND, Leg, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done, Outcome, Reason, Refusal
-from ...core.reading import FindHold, FindPool, JournalRow, ReadJournal
+from ...core.reading import FindEnds, FindHold, FindPool, JournalRow, ReadHistory, ReadJournal, entry_of
 from ...engines.port import Applied, Clock, Engine
 from ..clock import FakeClock
 
@@ -146,22 +146,45 @@ class Rig:
         """A hold as it looks now."""
         return self.engine.read(FindHold((tenant, hold_id(number))))
 
-    def rows(self) -> list[JournalRow]:
-        """The whole journal of all tenants, read in pages."""
+    def ends(self) -> dict[int, int]:
+        """The last number of each lane."""
+        ends = self.engine.read(FindEnds())
+        equal([end.lane for end in ends], sorted({end.lane for end in ends}), "lanes of the journal's ends")
+        return {end.lane: end.seq for end in ends}
+
+    def rows(
+        self, after: Mapping[int, int] | None = None, *, tenant: str | None = None, page: int = 100
+    ) -> list[JournalRow]:
+        """The journal, read in pages to its end; lane by lane, since only within a lane there is an order."""
+        seen = dict(after or {})
         rows: list[JournalRow] = []
         while True:
-            page = self.engine.read(ReadJournal(None, after=rows[-1].seq if rows else 0, limit=100))
-            if not page:
-                return rows
-            rows += page
+            found = self.engine.read(ReadJournal(tenant, dict(seen), page))
+            demand(len(found) <= page, f"a page of at most {page} entries has {len(found)}")
+            for row in found:
+                last = seen.get(row.lane, 0)
+                demand(row.seq > last, f"entry {row.seq} of lane {row.lane} was read after entry {last}")
+                seen[row.lane] = row.seq
+            rows += found
+            if len(found) < page:
+                return sorted(rows, key=lambda row: (row.lane, row.seq))
 
-    def journal(self) -> list[Entry]:
-        """The whole journal, decoded."""
-        return [decode_entry(row.text) for row in self.rows()]
+    def journal(self, after: Mapping[int, int] | None = None) -> list[Entry]:
+        """The same, decoded. A change that touches several lanes has its entry in one, and a part in each of the others."""
+        return [entry_of(row) for row in self.rows(after)]
 
-    def actions(self, after: int = 0) -> list[str]:
-        """What the journal says happened after an entry, in its own words."""
-        return [entry.action.value for entry in self.journal() if entry.seq > after]
+    def along(self, pool: str, after: Mapping[int, int] | None = None) -> list[Entry]:
+        """Entries that changed a pool, which are all in one lane, so in order; some may be parts."""
+        return [entry for entry in self.journal(after) if any(effect.pool.id == pool for effect in entry.effects)]
+
+    def actions(self, after: Mapping[int, int] | None = None) -> list[str]:
+        """What the journal says happened after a place, in its own words, each change once."""
+        return [entry.action.value for entry in self.journal(after) if not entry.part]
+
+    def story(self, number: int, tenant: str = "") -> list[Entry]:
+        """A hold's history, without parts: in the order it happened."""
+        rows = self.engine.read(ReadHistory(tenant, hold_id(number)))
+        return [entry for entry in map(entry_of, rows) if not entry.part]
 
     def folded(self) -> Folded:
         """The state that the journal tells, rebuilt by the core."""
@@ -171,11 +194,18 @@ class Rig:
         return state
 
     def sound(self) -> None:
-        """The engine's own `verify` finds nothing, and the journal has no gap."""
+        """The engine's own `verify` finds nothing, and no lane of the journal has a gap."""
         differences = [str(difference) for difference in self.engine.verify()]
         demand(not differences, f"verify must find nothing, but says: {'; '.join(differences[:5])}")
-        numbers = [row.seq for row in self.rows()]
-        equal(numbers, list(range(1, len(numbers) + 1)), "journal numbers without gaps")
+        self.gap_free()
+
+    def gap_free(self) -> None:
+        """Each lane counts 1, 2, 3 … up to its end."""
+        numbers: dict[int, list[int]] = {}
+        for row in self.rows():
+            numbers.setdefault(row.lane, []).append(row.seq)
+        counted = {lane: list(range(1, end + 1)) for lane, end in self.ends().items()}
+        equal(numbers, counted, "journal numbers without gaps, by lane")
 
 
 def prepared(group: Group) -> Group:

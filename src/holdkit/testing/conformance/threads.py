@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from threading import Barrier, Event, Thread
 
 from ...core.commands import Group, Sweep
 from ...core.entries import Action
 from ...core.model import Leg
 from ...core.outcomes import Done, Reason, Refusal
-from ...core.reading import FindEnd, ListPools, ReadJournal
+from ...core.reading import FindEnds, JournalRow, ListPools, ReadJournal
 from .histories import Recorder, check_history
 from .rig import Rig, demand, equal, hold_id, placing
 
@@ -63,7 +62,8 @@ def admits_exactly(rig: Rig) -> None:
     equal(others, {Reason.INSUFFICIENT_CAPACITY}, "reasons of the others")
     equal(rig.pool().held, room, "units held")
     rig.sound()
-    check_history(rig.journal(), recorder.answers, recorder.looks)
+    if recorder.linear:
+        check_history(rig.journal(), recorder.answers, recorder.looks)
 
 
 def swept_once(rig: Rig) -> None:
@@ -82,7 +82,7 @@ def swept_once(rig: Rig) -> None:
 
     together(*([sweeper] * THREADS))
     equal(sum(expired), 60, "holds that the sweepers say they expired")
-    subjects = [entry.subject for entry in rig.journal() if entry.action is Action.HOLD_EXPIRED]
+    subjects = [entry.subject for entry in rig.journal() if entry.action is Action.HOLD_EXPIRED and not entry.part]
     equal(sorted(subjects), [hold_id(number) for number in range(60)], "holds expired, once each")
     equal((rig.pool("a").held, rig.pool("b").held), (0, 0), "units held")
     rig.sound()
@@ -104,27 +104,28 @@ def readers_see_whole_batches(rig: Rig) -> None:
             finished.set()
 
     def watch() -> None:
-        last, seen = 0, [0]
-        while not finished.is_set() or seen[-1] < last:
+        last: dict[int, int] = {}
+        seen: dict[int, int] = {}
+        while not finished.is_set() or seen != last:
             held = [pool.held for pool in rig.engine.read(ListPools(""))]
             demand(held[0] == held[1], f"a reader saw half of a batch: {held[0]} held in a, {held[1]} in b")
             demand(held[0] < 100, f"a reader saw a batch that failed: {held[0]} held in a")
-            last = rig.engine.read(FindEnd()).seq
-            page = [row.seq for row in rig.engine.read(ReadJournal(None, after=seen[-1], limit=50))]
+            last = {end.lane: end.seq for end in rig.engine.read(FindEnds())}
+            page = rig.engine.read(ReadJournal(None, dict(seen), limit=50))
             follow(seen, page)
-            demand(
-                seen[-1] >= last or len(page) == 50, f"the end is {last}, but a follower after it saw only {seen[-1]}"
-            )
+            missed = {lane: end for lane, end in last.items() if seen.get(lane, 0) < end}
+            demand(not missed or len(page) == 50, f"the ends are {missed}, but a follower after them saw only {seen}")
 
     together(write, watch, watch)
     rig.sound()
 
 
-def follow(seen: list[int], page: Sequence[int]) -> None:
-    """A follower goes on by a page: each number is one more than the last."""
-    for before, after in pairwise([seen[-1], *page]):
-        demand(after == before + 1, f"a follower saw entry {after} after {before}")
-    seen.extend(page)
+def follow(seen: dict[int, int], page: Sequence[JournalRow]) -> None:
+    """A follower goes on by a page: in each lane a number is one more than the last."""
+    for row in page:
+        before = seen.get(row.lane, 0)
+        demand(row.seq == before + 1, f"a follower saw entry {row.seq} after {before} in lane {row.lane}")
+        seen[row.lane] = row.seq
 
 
 CHECKS = (admits_exactly, swept_once, readers_see_whole_batches)

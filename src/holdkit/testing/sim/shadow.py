@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...core.codec import decode_entry
 from ...core.model import Slot
-from ...core.reading import JournalRow, ReadJournal
+from ...core.reading import JournalRow, ReadJournal, entry_of
 from ...engines.log.engine import LogEngine
 from ...engines.memory import MemoryEngine
 from ...engines.port import Clock
@@ -28,7 +27,7 @@ class Broken(AssertionError):
 
 def journal_of(engine: ResidentEngine) -> list[JournalRow]:
     """Every entry."""
-    return engine.read(ReadJournal(None, 0, 1_000_000))
+    return engine.read(ReadJournal(None, {}, 1_000_000))
 
 
 def difference(mine: ResidentEngine, theirs: ResidentEngine) -> str | None:
@@ -53,7 +52,7 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
     for record in theirs.records.values():
         mine.put_record(record.key, record)
     mine.fence_floor, mine.last_slot = theirs.fence_floor, theirs.last_slot
-    twin._journal.append([decode_entry(row.text) for row in journal])
+    twin._journal.append([entry_of(row) for row in journal])
     return twin
 
 

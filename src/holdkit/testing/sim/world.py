@@ -236,7 +236,7 @@ class World:
             self._snapshot = min(snapshot, self.engine.restored_from)
             self._check("bit rot")
             for after in range(len(self.followed)):  # each place in the journal is found by itself
-                if self.engine.read(ReadJournal(None, after, 2)) != self.followed[after : after + 2]:
+                if self.engine.read(ReadJournal(None, {0: after}, 2)) != self.followed[after : after + 2]:
                     raise Broken(f"bit rot: the journal differs after entry {after}")
 
     def _converge(self, step: Converge) -> None:
@@ -267,7 +267,7 @@ class World:
         different = difference(self.shadow, self.engine)
         if different is not None:
             raise Broken(f"{where}: {different}")
-        self.followed += self.engine.read(ReadJournal(None, len(self.followed), 1_000_000))
+        self.followed += self.engine.read(ReadJournal(None, {0: len(self.followed)}, 1_000_000))
         if [row.seq for row in self.followed] != list(range(1, len(self.followed) + 1)):
             raise Broken(f"{where}: a follower saw a gap")
         if journal_of(self.shadow) != self.followed:

@@ -79,6 +79,10 @@ select seq, body from holdkit_journal where tenant = ? and seq > ? order by seq 
 -- one subject's entries, in journal order, straight off holdkit_journal_subject
 select seq, body from holdkit_journal where tenant = ? and subject = ? order by seq
 
+-- name: read_entry
+-- one entry
+select seq, body from holdkit_journal where seq = ?
+
 -- name: read_end
 -- the last entry
 select seq, body from holdkit_journal order by seq desc limit 1

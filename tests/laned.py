@@ -1,0 +1,137 @@
+"""A memory engine whose journal is told in several lanes, as a PostgreSQL one would be: numbered per lane, parts and all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import RLock
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from holdkit import Limits
+from holdkit.core.audit import Difference
+from holdkit.core.codec import encode_entry
+from holdkit.core.commands import Group
+from holdkit.core.entries import Effect, Entry
+from holdkit.core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from holdkit.core.outcomes import Done, Outcome
+from holdkit.core.reading import FindEnds, FindEntries, JournalRow, Query, ReadHistory, ReadJournal, entry_of
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.port import Applied, Clock
+from holdkit.testing import FakeClock
+
+T = TypeVar("T")
+
+
+class Laned:
+    """`by_lane` says how pages are mixed: lane after lane, or else in the order of writing."""
+
+    url = "memory://"
+
+    def __init__(
+        self, lanes: int = 5, *, clock: Clock | None = None, limits: Limits | None = None, by_lane: bool = False
+    ) -> None:
+        self.lanes, self._by_lane = lanes, by_lane
+        self.inner = MemoryEngine(clock=clock or FakeClock(), limits=limits)
+        self.limits, self.clock = self.inner.limits, self.inner.clock
+        self._lock = RLock()
+        self.written: list[JournalRow] = []
+        self._places: dict[int, tuple[int, int]] = {}
+        self.asked: list[Query[Any]] = []
+        self.answered: Callable[[Query[Any]], None] | None = None
+        """Called when a read has its answer, before the reader has it."""
+        self.after: Callable[[Sequence[Group]], None] | None = None
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        with self._lock:
+            try:
+                applied = self.inner.apply(groups)
+            finally:  # a batch that failed may have returned a backlog
+                self._spread()
+            outcomes = [[self._placed(outcome) for outcome in group] for group in applied.outcomes]
+        if self.after is not None:
+            self.after(groups)
+        return Applied(outcomes, None, applied.wrote)
+
+    def _spread(self) -> None:
+        for row in self.inner.read(ReadJournal(None, {0: len(self._places)}, 1_000_000)):
+            self._places[row.seq] = self._write(entry_of(row))
+
+    def _write(self, entry: Entry) -> tuple[int, int]:
+        by_lane: dict[int, list[Effect]] = {}
+        for effect in entry.effects:
+            by_lane.setdefault(lane_of_pool(effect.pool.key, self.lanes), []).append(effect)
+        if entry.hold is not None or entry.change is not None:
+            home = lane_of_hold(entry.subject, self.lanes)
+        else:
+            home = lane_of_record(entry.record.key, self.lanes) if entry.record is not None else next(iter(by_lane))
+        place = self._put(home, structs.replace(entry, seq=0, effects=tuple(by_lane.pop(home, ()))))
+        for lane, effects in by_lane.items():
+            self._put(
+                lane,
+                structs.replace(entry, seq=0, effects=tuple(effects), hold=None, change=None, part=True, forced=False),
+            )
+        return place
+
+    def _put(self, lane: int, entry: Entry) -> tuple[int, int]:
+        seq = 1 + sum(row.lane == lane for row in self.written)
+        self.written.append(JournalRow(seq, encode_entry(entry), lane))
+        return lane, seq
+
+    def _placed(self, outcome: Outcome) -> Outcome:
+        if not isinstance(outcome, Done) or not outcome.seq:
+            return outcome
+        lane, seq = self._places[outcome.seq]
+        return structs.replace(outcome, lane=lane, seq=seq)
+
+    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
+        return self.inner.apply_in(tx, groups)
+
+    def read(self, query: Query[T]) -> T:
+        with self._lock:
+            self.asked.append(query)
+            answer: Any = self._answer(query)
+        if self.answered is not None:
+            self.answered(query)
+        result: T = answer
+        return result
+
+    def _answer(self, query: Query[Any]) -> Any:
+        match query:
+            case ReadJournal():
+                rows = [
+                    row
+                    for row in (sorted(self.written, key=_position) if self._by_lane else self.written)
+                    if row.seq > query.after.get(row.lane, 0) and query.tenant in (None, entry_of(row).tenant)
+                ]
+                return rows[: query.limit]
+            case ReadHistory():
+                return [
+                    row for row in self.written if _about(entry_of(row)) == (query.tenant, query.subject)
+                ]  # fmt: skip
+            case FindEnds():
+                last = {row.lane: row for row in self.written}
+                return [last[lane] for lane in sorted(last)]
+            case FindEntries():
+                return sorted((row for row in self.written if _position(row) in query.positions), key=_position)
+        return self.inner.read(query)
+
+    def replace(self, lane: int, seq: int, text: str | None) -> None:
+        """Another journal from here on: the entries of this lane from a number on are gone, or one of them is another."""
+        with self._lock:
+            kept = [row for row in self.written if row.lane != lane or row.seq < seq]
+            self.written[:] = kept if text is None else [*kept, JournalRow(seq, text, lane)]
+
+    def verify(self) -> Iterator[Difference]:
+        return self.inner.verify()
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def _position(row: JournalRow) -> tuple[int, int]:
+    return row.lane, row.seq
+
+
+def _about(entry: Entry) -> tuple[str, str]:
+    return entry.tenant, entry.subject
