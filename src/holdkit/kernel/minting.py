@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from ..core.codec import canonical_json, fingerprint, minted_id
+from ..core.codec import canonical_json, fingerprint, minted_id, minted_ids
 from ..core.commands import AnyCommand, Consume, PlaceHold
 from ..core.model import Slot
 
@@ -50,19 +50,21 @@ class Mint:
             return tuple([self.prepare(command) for command in commands])
         random, slot = self._randomness(26 * len(births)), self._clock()
         half = 10 * len(births)
-        ids = sorted([minted_id(slot, random[at : at + 10]) for at in range(0, half, 10)], reverse=True)
+        ids = sorted(minted_ids(slot, random[:half]), reverse=True)
         tokens = random[half:].hex()
         prepared: list[AnyCommand] = []
         for command in commands:
             if isinstance(command, _BIRTHS) and command.id is None:
-                changes: dict[str, Any] = {"id": ids.pop()}
-                if command.op is not None:
-                    changes["fingerprint"] = fingerprint(command)
-                if command.owner is None:
-                    changes["owner"] = tokens[32 * len(ids) : 32 * len(ids) + 32]
-                if command.metadata is not None:
-                    changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
-                prepared.append(replace(command, **changes))
+                at, owner, metadata = 32 * len(ids), command.owner, command.metadata
+                prepared.append(
+                    replace(
+                        command,
+                        id=ids.pop(),
+                        owner=tokens[at - 32 : at] if owner is None else owner,
+                        metadata=None if metadata is None else msgspec.json.decode(canonical_json(metadata)),
+                        fingerprint="" if command.op is None else fingerprint(command),
+                    )
+                )
             else:
                 prepared.append(self.prepare(command))
         return tuple(prepared)
