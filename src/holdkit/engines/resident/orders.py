@@ -5,14 +5,13 @@ Time mostly appends at the end and takes from the front.
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ...core.model import Key, Slot
 
@@ -22,8 +21,8 @@ _id_first: Final = itemgetter(1, 0)
 class Order(Struct):
     """Keys in order of (slot, id, tenant). Two columns: a tuple for each row would weigh four times as much."""
 
-    slots: array[int] = field(default_factory=lambda: array("q"))
-    keys: list[Key] = field(default_factory=list)
+    slots: list[Slot] = []
+    keys: list[Key] = []
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -35,19 +34,21 @@ class Order(Struct):
             slots.append(slot)
             keys.append(key)
         else:
-            at = self._place(slot, key)
-            slots.insert(at, slot)
+            at, end = self._place(slot, key)
+            slots.insert(end, slot)  # anywhere among its equals, and there fewest have to move
             keys.insert(at, key)
 
     def take_out(self, slot: Slot, key: Key) -> None:
         """Remove a key that is there."""
-        at = self._place(slot, key)
-        assert self.keys[at : at + 1] == [key], "an order has lost one of its rows"
-        del self.slots[at], self.keys[at]
+        at, end = self._place(slot, key)
+        found = self.keys[at] if at < end else None
+        assert found == key, "an order has lost one of its rows"
+        del self.slots[end - 1], self.keys[at]
 
-    def _place(self, slot: Slot, key: Key) -> int:
-        first = bisect_left(self.slots, slot)
-        return bisect_left(self.keys, _id_first(key), first, bisect_right(self.slots, slot, first), key=_id_first)
+    def _place(self, slot: Slot, key: Key) -> tuple[int, int]:
+        """Where the key stands or would stand, and where its slot ends."""
+        first, end = bisect_left(self.slots, slot), bisect_right(self.slots, slot)
+        return bisect_left(self.keys, _id_first(key), first, end, key=_id_first), end
 
     def count(self, until: Slot) -> int:
         """How many stand at slots up to `until`."""
