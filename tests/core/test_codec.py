@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec import structs
@@ -115,9 +116,17 @@ def test_a_minted_id_is_a_uuid_of_version_7() -> None:
     slot = 0x0123_4567_89AB * 1000 + 999
     assert codec.minted_id(slot, b"\xff" * 10) == "0123456789ab7fffbfffffffffffffff"
     assert codec.minted_id(slot, b"\x00" * 10) == "0123456789ab70008000000000000000"
-    assert codec.minted_id(slot, bytes(range(10))) == "0123456789ab70048203040506070809"
+    first, second = "0123456789ab70018203040506070809", "0123456789ab7ab08c0d0e0f10111213"
+    assert codec.minted_ids(slot, bytes(range(10)) + bytes([0x0A, 0xB0, *range(12, 20)])) == [first, second]
     assert codec.minted_id(2**48 * 1000, b"\x00" * 10)[:12] == "0" * 12  # wraps, never grows
-    assert codec.minted_at(codec.minted_id(slot, b"\xff" * 10)) == 0x0123_4567_89AB * 1000
+    assert codec.minted_at(first) == 0x0123_4567_89AB * 1000
+
+
+@pytest.mark.parametrize("digit", range(16))
+def test_whatever_the_randomness_the_variant_is_right(digit: int) -> None:
+    made = codec.minted_id(0, bytes([0, 0, 16 * digit, *range(7)]))
+    assert UUID(made).version == 7
+    assert made[16] == "89ab"[digit % 4]
 
 
 def test_minted_ids_sort_by_time() -> None:

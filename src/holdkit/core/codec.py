@@ -23,6 +23,9 @@ _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
 _owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
+_VARIANT: Final = dict(
+    zip("0123456789abcdef", "89ab" * 4, strict=True)
+)  # a UUID's 17th digit: the bits 10, two at random
 
 
 def canonical_json(value: Any) -> str:
@@ -81,18 +84,19 @@ def digest(text: str) -> str:
 # Hold ids: 32 hex digits of a UUID. Ours are version 7, so that they sort by time and tell their age.
 
 
+def minted_ids(slot: Slot, randomness: bytes) -> list[str]:
+    """UUIDs of version 7, one for every 10 bytes given: 48 bits of milliseconds, then 74 random bits."""
+    head = f"{(slot // 1000) & 0xFFFF_FFFF_FFFF:012x}7"
+    random = randomness.hex()
+    return [
+        f"{head}{random[at + 1 : at + 4]}{_VARIANT[random[at + 4]]}{random[at + 5 : at + 20]}"
+        for at in range(0, len(random), 20)
+    ]
+
+
 def minted_id(slot: Slot, randomness: bytes) -> str:
-    """A UUIDv7: 48 bits of milliseconds, then 74 random bits out of the 10 bytes given."""
-    milliseconds = (slot // 1000) & 0xFFFF_FFFF_FFFF
-    random = int.from_bytes(randomness, "big")
-    value = (
-        (milliseconds << 80)
-        | (0x7 << 76)
-        | (((random >> 62) & 0xFFF) << 64)
-        | (0b10 << 62)
-        | (random & ((1 << 62) - 1))
-    )
-    return f"{value:032x}"
+    """One id out of 10 random bytes."""
+    return minted_ids(slot, randomness)[0]
 
 
 def minted_at(hold_id: str) -> Slot | None:

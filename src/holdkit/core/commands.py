@@ -26,8 +26,8 @@ Amounts: TypeAlias = int | Mapping[str, int] | None
 Overage: TypeAlias = Literal["reject", "if_available", "up_to_available"]
 
 
-class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
-    """What every command may carry."""
+class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, gc=False):
+    """What every command may carry. (`gc=False`: nothing in a checked command can lead back to it, and batches have many.)"""
 
     tenant: str = ""
     op: str | None = None

@@ -7,7 +7,7 @@ and writes through the overlay, and the engine then writes back `changed` and `e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -17,6 +17,8 @@ from .outcomes import Operation
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_UNCHANGED: Final[Any] = object()  # one look instead of two: None in `changed` means something
 
 DueLeg: TypeAlias = tuple[Slot, str]
 """(deadline, hold id): the order in which due legs return."""
@@ -34,8 +36,8 @@ class Table(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The row as the batch sees it now."""
-        changed = self.changed
-        return changed[key] if key in changed else self.base.get(key)
+        row = self.changed.get(key, _UNCHANGED)
+        return self.base.get(key) if row is _UNCHANGED else row
 
     def put(self, key: K, row: V | None) -> None:
         """Change or (with None) remove a row."""

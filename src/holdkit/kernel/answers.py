@@ -19,12 +19,12 @@ Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidReq
 
 def answer_of(command: AnyCommand, outcome: Outcome) -> Answer:
     """An outcome as users see it."""
+    if isinstance(outcome, Done) and outcome.hold is not None:
+        return hold_of(outcome, getattr(command, "owner", None))
     if isinstance(outcome, Refusal):
         return refusal_of(outcome)
     if isinstance(outcome, Invalid):
         return errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
-    if outcome.hold is not None:
-        return hold_of(outcome, getattr(command, "owner", None))
     if isinstance(command, Sweep):
         return SweepReport(outcome.expired, outcome.slot, outcome.more)
     return pool_of(outcome) or record_of(outcome)
@@ -43,9 +43,7 @@ def record_of(done: Done) -> Record | None:
 def hold_of(done: Done, owner: str | None) -> Hold:
     """The hold of a done outcome; a recorded token wins over the one just minted for the retry."""
     assert done.hold is not None
-    token = owner if done.token is None else done.token
-    uncovered = None if done.uncovered is None else dict(done.uncovered)  # a retry is answered from the one we have
-    return Hold(done.hold, token, seq=done.seq, lane=done.lane, uncovered=uncovered, replayed=done.replayed)
+    return Hold(done.hold, owner if done.token is None else done.token, done)
 
 
 _CLASSES: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from ..core.codec import canonical_json, fingerprint, minted_id
+from ..core.codec import canonical_json, fingerprint, minted_id, minted_ids
 from ..core.commands import AnyCommand, Consume, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
@@ -53,21 +53,21 @@ class Mint:
             return tuple([self.prepare(command) for command in commands])
         random, slot = self._randomness(26 * len(births)), self._clock()
         half = 10 * len(births)
-        ids = sorted([minted_id(slot, random[at : at + 10]) for at in range(0, half, 10)], reverse=True)
+        ids = sorted(minted_ids(slot, random[:half]), reverse=True)
         tokens = random[half:].hex()
         prepared: list[AnyCommand] = []
         for command in commands:
             if isinstance(command, _BIRTHS) and command.id is None:
-                changes: dict[str, Any] = {"id": ids.pop()}
-                if self._lanes > 1:
-                    changes["id"] = self._at_home(changes["id"], command)
-                if command.op is not None:
-                    changes["fingerprint"] = fingerprint(command)
-                if command.owner is None:
-                    changes["owner"] = tokens[32 * len(ids) : 32 * len(ids) + 32]
-                if command.metadata is not None:
-                    changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
-                prepared.append(replace(command, **changes))
+                at, owner, metadata, minted = 32 * len(ids), command.owner, command.metadata, ids.pop()
+                prepared.append(
+                    replace(
+                        command,
+                        id=minted if self._lanes == 1 else self._at_home(minted, command),
+                        owner=tokens[at - 32 : at] if owner is None else owner,
+                        metadata=None if metadata is None else msgspec.json.decode(canonical_json(metadata)),
+                        fingerprint="" if command.op is None else fingerprint(command),
+                    )
+                )
             else:
                 prepared.append(self.prepare(command))
         return tuple(prepared)

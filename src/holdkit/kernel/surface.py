@@ -14,6 +14,7 @@ from msgspec import Struct
 from ..core.audit import Difference
 from ..core.codec import ticket
 from ..core.model import HeldLeg, Slot, State, StoredHold
+from ..core.outcomes import Done
 from .journal_entry import JournalEntry, Position
 from .spelling import datetime_of
 
@@ -23,35 +24,17 @@ __all__ = ["Hold", "JournalEntry", "Position", "SweepReport", "VerifyReport"]
 class Hold:
     """A hold as it was when this answer was given. Immutable; ask again with `get` for the present."""
 
-    __slots__ = ("lane", "owner", "replayed", "row", "seq", "uncovered")
-
-    owner: str | None
-    """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
-
-    def __init__(
-        self,
-        row: StoredHold,
-        owner: str | None = None,
-        *,
-        seq: int = 0,
-        lane: int = 0,
-        uncovered: dict[str, int] | None = None,
-        replayed: bool = False,
-    ) -> None:
-        _put_row(self, row)
-        _put_owner(self, owner)
-        _put_seq(self, seq)
-        _put_lane(self, lane)
-        _put_uncovered(self, uncovered or {})
-        _put_replayed(self, replayed)
+    __slots__ = ("_done", "owner", "row")
 
     row: StoredHold
-    seq: int
-    lane: int
-    uncovered: dict[str, int]
-    """Overage that no pool could cover, by pool."""
-    replayed: bool
-    """This answer was recorded earlier under the same operation id."""
+    owner: str | None
+    """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
+    _done: Done | None
+
+    def __init__(self, row: StoredHold, owner: str | None = None, done: Done | None = None) -> None:
+        _put_row(self, row)
+        _put_owner(self, owner)
+        _put_done(self, done)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Hold is frozen: {name} cannot be set")
@@ -60,7 +43,7 @@ class Hold:
         raise AttributeError(f"a Hold is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_thaw, (self.row, self.owner, self.seq, self.uncovered, self.replayed, self.lane))
+        return (Hold, (self.row, self.owner, self._done))
 
     @property
     def id(self) -> str:
@@ -143,9 +126,24 @@ class Hold:
         return self.row.version
 
     @property
+    def seq(self) -> int:
+        """The journal number of this change; 0 if nothing was written."""
+        return 0 if self._done is None else self._done.seq
+
+    @property
+    def uncovered(self) -> dict[str, int]:
+        """Overage that no pool could cover, by pool."""
+        return {} if self._done is None else dict(self._done.uncovered or {})  # a copy: retries are answered from ours
+
+    @property
+    def replayed(self) -> bool:
+        """This answer was recorded earlier under the same operation id."""
+        return self._done is not None and self._done.replayed
+
+    @property
     def position(self) -> Position | None:
         """Where the journal has this change; None if nothing was written."""
-        return Position(self.lane, self.seq) if self.seq else None
+        return Position(self._done.lane, self._done.seq) if self._done is not None and self._done.seq else None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the secrets, ready for JSON."""
@@ -179,15 +177,9 @@ class Hold:
         return hash((self.row.tenant, self.row.id, self.row.version))
 
 
-_put_lane, _put_owner, _put_replayed, _put_row, _put_seq, _put_uncovered = (
-    vars(Hold)[name].__set__ for name in Hold.__slots__
+_put_done, _put_owner, _put_row = (
+    vars(Hold)[name].__set__ for name in ("_done", "owner", "row")
 )  # past the frozen `__setattr__`, in one step each
-
-
-def _thaw(
-    row: StoredHold, owner: str | None, seq: int, uncovered: dict[str, int], replayed: bool, lane: int = 0
-) -> Hold:
-    return Hold(row, owner, seq=seq, lane=lane, uncovered=uncovered, replayed=replayed)
 
 
 class SweepReport(Struct, frozen=True):

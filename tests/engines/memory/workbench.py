@@ -49,7 +49,7 @@ class Bench:
             "legs": sum(map(len, tables.legs.values())),
             "deadlines": sum(map(len, tables.deadlines.values())),
             "orders": len(tables.live) + len(tables.leftover) + len(tables.ended),
-            "answered": len(tables.answered),
+            "answered": len(tables.operations.ages),
             "idle": len(tables.idle),
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..codec import canonical_json, hash_owner
 from ..commands import Consume, PlaceHold
-from ..entries import Action, Effect
+from ..entries import HOLD_HELD, Action, Effect
 from ..model import MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..view import View
@@ -26,7 +26,7 @@ def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
     hold = take(view, command, deadline, now)
     if isinstance(hold, Refusal):
         return hold
-    return Done(slot=now, seq=view.next_seq - 1, hold=hold, token=command.owner)
+    return Done(now, view.next_seq - 1, hold, token=command.owner)
 
 
 def consume(view: View, command: Consume, now: Slot) -> Outcome:
@@ -54,18 +54,22 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
     assert command.id is not None, "the kernel mints ids"
     assert command.owner is not None, "the kernel mints owner tokens"
     pools: list[Pool] = []
+    new = 0
     short = False
     for leg in command.legs:
-        pool = view.pools.get((tenant, leg.pool)) or born(view, tenant, leg, now)
+        pool = view.pools.get((tenant, leg.pool))
         if pool is None:
-            return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
+            pool = born(view, tenant, leg, now)
+            if pool is None:
+                return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
+            new += 1
         pools.append(pool)
         if pool.held + pool.consumed + leg.quantity > pool.total:
             short = True
     existing = view.holds.get((tenant, command.id))
     if existing is not None and (existing.open or not retired(existing, view.limits.retention, now)):
         return Refusal(Reason.HOLD_EXISTS, command.id)
-    full = bounds_reached(view, pools)
+    full = bounds_reached(view, new)
     if full is not None:
         return Refusal(full)
     if short:
@@ -90,13 +94,11 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     return Pool(tenant, leg.pool, leg.create_with_total, fence=view.fence_floor, slot=now, version=0, on_demand=True)
 
 
-def bounds_reached(view: View, pools: list[Pool]) -> Reason | None:
+def bounds_reached(view: View, new_pools: int) -> Reason | None:
     """Which bounded table has no room for this hold and the pools it brings."""
     limits, counts, grown = view.limits, view.loaded.counts, view.grown
-    if limits.max_pools is not None:
-        new = sum([pool.version == 0 for pool in pools])
-        if new and counts.pools + grown[0] + new > limits.max_pools:
-            return Reason.POOL_TABLE_FULL
+    if new_pools and limits.max_pools is not None and counts.pools + grown[0] + new_pools > limits.max_pools:
+        return Reason.POOL_TABLE_FULL
     if limits.max_holds is not None and counts.live_holds + grown[1] >= limits.max_holds:
         return Reason.HOLD_TABLE_FULL
     return None
@@ -119,18 +121,18 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
         effects.append(moved(pool, now, held=leg.quantity, fence=fence))
         held.append(HeldLeg(leg.pool, leg.quantity, leg.quantity))
     hold = StoredHold(
-        tenant=command.tenant,
-        id=command.id,
-        legs=tuple(held),
-        owner_hash=hash_owner(command.owner),
-        held_at=now,
-        fence=fence,
-        deadline=deadline,
+        command.tenant,
+        command.id,
+        tuple(held),
+        hash_owner(command.owner),
+        now,
+        fence,
+        deadline,
         entity=command.entity,
         actor=command.actor,
         correlation_id=command.correlation_id,
         metadata=None if command.metadata is None else canonical_json(command.metadata),
     )
     view.grown[1] += 1
-    record(view, Action.HOLD_HELD, hold.id, now, command, effects=tuple(effects), hold=hold)
+    record(view, HOLD_HELD, command.id, now, command, effects=tuple(effects), hold=hold)
     return hold

@@ -142,7 +142,7 @@ def _tables_of(about: Snapshot, chunks: list[Chunk]) -> Tables:
         for hold in chunk.holds:
             tables.put_hold(hold)
         for operation in chunk.operations:
-            tables.put_operation(operation)
+            tables.operations.put(operation)
         for record in chunk.records:
             tables.put_record(record.key, record)
     tables.fence_floor, tables.last_slot = about.fence_floor, about.last_slot

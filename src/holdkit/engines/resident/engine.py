@@ -110,7 +110,7 @@ class ResidentEngine:
     def _view(self, slot: Slot) -> View:
         tables, limits = self._tables, self.limits
         horizon = max(slot, tables.last_slot)
-        counts = Counts(len(tables.pools), tables.live_at(slot), tables.operations_since(slot - limits.retry_window))
+        counts = Counts(len(tables.pools), tables.live_at(slot), tables.operations.since(slot - limits.retry_window))
         loaded = Loaded(
             slot=slot,
             next_seq=self._journal.last_seq + 1,
@@ -144,7 +144,7 @@ class ResidentEngine:
             tables.put_hold(hold)
         for operation in view.operations.changed.values():
             assert operation is not None, "the core never removes an operation"
-            tables.put_operation(operation)
+            tables.operations.put(operation)
         for record_key, record in view.records.changed.items():
             tables.put_record(record_key, record)
         tables.fence_floor = view.fence_floor
@@ -202,7 +202,7 @@ class ResidentEngine:
     def _prune(self, slot: Slot) -> None:
         """A little housekeeping."""
         tables, limits = self._tables, self.limits
-        tables.forget_operations(slot - limits.retry_window, PRUNED)
+        tables.operations.forget(slot - limits.retry_window, PRUNED)
         count = min(PRUNED, tables.ended_until(slot - limits.retention))
         if limits.max_holds is not None:
             count = max(count, len(tables.holds) - limits.max_holds)

@@ -16,7 +16,7 @@ from ...engines.resident.engine import ResidentEngine
 from .plan import Apply
 
 TABLES = (
-    "pools", "holds", "operations", "records", "legs", "deadlines", "held", "live", "leftover", "ended", "idle", "answered",
+    "pools", "holds", "operations", "records", "legs", "deadlines", "held", "live", "leftover", "ended", "idle",
     "fence_floor", "last_slot",
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
     for hold in theirs.holds.values():
         mine.put_hold(hold)
     for operation in theirs.operations.values():
-        mine.put_operation(operation)
+        mine.operations.put(operation)
     for record in theirs.records.values():
         mine.put_record(record.key, record)
     mine.fence_floor, mine.last_slot = theirs.fence_floor, theirs.last_slot

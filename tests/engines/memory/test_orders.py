@@ -1,0 +1,46 @@
+"""Orders against the plainest model there is: a list that is sorted each time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdkit.core.model import Key, Slot
+from holdkit.engines.resident.orders import Order
+
+SLOTS = st.integers(0, 3)
+ROWS = st.tuples(SLOTS, st.tuples(st.sampled_from(["", "acme"]), st.sampled_from("abc")))
+
+
+def by_slot_id_tenant(row: tuple[Slot, Key]) -> tuple[Slot, str, str]:
+    slot, (tenant, name) = row
+    return slot, name, tenant
+
+
+@given(st.lists(ROWS, unique=True), st.data())
+def test_an_order_is_a_sorted_list(rows: list[tuple[Slot, Key]], data: st.DataObject) -> None:
+    order = Order()
+    for row in rows:
+        order.file(*row)
+    gone = data.draw(st.sets(st.sampled_from(rows))) if rows else set()
+    for row in gone:
+        order.take_out(*row)
+    model = sorted(set(rows) - gone, key=by_slot_id_tenant)
+    assert list(order.first(len(order))) == model
+    for slot in range(-1, 5):
+        count = sum(at <= slot for at, _ in model)
+        assert (order.count(slot), order.any(slot)) == (count, count > 0)
+    count = data.draw(st.integers(0, len(rows) + 1))
+    assert list(order.first(count)) == model[:count]
+    assert order.drop(count) == [key for _, key in model[:count]]
+    assert list(order.first(len(order))) == model[count:]
+
+
+@pytest.mark.parametrize("row", [(1, ("", "b")), (2, ("", "a")), (1, ("acme", "a")), (3, ("", "a"))])
+def test_a_row_that_is_not_there_is_noticed(row: tuple[Slot, Key]) -> None:
+    order = Order()
+    order.file(1, ("", "a"))
+    order.file(2, ("", "b"))
+    with pytest.raises(AssertionError, match="an order has lost one of its rows"):
+        order.take_out(*row)
