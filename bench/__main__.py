@@ -11,17 +11,22 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from holdkit.testing.postgres.binaries import NoPostgres, find
+
 from . import ageing, log_speed, memory
 from .contest import SCENARIOS, Run, Scenario, play
 from .core_speed import core_speed
 from .disk import MEMORY_FILE_SYSTEMS, FlushCounter, file_system, flush_counter, sync_time
 from .figures import Figure, age_figures, contest_figure, core_figure, memory_figure, raw_figure
+from .postgres import part as on_postgres
+from .postgres import scenarios as postgres_scenarios
+from .postgres import table as postgres_table
 from .raw import RawRound, raw_rounds
 from .report import print_setting, print_table, setting, write_json, write_plot
 from .rows import BenchFailed
 from .syncs import count_all, strace_missing
 
-PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory")
+PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "postgres")
 BUILD = Path(".build")
 
 
@@ -31,6 +36,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace, directory: Path, progress: Progress) -> None:
         self.quick: bool = options.quick
         self.rounds: int = options.rounds or (3 if options.quick else 5)
+        self.postgres_rounds: int = options.rounds or (1 if options.quick else 3)  # many scenarios, all sides
         self.directory, self.progress = directory, progress
         self.flushes: FlushCounter | None = flush_counter(directory)
         self.figures: list[Figure] = []
@@ -138,6 +144,26 @@ class Bench:
         self.figures.append(memory_figure(found))
         self.runs["memory"] = found
 
+    def postgres(self) -> None:
+        """By hand in three ways, ours, and the server's limit."""
+        try:
+            find()
+        except NoPostgres as missing:
+            self.progress.console.print(f"[yellow]{missing}[/]")
+            return
+        self.directory.chmod(0o711)  # a server does not run as root, and has to pass through
+        callers = postgres_scenarios.QUICK_CALLERS if self.quick else postgres_scenarios.CALLERS
+        length = postgres_scenarios.QUICK_LENGTH if self.quick else postgres_scenarios.LENGTH
+        scenarios = postgres_scenarios.scenarios(callers, postgres_scenarios.POOLS)
+        bar = self.progress.add_task("PostgreSQL", total=None)
+        measured = on_postgres.measure(
+            self.directory, scenarios, self.postgres_rounds, length,
+            lambda name: self.progress.update(bar, advance=1, description=f"PostgreSQL, {name}"),
+        )  # fmt: skip
+        self.figures += postgres_table.figures(measured)
+        self.runs["postgres"] = measured
+        postgres_table.print_measured(self.progress.console, measured)
+
 
 def quicker(scenario: Scenario) -> Scenario:
     """The same with fewer holds, for a taste."""
@@ -148,7 +174,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a taste: fewer rounds, fewer holds, a shorter past")
-    parser.add_argument("--rounds", type=int, help="rounds per scenario (5; with --quick 3)")
+    parser.add_argument("--rounds", type=int, help="rounds per scenario (5, with --quick 3; PostgreSQL 3 and 1)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some parts only")
     parser.add_argument("--dir", type=Path, default=BUILD, help="where the databases go: a real disk, not memory")
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where every run is written")
@@ -184,7 +210,8 @@ def main(arguments: list[str] | None = None) -> int:
         except BenchFailed as failed:
             console.print(f"[bold red]bench failed:[/] {failed}")
             return 1
-    print_table(console, bench.figures)
+    if bench.figures:
+        print_table(console, bench.figures)
     write_json(options.json, {"setting": where, "figures": [as_json(one) for one in bench.figures], "runs": bench.runs})
     write_plot(options.plot, bench.figures, where)
     console.print(f"every run: {options.json}, plot: {options.plot}")

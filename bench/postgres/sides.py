@@ -1,0 +1,98 @@
+"""Every side behind the same few methods: how its database is prepared, opened, and checked. Ours plugs in here.
+
+Ours is left out, and said to be, where this Holdkit does not know PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final, Literal, Protocol, TypeAlias
+
+import holdkit
+from holdkit.testing.postgres import ServerAddress
+
+from ..by_hand_postgres import AsyncByHandPostgres, ByHandPostgres, Way, create_pools, expect_sound, install, tally
+from ..rows import BenchFailed
+from .scenarios import TOTAL, pool_names
+
+Side: TypeAlias = Way | Literal["ours"]
+BY_HAND: Final[tuple[Way, ...]] = ("serializable", "row lock", "one statement")
+CONNECTIONS: Final = 4
+"""Of one process, by hand: with more, two processors and a busy row were slower."""
+CONNECTIONS_OF_MANY: Final = 2
+"""Of each of several processes."""
+
+
+class Store(Protocol):
+    """Something that can place holds."""
+
+    def hold(self, pool: str, quantity: int, /, *, ttl: float, op: str) -> object: ...
+    def close(self) -> None: ...
+
+
+class AsyncStore(Protocol):
+    """The same, awaited."""
+
+    async def hold(self, pool: str, quantity: int, /, *, ttl: float, op: str) -> object: ...
+    async def aclose(self) -> None: ...
+
+
+def open_threads(side: Side, dsn: str, callers: int, *, alone: bool) -> Store:
+    """A store for threads; `alone`: no other process has one."""
+    if side == "ours":
+        return holdkit.connect(dsn)
+    return ByHandPostgres(dsn, side, min(callers, CONNECTIONS if alone else CONNECTIONS_OF_MANY))
+
+
+async def open_tasks(side: Side, dsn: str, callers: int) -> AsyncStore:
+    """A store for tasks."""
+    if side == "ours":
+        return await holdkit.connect_async(dsn)
+    store = AsyncByHandPostgres(dsn, side, min(callers, CONNECTIONS))
+    await store.open()
+    return store
+
+
+def known(server: ServerAddress) -> tuple[Side, ...]:
+    """The sides there are."""
+    dsn = server.create_database("known")
+    try:
+        holdkit.connect(dsn).close()
+    except holdkit.InvalidRequest:
+        return BY_HAND
+    finally:
+        server.drop_database("known")
+    return (*BY_HAND, "ours")
+
+
+def template(server: ServerAddress, side: Side, pools: int) -> str:
+    """The database that each run of this side copies: tables and pools, nothing held. All ways by hand share theirs."""
+
+    def prepare(dsn: str) -> None:
+        if side != "ours":
+            install(dsn)
+            create_pools(dsn, pool_names(pools), TOTAL)
+            return
+        with closing(holdkit.connect(dsn)) as kernel:
+            for pool in pool_names(pools):
+                kernel.create_pool(pool, TOTAL)
+
+    return server.template(f"{'ours' if side == 'ours' else 'by_hand'}_{pools}", prepare)
+
+
+def expect_whole(side: Side, dsn: str, holds: int) -> None:
+    """Nothing oversold, every hold that was granted there, and ours in agreement with its own journal."""
+    if side != "ours":
+        expect_sound(side, tally(dsn), holds)
+        return
+    with closing(holdkit.connect(dsn)) as kernel:
+        differences = [str(difference) for difference in kernel.verify().differences]
+        if differences:
+            raise BenchFailed(f"ours: verify found {differences[:3]}")
+        held, after = 0, ""
+        while page := kernel.pools(after=after, limit=100):
+            if over := [pool.id for pool in page if pool.held + pool.consumed > pool.total]:
+                raise BenchFailed(f"ours: oversold {over[:3]}")
+            held, after = held + sum(pool.held for pool in page), page[-1].id
+        if held != holds:
+            raise BenchFailed(f"ours: {holds} holds were granted, {held} units are held")

@@ -1,0 +1,52 @@
+"""The PostgreSQL part of the bench runs, counts what it claims to count, and fails when a run is not what it says."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.by_hand_postgres import limit
+from bench.postgres import part
+from bench.postgres.scenarios import CALLERS, POOLS, Length, Scenario, scenarios
+from bench.postgres.sides import expect_whole, template
+from bench.postgres.table import by_scenario, figures, print_measured
+from bench.rows import BenchFailed
+from holdkit.testing.postgres import ServerAddress
+from holdkit.testing.postgres.shared import memory
+
+
+@pytest.mark.slow
+def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part, "LIMIT_BATCHES", {1: 3, 8: 2})
+    wanted = [Scenario("threads", 1, 1), Scenario("tasks", 4, 3), Scenario("processes", 8, 3)]
+    steps: list[str] = []
+    measured = part.measure(memory() or Path(tempfile.gettempdir()), wanted, 1, Length(0.05, 0.5), steps.append)
+    assert len(steps) == len(measured.runs) + len(measured.limits) == 3 * len(measured.sides) + 2
+    assert list(by_scenario(measured)) == [scenario.name for scenario in wanted]
+    assert all(run.holds > 1 and 0 < run.p50 <= run.p99 for run in measured.runs)
+    assert len(figures(measured)) == (3 if "ours" in measured.sides else 0)
+    said = io.StringIO()
+    print_measured(Console(file=said, width=200), measured)
+    assert "8 threads in 4 processes, 3 pools" in said.getvalue()
+
+
+def test_a_run_that_lost_a_hold_fails(postgres_server: ServerAddress) -> None:
+    dsn = postgres_server.create_database("bench_lost", template(postgres_server, "one statement", 1))
+    try:
+        limit(dsn, "pool-0", 2, 2)
+        expect_whole("row lock", dsn, 4)
+        with pytest.raises(BenchFailed):
+            expect_whole("row lock", dsn, 5)
+    finally:
+        postgres_server.drop_database("bench_lost")
+
+
+def test_a_lone_caller_is_not_spread_over_processes() -> None:
+    names = [scenario.name for scenario in scenarios(CALLERS, POOLS)]
+    assert len(names) == len(set(names)) == 22
+    assert "1 thread, 1,000 pools" in names
+    assert not any(name.startswith("1 ") and "processes" in name for name in names)
