@@ -79,7 +79,6 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
 
     slot: Slot
     seq: int = 0
-    lane: int = 0
     hold: StoredHold | None = None
     pool: Pool | None = None
     record: Record | None = None
@@ -92,6 +91,7 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     more: bool = False
     """A sweep left something for the next one."""
     replayed: bool = False
+    lane: int = 0
 
 
 class Operation(Struct, frozen=True, gc=False):

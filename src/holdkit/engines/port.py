@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -32,6 +32,7 @@ class Applied(Struct, frozen=True, gc=False):
     """The last journal number after this batch. None if others write at the same time, so that the journal's length
     proves nothing; always so with several lanes."""
     wrote: bool
+    left_out: Mapping[int, str] = {}
 
 
 class Engine(Protocol):

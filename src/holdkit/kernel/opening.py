@@ -68,7 +68,8 @@ def migrate(url: str, *, lanes: int = 64, limits: Limits | None = None) -> int:
 
     `lanes` and the limits that change meaning are fixed when the tables are made. (The other engines do this on opening.)
     """
-    if not isinstance(url, str) or not _is_postgres(url):
+    asked: object = url
+    if not isinstance(asked, str) or not _is_postgres(asked):
         raise invalid("url", "url_malformed", "must begin with postgresql://: the other engines need no migration")
     _check_limits(limits)
     _need_psycopg()

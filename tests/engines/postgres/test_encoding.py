@@ -17,7 +17,7 @@ from psycopg.types.numeric import Int4BinaryDumper, Int8BinaryDumper
 from holdkit.engines.postgres.encoding import ENCODERS, encode
 from holdkit.engines.postgres.statements import load
 
-texts = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 bigints = st.integers(-(2**63), 2**63 - 1)
 ints = st.integers(-(2**31), 2**31 - 1)
 columns = st.one_of(

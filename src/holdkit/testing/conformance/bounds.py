@@ -101,6 +101,8 @@ def fences_grow_for_ever(rig: Rig) -> None:
         equal(rig.engine.read(FindPool(("", "fleeting"))), None, "an empty on-demand pool after a sweep")
         rig.sound()
     demand(fences == sorted(set(fences)), f"fences must grow across removal and re-creation, but were {fences}")
+    if rig.engine.lanes > 1:
+        return  # each lane has a floor of its own
     rig.pools(later=1)
     done = rig.place(9, "later")
     assert done.hold is not None
