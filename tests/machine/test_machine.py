@@ -19,7 +19,7 @@ from holdkit.core.outcomes import Reason
 from holdkit.testing.broken import ExpiresLate
 
 from .driven import EnginesAgree, compare
-from .fleet import BUILDERS, MEMORY, Builder, Disagreement
+from .fleet import BUILDERS, MEMORY, Builder, Disagreement, postgres
 from .shrinking import disagree, shortened
 
 EXAMPLES = int(os.environ.get("HOLDKIT_EXAMPLES", "200"))
@@ -63,10 +63,10 @@ def chosen_seed() -> int:
 
 
 @pytest.mark.slow
-def test_engines_cannot_be_told_apart() -> None:
+def test_engines_cannot_be_told_apart(postgres_url: str) -> None:
     number = chosen_seed()
     again = f"HOLDKIT_SEED={number} HOLDKIT_EXAMPLES={EXAMPLES} HOLDKIT_STEPS={STEPS} make test ARGS={__file__.split('/')[-1]}"
-    machine = machine_on(BUILDERS, number)
+    machine = machine_on({**BUILDERS, "postgres": postgres(postgres_url)}, number)
     try:
         run(machine, EXAMPLES)
     except BaseException as failure:

@@ -39,8 +39,6 @@ ATTEMPTS: Final = 20
 """How often a transaction that certainly did nothing is tried again."""
 AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
 """Serialization failure, deadlock, our own check of a row count, a key that was taken meanwhile: run it again."""
-PRUNE_EVERY: Final = 1.0
-"""Seconds between two prunings of one engine."""
 _STANDBY: Final = "canceling wait for synchronous replication"
 
 
@@ -58,6 +56,7 @@ class PostgresEngine:
         *,
         clock: Clock | None = None,
         limits: Limits | None = None,
+        prune_every: float = 1.0,
         on_statement: OnStatement | None = None,
     ) -> None:
         self._address = read_url(url)
@@ -75,7 +74,7 @@ class PostgresEngine:
         self.lanes, self.limits = schema.lanes, schema.limits
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement)
         self._pid = os.getpid()
-        self._pruned = 0.0
+        self._prune_every, self._pruned = prune_every, 0.0
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups in one transaction, in order; what others have locked is left out, or waited for."""
@@ -96,7 +95,7 @@ class PostgresEngine:
 
     def _attempt(self, groups: Sequence[Group], stage: Stage, patient: bool) -> Ran:
         terms = Terms(self.limits, self.lanes, None if self._injected is None else self._injected(), patient)
-        pruning = time.monotonic() - self._pruned > PRUNE_EVERY
+        pruning = time.monotonic() - self._pruned > self._prune_every
         script = apply_script(groups, terms, stage, random.getrandbits(62), pruning=pruning)
         with self._connections.one() as driver:
             try:

@@ -42,9 +42,10 @@ class Gathered(Struct):
     loaded: Loaded
     swept: SweepList
     due: dict[Key, list[DueLeg]]
+    """Of the pools that commands touch."""
+    found: dict[Key, list[DueLeg]]
+    """Of these and of all others that were loaded."""
     stamps: dict[Key, int]
-    due_from: dict[Key, Slot]
-    """Where each pool's scan for due legs began."""
     locked_out: set[Key | RecordKey]
     """Pools and records that somebody else has locked."""
 
@@ -62,14 +63,17 @@ NOTHING_LISTED = Listed({}, [], False)
 
 def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     """Begin, lock and load everything that `needs` names."""
-    rows = Rows({}, {}, {}, {}, {}, {})
+    rows = Rows({}, {}, {}, {}, {})
     named = sorted({*needs.pools, *listed.pools})
     holds = sorted({*needs.holds, *listed.holds})
     records = sorted(needs.records)
     operations = sorted(needs.operations)
     answers = yield tuple(_first(named, holds, records, operations, terms))
     slot, floor, due = rows.take(answers, bool(records), bool(holds), bool(operations))
-    wanted = {*named, *rows.pools_of_holds(terms.limits.retention, slot)}
+    wanted = {*named, *rows.pools_of(holds, terms.limits.retention, slot)}
+    touched = {*needs.pools, *rows.pools_of(needs.holds, terms.limits.retention, slot)}
+    found = due
+    due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
     locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), terms)
     if due:
         locked_out |= yield from _load_due_holds(rows, due, terms)
@@ -79,7 +83,7 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, terms.limits,
                     floor, counts)  # fmt: skip
-    return Gathered(loaded, _swept(listed, rows, terms), due, rows.stamps, rows.due_from, locked_out)
+    return Gathered(loaded, _swept(listed, rows, terms), due, found, rows.stamps, locked_out)
 
 
 def _first(
@@ -105,7 +109,6 @@ class Rows(Struct):
 
     pools: dict[Key, Pool]
     stamps: dict[Key, int]
-    due_from: dict[Key, Slot]
     holds: dict[Key, StoredHold]
     operations: dict[Key, Operation]
     records: dict[RecordKey, Record]
@@ -120,7 +123,7 @@ class Rows(Struct):
                 self.records[row[0], row[1], row[2]] = record_of(row)
         for row in next(rest):
             key = (row[0], row[1])
-            self.pools[key], self.stamps[key], self.due_from[key] = pool_of(row), row[9], row[10]
+            self.pools[key], self.stamps[key] = pool_of(row), row[9]
         found = next(rest)
         due: dict[Key, list[DueLeg]] = {}
         for row in found:
@@ -134,10 +137,10 @@ class Rows(Struct):
                 self.operations[row[0], row[1]] = operation_of(row)
         return found[0][0], found[0][1] or 0, due
 
-    def pools_of_holds(self, retention: Slot, slot: Slot) -> set[Key]:
-        """A hold that may be pruned touches none, as in the core's own `touched`."""
-        alive = [hold for hold in self.holds.values() if not prunable(hold, retention, slot)]
-        return {(hold.tenant, leg.pool) for hold in alive for leg in hold.legs}
+    def pools_of(self, keys: Iterable[Key], retention: Slot, slot: Slot) -> set[Key]:
+        """The pools of these holds; one that may be pruned touches none, as in the core's own `touched`."""
+        holds = [hold for key in keys if (hold := self.holds.get(key)) is not None]
+        return {(hold.tenant, leg.pool) for hold in holds if not prunable(hold, retention, slot) for leg in hold.legs}
 
 
 def _find_locked(pools: set[Key], records: set[RecordKey], terms: Terms) -> Script[set[Key | RecordKey]]:

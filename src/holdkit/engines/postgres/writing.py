@@ -95,7 +95,7 @@ def scanned_to(view: View, gathered: Gathered, pool: Key) -> Slot:
 
     The slot, if the view has taken every due leg up to it; else just before the first that it has left.
     """
-    slot, legs, bound = view.loaded.slot, gathered.due.get(pool, []), view.limits.max_due
+    slot, legs, bound = view.loaded.slot, gathered.found.get(pool, []), view.limits.max_due
     left = [deadline for deadline, hold_id in legs if _outstanding(view.holds.get((pool[0], hold_id)), pool[1])]
     if len(legs) > bound:  # not all were loaded: those left have later deadlines than these, or the same
         left.append(legs[bound][0])
@@ -103,7 +103,7 @@ def scanned_to(view: View, gathered: Gathered, pool: Key) -> Slot:
 
 
 def _outstanding(hold: StoredHold | None, pool: str) -> bool:
-    return hold is not None and any(leg.held and leg.pool == pool for leg in hold.legs)
+    return hold is None or any(leg.held and leg.pool == pool for leg in hold.legs)  # one that nobody loaded still is
 
 
 def _holds(view: View, lanes: int, strict: bool) -> list[Statement]:

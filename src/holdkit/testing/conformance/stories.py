@@ -76,7 +76,9 @@ def gap_free(rig: Rig) -> None:
     rig.gap_free()
     rows = rig.rows()
     if rig.engine.lanes == 1:  # a text may leave its number to the row
-        demand(all(decode_entry(row.text).seq in (0, row.seq) for row in rows), "a text with another number than its row")
+        demand(
+            all(decode_entry(row.text).seq in (0, row.seq) for row in rows), "a text with another number than its row"
+        )
     by_place = {(row.lane, row.seq): row for row in rows}
     for answer in answers:
         if answer.hold is not None:
