@@ -169,7 +169,7 @@ class ResidentEngine:
     def _touched(self, wanted: Needs, slot: Slot) -> list[Key]:
         """Every pool that the batch names itself or through a hold."""
         pools = set(wanted.pools)
-        for key in wanted.holds:
+        for key in wanted.standing:
             hold = self._tables.holds.get(key)
             if hold is not None and not prunable(hold, self.limits.retention, slot):  # as the core's own `touched`
                 pools.update((hold.tenant, leg.pool) for leg in hold.legs)
