@@ -61,7 +61,7 @@ class ResidentEngine:
         """Make the batch durable, or raise: called before anything of it can be seen."""
         raise NotImplementedError
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide on the live dicts, then write back what changed."""
         with self._writing:
             self._check_open()
