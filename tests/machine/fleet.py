@@ -82,7 +82,7 @@ def placeless(outcomes: list[list[Outcome]]) -> list[list[Outcome]]:
     return [
         [
             structs.replace(one, seq=0)
-            if isinstance(one, Done) and one.replayed and one.hold is one.pool is one.record is None
+            if isinstance(one, Done) and one.replayed and not (one.hold or one.pool or one.record)
             else one
             for one in group
         ]
