@@ -11,7 +11,7 @@ import holdkit
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Told, read_story, run_story, run_story_async
 
-PLACES = [(engine, colour) for engine in ("memory", "log", "sqlite") for colour in ("sync", "async")]
+PLACES = [(engine, colour) for engine in ("memory", "log", "sqlite", "postgres") for colour in ("sync", "async")]
 
 
 class Hands:
@@ -42,15 +42,20 @@ class Hands:
 class Stage:
     """One engine in one colour, in a folder of its own."""
 
-    def __init__(self, engine: str, colour: str, folder: Path) -> None:
+    def __init__(self, engine: str, colour: str, folder: Path, database: str = "") -> None:
         self.engine, self.colour, self.durable = engine, colour, engine != "memory"
         self.file = folder / "holds.db"
-        self.url = {"memory": "memory://", "log": f"log:///{folder}/log"}.get(engine, f"sqlite:///{self.file}")
+        urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{self.file}"}
+        self.url = urls.get(engine, database)
+        self._made = engine != "postgres"
         self.clock = FakeClock()
         self.opened: list[Hands] = []
 
     def open(self, limits: holdkit.Limits | None = None) -> Hands:
         """A kernel on this stage, closed when the test is over."""
+        if not self._made:
+            self._made = True
+            holdkit.migrate(self.url, limits=limits)
         self.opened.append(Hands(self.url, self.colour, clock=self.clock, limits=limits))
         return self.opened[-1]
 

@@ -101,7 +101,9 @@ def finish(
     statements, parts = write_back(view, gathered, terms, batch)
     wrote = bool(statements)
     replays = bool(view.loaded.operations)
-    if pruning and (wrote or gathered.swept.holds or gathered.swept.pools or not terms.joined):
+    if terms.limits.max_holds is not None and view.holds.changed:
+        statements.append(("make_room", (terms.limits.max_holds,)))
+    if pruning:
         statements += prune(terms, view.loaded.slot)
     asking = replayed(groups, outcomes, view, terms.lanes) if replays else []
     answers = yield (*statements, *asking, COMMIT if statements or replays else ROLLBACK)

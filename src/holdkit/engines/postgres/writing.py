@@ -250,10 +250,7 @@ def _columns(parts: list[Part]) -> list[list[Any]]:
 
 def prune(terms: Terms, slot: Slot) -> list[Statement]:
     """Take away rows that are gone for every reader already."""
-    statements: list[Statement] = [
+    return [
         ("prune_operations", (slot - terms.limits.retry_window, PRUNED)),
         ("prune_holds", (slot - terms.limits.retention, PRUNED)),
     ]
-    if terms.limits.max_holds is not None:
-        statements.append(("make_room", (terms.limits.max_holds,)))
-    return statements
