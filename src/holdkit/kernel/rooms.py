@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Mapping
 from typing import Final
 
-from ..core.commands import Group
+from ..core.commands import Consume, Group, PlaceHold
 from ..core.model import SECOND
 from ..core.outcomes import Outcome
 from ..errors import EngineError, HoldkitError, Overloaded
@@ -53,6 +54,16 @@ class _Bound:
         self._main.bound = max(0, self._all - waiting)
 
 
+def known(rooms: Mapping[str, object], group: Group) -> str | None:
+    """Which of these rooms a group would be sent to, as far as it names its pools: the detour can be spared."""
+    for command in group.commands:
+        if isinstance(command, PlaceHold | Consume):
+            for leg in command.legs:
+                if f"{command.tenant}/{leg.pool}" in rooms:
+                    return f"{command.tenant}/{leg.pool}"
+    return None
+
+
 class _Guest:
     """One thread in a room, or waiting for one."""
 
@@ -81,6 +92,10 @@ class Rooms:
         self._closed = False
         self._closing = threading.Lock()
         """Held by `close` until the last guest has left."""
+
+    def known(self, group: Group) -> str | None:
+        """Where it would be sent, if there is such a room already."""
+        return known(self._open, group) if self._open else None
 
     def wait(self, what: str, group: Group, minted: bool) -> list[Outcome]:
         """Wait for what is locked, and return the outcomes."""
@@ -207,6 +222,10 @@ class AsyncRooms:
         self._standing: dict[Awaited, tuple[str, asyncio.TimerHandle]] = {}
         self.empty = asyncio.Event()
         self.empty.set()
+
+    def known(self, group: Group) -> str | None:
+        """Where it would be sent, if there is such a room already."""
+        return known(self._open, group) if self._open else None
 
     def enter(self, submission: Awaited, what: str) -> None:
         """Let it wait for what is locked. Nothing of it was done so far."""

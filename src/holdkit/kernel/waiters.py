@@ -34,6 +34,16 @@ class Submitter(Line, Turnstile):
         self.crew: set[Worker] = set()
         self._rooms = Rooms(self)
 
+    def submit(
+        self, group: Group, *, minted: bool = False, undo: Undo | None = None, stays: bool = False
+    ) -> list[Outcome]:
+        """Straight to the room of what is locked, if there is one; else through the queue."""
+        what = self._rooms.known(group)
+        if what is None:
+            return super().submit(group, minted=minted, undo=undo, stays=stays)
+        self.check()
+        return self._rooms.wait(what, group, minted)
+
     def _wait_for(self, what: str, group: Group, minted: bool) -> list[Outcome]:
         return self._rooms.wait(what, group, minted)
 
@@ -96,7 +106,11 @@ class AsyncSubmitter(Pump, Turnstile):
         self.check()
         self._check_joined()
         submission = Awaited(group, minted, self._loop.create_future(), stays)
-        self.add(submission)
+        what = self._rooms.known(group)
+        if what is None:
+            self.add(submission)
+        else:
+            self._rooms.enter(submission, what)
         try:
             await submission.waiter
         except asyncio.CancelledError:
