@@ -122,6 +122,9 @@ class Laned:
             kept = [row for row in self.written if row.lane != lane or row.seq < seq]
             self.written[:] = kept if text is None else [*kept, JournalRow(seq, text, lane)]
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        """There are no others."""
+
     def verify(self) -> Iterator[Difference]:
         return self.inner.verify()
 

@@ -88,6 +88,9 @@ class Lockable:
     def read(self, query: Query[T]) -> T:
         return self.inner.read(query)
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        """There are no others."""
+
     def verify(self) -> Iterator[Difference]:
         return self.inner.verify()
 

@@ -65,6 +65,9 @@ class Watched:
             self.reading(query)
         return self.inner.read(query)
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        """There are no others."""
+
     def verify(self) -> Iterator[Difference]:
         return self.inner.verify()
 

@@ -68,6 +68,10 @@ class Engine(Protocol):
         """Answer a question from committed, durable state only."""
         ...
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, from any thread, when other processes may have written. Where nobody tells, nothing is done."""
+        ...
+
     def verify(self) -> Iterator[Difference]:
         """Fold the whole journal and name every row that differs from it."""
         ...

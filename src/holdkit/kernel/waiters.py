@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..core.commands import Group
@@ -53,6 +54,10 @@ class Submitter(Line, Turnstile):
         outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
         self.committed.notify()
         return outcomes[0] if outcomes else []
+
+    def listen(self) -> None:
+        """From now on be woken by other processes too, where they tell."""
+        self.engine.listen(self.committed.notify)
 
     def read(self, query: Query[T]) -> T:
         """Ask the engine."""
@@ -142,6 +147,15 @@ class AsyncSubmitter(Pump, Turnstile):
             raise invalid(
                 "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
             )
+
+    def listen(self) -> None:
+        """From now on be woken by other processes too, where they tell."""
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop was closed under us
+                self._loop.call_soon_threadsafe(self.committed.notify)
+
+        self.engine.listen(wake)
 
     async def read(self, query: Query[T]) -> T:
         """Ask the engine, off the loop."""

@@ -25,6 +25,7 @@ from .connections import Connections
 from .driver import ConnectionFailed, OnStatement, Script, StatementFailed
 from .joining import Terms as Join
 from .joining import run_joined, run_joined_async
+from .listening import Listener, Teller
 from .loading import Terms
 from .migrating import check_schema
 from .opening import check_server, connect, read_url, trouble
@@ -75,6 +76,8 @@ class PostgresEngine:
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement)
         self._pid = os.getpid()
         self._prune_every, self._pruned = prune_every, 0.0
+        self._teller = Teller(self._connections)
+        self._listener: Listener | None = None
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups in one transaction, in order; what others have locked is left out, or waited for."""
@@ -112,6 +115,8 @@ class PostgresEngine:
                 raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
         if pruning:
             self._pruned = time.monotonic()
+        if ran.wrote:
+            self._teller.nudge()
         return ran
 
     def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool) -> Ran:
@@ -187,8 +192,16 @@ class PostgresEngine:
             except ConnectionFailed as failed:
                 raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, from a thread of its own, when other processes may have written."""
+        self._check()
+        if self._listener is None:
+            self._listener = Listener(self._address, wake)
+
     def close(self) -> None:
         """Give back every connection; closing twice is quiet."""
+        if self._listener is not None:
+            self._listener.close()
         self._connections.close()
 
     def _check(self) -> None:

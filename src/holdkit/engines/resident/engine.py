@@ -7,7 +7,7 @@ bounded. Subclasses say what makes a batch durable and where the journal is; the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -86,6 +86,9 @@ class ResidentEngine:
             self._check_open()
             result: T = answer(query, self._tables, self._journal, self.limits, self.clock())
             return result
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Nothing to do: there are no others."""
 
     def verify(self) -> Iterator[Difference]:
         """Fold the journal, and compare."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -111,6 +111,9 @@ class SqliteEngine:
         with self._readers.one() as driver:
             result: T = answer(At(driver, self.limits, self.clock()), query)
             return result
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Nothing to do: nobody tells: followers look by themselves."""
 
     def verify(self) -> Iterator[Difference]:
         """Fold the whole journal and name every row that differs from it."""

@@ -78,6 +78,8 @@ class AsyncFollower:
     async def follow(self, stop: AsyncSignal | None, wait: bool, poll: float) -> AsyncIterator[JournalEntry]:
         """Page after page until the kernel closes, `stop` does, or (without `wait`) the journal ends."""
         committed = self._desk.submitter.committed
+        if wait:
+            self._desk.submitter.listen()
         while not self._over(stop):
             count = committed.count
             fresh = await self.page(PAGE)

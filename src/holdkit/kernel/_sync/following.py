@@ -79,6 +79,8 @@ class Follower:
     def follow(self, stop: Signal | None, wait: bool, poll: float) -> Iterator[JournalEntry]:
         """Page after page until the kernel closes, `stop` does, or (without `wait`) the journal ends."""
         committed = self._desk.submitter.committed
+        if wait:
+            self._desk.submitter.listen()
         while not self._over(stop):
             count = committed.count
             fresh = self.page(PAGE)

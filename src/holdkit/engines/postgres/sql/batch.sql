@@ -444,3 +444,7 @@ using (select lane, tenant, id from holdkit.holds
        limit greatest(0, (select count(*) from holdkit.holds) - $1::bigint)
        for update skip locked) old
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
+
+-- name: tell
+-- a wake-up for those who listen, and nothing more
+select pg_notify('holdkit', '')
