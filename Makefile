@@ -30,7 +30,7 @@ run: $(READY) ## the guided demo, in the terminal
 
 test: $(READY) ## every test; says what was skipped and why
 	@mkdir -p .build
-	@$(BIN)/python tools/ensure_strace.py
+	@$(BIN)/python tools/ensure_programs.py
 	$(BIN)/python -m pytest -n $(JOBS) -rs --junitxml=.build/junit.xml $(ARGS)
 
 fmt: $(READY) ## format, and mend what ruff can mend

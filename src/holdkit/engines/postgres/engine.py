@@ -195,7 +195,7 @@ class PostgresEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of its own, when other processes may have written."""
         self._check()
-        if self._listener is None:
+        if self._listener is None and not self._address.pooled:  # a pooler would give our ears to somebody else
             self._listener = Listener(self._address, wake)
 
     def close(self) -> None:
