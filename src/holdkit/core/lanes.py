@@ -15,6 +15,9 @@ MAX_LANES = 1 << 16
 """A hold's id has room for this many."""
 
 
+_LOW = {f"{byte:02x}": byte for byte in range(256)}
+
+
 @lru_cache(maxsize=65_536)  # asked several times per command
 def lane_of_pool(key: Key, lanes: int) -> int:
     """The lane of a pool."""
@@ -33,7 +36,7 @@ def lane_of_record(key: RecordKey, lanes: int) -> int:
 
 def lane_of_hold(hold_id: str, lanes: int) -> int:
     """The home lane of a hold: what the low 16 bits of its id say."""
-    return int(hold_id[-4:], 16) % lanes if lanes > 1 else 0
+    return int(hold_id[-4:], 16) % lanes if 256 % lanes else _LOW[hold_id[-2:]] % lanes  # mostly 8 bits are enough
 
 
 def in_lane(hold_id: str, lane: int, lanes: int) -> str:

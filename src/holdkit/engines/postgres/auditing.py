@@ -17,7 +17,7 @@ from ...core.entries import Entry
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from .driver import ROLLBACK, Driver, Row
-from .rows import checksum, hold_of, new_hold_row, pool_of, record_of
+from .rows import checksum, hold_of, new_hold_row, operation_checksum, pool_of, record_of
 
 PAGE = 10_000
 """Entries read at a time."""
@@ -121,5 +121,6 @@ class _Audit:
 
     def _operations(self) -> None:
         for row in self._driver.ask("audit_operations"):
-            self._add("operations", row[1], "crc", row[5], checksum("\0".join(map(str, row[:5])).encode()))
+            expected = operation_checksum(row[0], row[1], row[2], row[3], row[4].encode())
+            self._add("operations", row[1], "crc", row[5], expected)
             self._add("operations", row[1], "lane", row[6], lane_of_operation((row[0], row[1]), self._lanes))

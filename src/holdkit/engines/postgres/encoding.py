@@ -64,21 +64,21 @@ def _all_same(oid: int, values: Sequence[Any], item: Callable[[Any], bytes]) -> 
     return _HEAD(1, 1 if first is None else 0, oid, count, 1) + item(first) * count
 
 
-def _text(value: str | None) -> bytes:
+def _text(value: str | bytes | None) -> bytes:
     if value is None:
         return _NULL
-    raw = value.encode()
+    raw = value if isinstance(value, bytes) else value.encode()
     return _LENGTH(len(raw)) + raw
 
 
-def text_array(values: Sequence[str | None]) -> bytes:
-    """text[]."""
+def text_array(values: Sequence[Any]) -> bytes:
+    """text[]: of texts, or of what they look like in UTF-8, where somebody has that already."""
     same = _all_same(25, values, _text)
     if same is not None:
         return same
     if None in values:
         return _array(25, list(map(_text, values)), True)
-    raws = [value.encode() for value in values if value is not None]
+    raws: list[bytes] = list(values) if type(values[0]) is bytes else [value.encode() for value in values]
     try:
         lengths = [_LENGTHS[len(raw)] for raw in raws]
     except IndexError:

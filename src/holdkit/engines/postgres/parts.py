@@ -7,29 +7,45 @@ the pools of that lane and without the hold. So each lane folds by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from msgspec import structs
 
 from ...core.entries import Action, Effect, Entry
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from .rows import entry_text
+from .rows import checksum, entry_text
 
 _POOLS = frozenset({Action.POOL_CREATED, Action.POOL_RESIZED, Action.POOL_REMOVED, Action.POOL_REPAIRED})
 
 
-class Part(NamedTuple):
-    """One row of the journal, before it has a number."""
+class Parts:
+    """Rows of the journal, before they have numbers: column by column."""
 
-    lane: int
-    n: int
-    """Its place among the batch's own in this lane, from 1."""
-    tenant: str
-    subject: str
-    text: str
-    crc: int
-    entry: int | None
-    """Which entry of the batch this is; None if it is only a part of one."""
+    def __init__(self) -> None:
+        self.lanes: list[int] = []
+        self.numbers: list[int] = []
+        """Its place among the batch's own in this lane, from 1."""
+        self.tenants: list[str] = []
+        self.subjects: list[str] = []
+        self.texts: list[bytes] = []
+        self.homes: list[int] = []
+        """Of each entry: the row that is not only a part of it."""
+        self.counts: dict[int, int] = {}
+
+    def add(self, lane: int, entry: Entry) -> None:
+        """One row."""
+        self.counts[lane] = n = self.counts.get(lane, 0) + 1
+        self.lanes.append(lane)
+        self.numbers.append(n)
+        self.tenants.append(entry.tenant)
+        self.subjects.append(entry.subject)
+        self.texts.append(entry_text(entry))
+
+    @property
+    def columns(self) -> list[list[Any]]:
+        """For `write_journal` and `write_unnumbered`."""
+        crcs = [checksum(text) for text in self.texts]
+        return [self.lanes, self.numbers, self.tenants, self.subjects, self.texts, crcs]
 
 
 def home_of(entry: Entry, lanes: int) -> int:
@@ -41,28 +57,25 @@ def home_of(entry: Entry, lanes: int) -> int:
     return lane_of_hold(entry.subject, lanes)
 
 
-def parts_of(entries: Sequence[Entry], lanes: int) -> list[Part]:
+def parts_of(entries: Sequence[Entry], lanes: int) -> Parts:
     """Every entry, in order, cut up by lane where it must be."""
-    parts: list[Part] = []
-    counts: dict[int, int] = {}
-    for index, entry in enumerate(entries):
+    parts = Parts()
+    for entry in entries:
         home = home_of(entry, lanes)
-        for lane, piece in _cut(entry, home, lanes):
-            counts[lane] = n = counts.get(lane, 0) + 1
-            text, crc = entry_text(piece)
-            parts.append(Part(lane, n, entry.tenant, entry.subject, text, crc, index if lane == home else None))
+        parts.homes.append(len(parts.lanes))
+        for effect in entry.effects:
+            if lane_of_pool((effect.pool.tenant, effect.pool.id), lanes) != home:
+                _cut(parts, entry, home, lanes)
+                break
+        else:
+            parts.add(home, entry)
     return parts
 
 
-def _cut(entry: Entry, home: int, lanes: int) -> list[tuple[int, Entry]]:
+def _cut(parts: Parts, entry: Entry, home: int, lanes: int) -> None:
     by_lane: dict[int, list[Effect]] = {home: []}
     for effect in entry.effects:
-        by_lane.setdefault(lane_of_pool((effect.pool.tenant, effect.pool.id), lanes), []).append(effect)
-    if len(by_lane) == 1:
-        return [(home, entry)]
-    own = structs.replace(entry, effects=tuple(by_lane.pop(home)))
-    others = [
-        (lane, structs.replace(entry, effects=tuple(effects), hold=None, change=None, part=True))
-        for lane, effects in sorted(by_lane.items())
-    ]
-    return [(home, own), *others]
+        by_lane.setdefault(lane_of_pool(effect.pool.key, lanes), []).append(effect)
+    parts.add(home, structs.replace(entry, effects=tuple(by_lane.pop(home))))
+    for lane, effects in sorted(by_lane.items()):
+        parts.add(lane, structs.replace(entry, effects=tuple(effects), hold=None, change=None, part=True))

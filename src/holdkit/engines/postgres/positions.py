@@ -16,7 +16,7 @@ from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from .driver import Row, Statement
-from .parts import Part
+from .parts import Parts
 from .rows import columns
 
 
@@ -27,24 +27,25 @@ def strip_positions(view: View) -> None:
             view.operations.changed[key] = structs.replace(operation, outcome=structs.replace(operation.outcome, seq=0))
 
 
-def place_of(
-    parts: Sequence[Part], statements: Sequence[Statement], answers: Sequence[list[Row]]
-) -> dict[int, tuple[int, int]]:
+def place_of(parts: Parts, statements: Sequence[Statement], answers: Sequence[list[Row]]) -> list[tuple[int, int]]:
     """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
     heads = next(
         (rows for (name, _), rows in zip(statements, answers, strict=False) if name.startswith("write_journal")), []
     )
     before = {row[0]: row[1] for row in heads}
-    return {part.entry: (part.lane, before[part.lane] + part.n) for part in parts if before and part.entry is not None}
+    if not before:
+        return []
+    lanes, numbers = parts.lanes, parts.numbers
+    return [(lanes[row], before[lanes[row]] + numbers[row]) for row in parts.homes]
 
 
-def with_positions(outcomes: list[list[Outcome]], places: dict[int, tuple[int, int]]) -> list[list[Outcome]]:
+def with_positions(outcomes: list[list[Outcome]], places: list[tuple[int, int]]) -> list[list[Outcome]]:
     """The outcomes with lane and number; in the core's own a number says which entry of the batch it was."""
 
     def placed(outcome: Outcome) -> Outcome:
         if not isinstance(outcome, Done) or not outcome.seq:  # what was remembered earlier has none
             return outcome
-        lane, seq = places.get(outcome.seq - 1, (0, 0))
+        lane, seq = places[outcome.seq - 1] if places else (0, 0)
         return structs.replace(outcome, lane=lane, seq=seq)
 
     return [[placed(outcome) for outcome in group] for group in outcomes]

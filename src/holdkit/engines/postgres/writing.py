@@ -14,14 +14,14 @@ from ...core.model import Key, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement
 from .loading import Gathered, Terms
-from .parts import Part, parts_of
+from .parts import Parts, parts_of
 from .rows import (
     changed_hold_row,
     columns,
     leg_rows,
     new_hold_row,
     operation_row,
-    placed_hold_row,
+    placed_columns,
     pool_keys,
     pool_row,
     record_row,
@@ -35,7 +35,7 @@ class Writes(NamedTuple):
     """Everything a batch changed: no statement, if nothing did."""
 
     statements: list[Statement]
-    parts: list[Part]
+    parts: Parts
 
 
 def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writes:
@@ -56,9 +56,9 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     if view.records.changed:
         statements += _records(view, terms.lanes, strict)
     parts = parts_of(view.entries, terms.lanes)
-    if parts and terms.joined:
+    if parts.lanes and terms.joined:
         statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
-    elif parts:
+    elif parts.lanes:
         statements += _numbered(view, parts, gathered, terms.lanes)
     return Writes(statements, parts)
 
@@ -185,8 +185,8 @@ def _holds(view: View, lanes: int) -> Holds:
 
 
 def _place(pools: Pools, holds: Holds, stamp: int, strict: bool, lanes: int) -> Statement:
-    rows = [placed_hold_row(hold, hold.legs[0], lanes) for hold in holds.placed]
-    return ("place_holds", (*pools.columns(stamp), *columns(rows, 15), len(pools.moved) + len(rows), strict))
+    count = len(pools.moved) + len(holds.placed)
+    return ("place_holds", (*pools.columns(stamp), *placed_columns(holds.placed, lanes), count, strict))
 
 
 def _born_again(before: StoredHold, after: StoredHold) -> bool:
@@ -218,11 +218,8 @@ def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
 # The journal
 
 
-def _numbered(view: View, parts: list[Part], gathered: Gathered, lanes: int) -> list[Statement]:
-    counts: dict[int, int] = {}
-    for part in parts:
-        counts[part.lane] = part.n
-    touched = sorted(counts)
+def _numbered(view: View, parts: Parts, gathered: Gathered, lanes: int) -> list[Statement]:
+    touched = sorted(parts.counts)
     statements: list[Statement] = []
     removed = sorted({lane_of_pool(key, lanes) for key, pool in view.pools.changed.items() if pool is None})
     if len(touched) > 1:
@@ -230,22 +227,16 @@ def _numbered(view: View, parts: list[Part], gathered: Gathered, lanes: int) -> 
     if removed and view.fence_floor != view.loaded.fence_floor:
         statements.append(("raise_floor", (removed, view.fence_floor)))
     name = "write_journal_behind" if gathered.unnumbered else "write_journal"
-    statements.append((name, (touched, [counts[lane] for lane in touched], *_columns(parts))))
+    statements.append((name, (touched, [parts.counts[lane] for lane in touched], *parts.columns)))
     return statements
 
 
-def _unnumbered(
-    view: View, parts: list[Part], gathered: Gathered, lanes: int, stamp: int, batch: int
-) -> list[Statement]:
+def _unnumbered(view: View, parts: Parts, gathered: Gathered, lanes: int, stamp: int, batch: int) -> list[Statement]:
     """Every pool that an entry touched carries its stamp, so that the next transaction on it gets a higher one."""
     still = sorted(key for key in gathered.stamps if key not in view.pools.changed)
     statements: list[Statement] = [("stamp_pools", (*pool_keys(still, lanes), stamp))] if still else []
-    statements.append(("write_unnumbered", (stamp, batch, *_columns(parts))))
+    statements.append(("write_unnumbered", (stamp, batch, *parts.columns)))
     return statements
-
-
-def _columns(parts: list[Part]) -> list[list[Any]]:
-    return columns([(part.lane, part.n, part.tenant, part.subject, part.text, part.crc) for part in parts], 6)
 
 
 def prune(terms: Terms, slot: Slot) -> list[Statement]:
