@@ -59,6 +59,7 @@ class Wire:
         """That exchange has a COMMIT in it."""
         self._prepare = prepare
         self._prepared: set[str] = set()
+        self._columns: dict[str, list[tuple[int, Callable[[bytes], Any]]]] = {}
         self._named = load()
 
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
@@ -118,7 +119,7 @@ class Wire:
         answers: list[list[Row]] = []
         for index, ((name, preparing), result) in enumerate(zip(expected, results, strict=False)):
             if result.status == pq.ExecStatus.TUPLES_OK:
-                answers.append(_tuples(result))
+                answers.append(self._tuples(name, result))
             elif result.status != pq.ExecStatus.COMMAND_OK:
                 self._prepared.difference_update(later for later, only in expected[index:] if only)
                 raise self._failed(name, result)
@@ -127,6 +128,20 @@ class Wire:
         if len(results) <= len(expected):
             raise self._gone("the connection was lost")
         return answers
+
+    def _tuples(self, name: str, result: pq.abc.PGresult) -> list[Row]:
+        rows = result.ntuples
+        if not rows:  # as most looks for what might be there already
+            return []
+        columns = self._columns.get(name)
+        if columns is None:
+            columns = [(column, decoder(result.ftype(column))) for column in range(result.nfields)]
+            self._columns[name] = columns
+        value = result.get_value
+        return [
+            tuple([None if (raw := value(row, column)) is None else decode(raw) for column, decode in columns])
+            for row in range(rows)
+        ]
 
     def _failed(self, name: str, result: pq.abc.PGresult) -> StatementFailed | ConnectionFailed:
         sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
@@ -204,15 +219,3 @@ class Driver(Wire):
     def close(self) -> None:
         """Hang up."""
         self.hang_up()
-
-
-def _tuples(result: pq.abc.PGresult) -> list[Row]:
-    rows = result.ntuples
-    if not rows:  # as most looks for what might be there already
-        return []
-    value, decoders = result.get_value, [decoder(result.ftype(column)) for column in range(result.nfields)]
-    columns = list(enumerate(decoders))
-    return [
-        tuple([None if (raw := value(row, column)) is None else decode(raw) for column, decode in columns])
-        for row in range(rows)
-    ]

@@ -20,6 +20,10 @@ _LENGTHS: Final = [_LENGTH(size) for size in range(2_048)]
 """Of short texts: looked up faster than packed."""
 
 
+_ONE: Final = {(oid, null): _HEAD(1, int(null), oid, 1, 1) for oid in (20, 23, 25) for null in (False, True)}
+"""Of arrays with one item, as a lone caller sends them by the dozen."""
+
+
 def _array(oid: int, items: list[bytes], nulls: bool) -> bytes:
     count = len(items)
     if not count:
@@ -59,7 +63,9 @@ def _all_same(oid: int, values: Sequence[Any], item: Callable[[Any], bytes]) -> 
     if not count:
         return _array(oid, [], False)
     first = values[0]
-    if count > 1 and values.count(first) != count:
+    if count == 1:
+        return _ONE[oid, first is None] + item(first)
+    if values.count(first) != count:
         return None
     return _HEAD(1, 1 if first is None else 0, oid, count, 1) + item(first) * count
 
