@@ -85,6 +85,8 @@ def _pools(view: View, gathered: Gathered, lanes: int, stamp: int, strict: bool)
     statements = _checked("delete_pools", gone, 4, strict)
     if born:
         statements.append(("insert_pools", (*columns(born, 12), stamp, len(born), strict)))
+        homes = sorted({row[0] for row in born})
+        statements.append(("check_floors", (homes, view.loaded.fence_floor, len(homes), strict)))
     if moved:
         statements.append(("update_pools", (*columns(moved, 12), stamp, versions, scanned, len(moved), strict)))
     return statements

@@ -153,6 +153,11 @@ with born as (
 )
 select 1 / (count(*) = $14::int or not $15::bool)::int, count(*) from born
 
+-- name: check_floors
+-- a pool of the same id may have come and gone since the fences were looked at; now that ours is there, none can any more
+select 1 / (count(*) = $3::int or not $4::bool)::int, count(*) from holdkit.heads h
+where h.lane = any($1::int[]) and h.fence_floor <= $2::bigint
+
 -- name: update_pools
 -- a pool moved, and nobody else moved it since it was loaded
 with moved as (
