@@ -42,10 +42,10 @@ class Laned:
         """Called when a read has its answer, before the reader has it."""
         self.after: Callable[[Sequence[Group]], None] | None = None
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         with self._lock:
             try:
-                applied = self.inner.apply(groups)
+                applied = self.inner.apply(groups, patient=patient)
             finally:  # a batch that failed may have returned a backlog
                 self._spread()
             outcomes = [[self._placed(outcome) for outcome in group] for group in applied.outcomes]

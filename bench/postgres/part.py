@@ -19,7 +19,7 @@ from ..rows import BenchFailed
 from .callers import Calls, run_tasks, run_threads
 from .crew import Crew
 from .scenarios import Length, Scenario, Shift, pool_names
-from .sides import Side, expect_whole, known, open_tasks, open_threads, template
+from .sides import SIDES, Side, expect_whole, open_tasks, open_threads, template
 
 # Memory for all of the rows, and no checkpoint in the middle of a run; durable as ever.
 SETTINGS: Final = {
@@ -64,7 +64,7 @@ def measure(
     """Everything, on a server of its own whose data is on the disk of `directory`."""
     runs: list[PostgresRun] = []
     with PostgresServer(SETTINGS, within=directory) as server, Crew() as crew:
-        sides = known(server)
+        sides = SIDES
         with closing(server.connect()) as connection:
             row = connection.execute("show server_version").fetchone()
         limits = limit_runs(server, rounds, step)

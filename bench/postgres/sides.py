@@ -1,7 +1,4 @@
-"""Every side behind the same few methods: how its database is prepared, opened, and checked. Ours plugs in here.
-
-Ours is left out, and said to be, where this Holdkit does not know PostgreSQL.
-"""
+"""Every side behind the same few methods: how its database is prepared, opened, and checked."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from .scenarios import TOTAL, pool_names
 
 Side: TypeAlias = Way | Literal["ours"]
 BY_HAND: Final[tuple[Way, ...]] = ("serializable", "row lock", "one statement")
+SIDES: Final[tuple[Side, ...]] = (*BY_HAND, "ours")
 CONNECTIONS: Final = 4
 """Of one process, by hand: with more, two processors and a busy row were slower."""
 CONNECTIONS_OF_MANY: Final = 2
@@ -53,18 +51,6 @@ async def open_tasks(side: Side, dsn: str, callers: int) -> AsyncStore:
     return store
 
 
-def known(server: ServerAddress) -> tuple[Side, ...]:
-    """The sides there are."""
-    dsn = server.create_database("known")
-    try:
-        holdkit.connect(dsn).close()
-    except holdkit.InvalidRequest:
-        return BY_HAND
-    finally:
-        server.drop_database("known")
-    return (*BY_HAND, "ours")
-
-
 def template(server: ServerAddress, side: Side, pools: int) -> str:
     """The database that each run of this side copies: tables and pools, nothing held. All ways by hand share theirs."""
 
@@ -73,9 +59,9 @@ def template(server: ServerAddress, side: Side, pools: int) -> str:
             install(dsn)
             create_pools(dsn, pool_names(pools), TOTAL)
             return
+        holdkit.migrate(dsn)
         with closing(holdkit.connect(dsn)) as kernel:
-            for pool in pool_names(pools):
-                kernel.create_pool(pool, TOTAL)
+            kernel.apply([holdkit.CreatePool(id=pool, total=TOTAL) for pool in pool_names(pools)])
 
     return server.template(f"{'ours' if side == 'ours' else 'by_hand'}_{pools}", prepare)
 

@@ -37,9 +37,7 @@ def best_by_hand(sides: dict[Side, list[PostgresRun]]) -> Side:
 
 
 def figures(measured: Measured) -> list[Figure]:
-    """Ours beside the best by hand, in the form of the other parts; none if there is no ours."""
-    if "ours" not in measured.sides:
-        return []
+    """Ours beside the best by hand, in the form of the other parts."""
     found: list[Figure] = []
     for name, sides in by_scenario(measured).items():
         best, ours = sides[best_by_hand(sides)], sides["ours"]
@@ -59,16 +57,12 @@ def print_measured(console: Console, measured: Measured) -> None:
     table.add_column("")
     for side in measured.sides:
         table.add_column(side, justify="right")
-    if "ours" in measured.sides:
-        table.add_column("ours / best by hand", justify="right")
+    table.add_column("ours / best by hand", justify="right")
     for name, sides in by_scenario(measured).items():
         cells = [cell(sides[side]) for side in measured.sides]
-        if "ours" in sides:
-            cells.append(f"{rate(sides['ours']) / rate(sides[best_by_hand(sides)]):.2f}×")
+        cells.append(f"{rate(sides['ours']) / rate(sides[best_by_hand(sides)]):.2f}×")
         table.add_row(name, *cells)
     console.print(table)
-    if "ours" not in measured.sides:
-        console.print("[yellow]this Holdkit does not know PostgreSQL: by hand only[/]")
     sizes = dict.fromkeys(one.batch for one in measured.limits)
     for batch in sizes:
         taken = median(one.per_second for one in measured.limits if one.batch == batch)

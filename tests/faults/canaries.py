@@ -71,9 +71,9 @@ def unknown_as_none() -> None:
     """What may have happened is said not to have happened."""
     apply = engine.SqliteEngine.apply
 
-    def sure(self: engine.SqliteEngine, groups: Sequence[Group]) -> Applied:
+    def sure(self: engine.SqliteEngine, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         try:
-            return apply(self, groups)
+            return apply(self, groups, patient=patient)
         except OutcomeUnknown as unknown:
             raise EngineError("surely nothing happened") from unknown
 

@@ -46,13 +46,13 @@ class Watched:
         self.reading: Callable[[Query[Any]], None] | None = None
         self.closed = False
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         self.entered.release()
         assert self.gate.wait(PATIENCE), "the gate was never opened"
         if self.before is not None:
             self.before(groups)
         self.batches.append(len(groups))
-        applied = self.inner.apply(groups)
+        applied = self.inner.apply(groups, patient=patient)
         if self.after is not None:
             self.after(groups)
         return applied

@@ -221,8 +221,7 @@ def test_a_listener_may_close_the_kernel(colour: Sync | Async) -> None:
 def test_closing_does_not_wait_for_ever_for_a_stuck_listener(
     colour: Sync | Async, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("leading", "pumping"):
-        monkeypatch.setattr(f"holdkit.kernel.{module}.GRACE", 0.01)
+    monkeypatch.setattr("holdkit.kernel.waiters.GRACE", 0.01)
     hk = colour.open(Watched())
     stuck, free = threading.Event(), threading.Event()
     if isinstance(colour, Async):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdkit import (
     EngineError,
@@ -20,7 +21,7 @@ from holdkit import (
 )
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
-from holdkit.engines.port import BatchRejected
+from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import HoldkitError
 
 from .rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
@@ -193,9 +194,11 @@ def test_every_rider_gets_its_own_exception(hk: Any, engine: Watched, error: Hol
 
 def test_an_engine_that_miscounts_its_answers_is_not_believed(hk: Any, engine: Watched) -> None:
     honest = engine.inner.apply
-    engine.inner.apply = lambda groups: __import__("msgspec").structs.replace(  # type: ignore[method-assign]
-        honest(groups), outcomes=[]
-    )
+
+    def miscount(groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        return structs.replace(honest(groups, patient=patient), outcomes=[])
+
+    engine.inner.apply = miscount  # type: ignore[method-assign]
     with pytest.raises(OutcomeUnknown):
         hk.create_pool("q", 1)
 

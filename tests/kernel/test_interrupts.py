@@ -15,7 +15,7 @@ from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
 from holdkit.engines.port import Applied
-from holdkit.kernel.leading import Submitter
+from holdkit.kernel.waiters import Submitter
 
 from .rig import PATIENCE, Riders, Sync, Watched, batch_of, queued, wait_until
 
@@ -191,7 +191,7 @@ class Tally:
     def read(self, query: Any) -> Any:
         return [JournalRow(len(self.applied), "")]
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         self.applied.extend([group.commands[0].id for group in groups])  # type: ignore[union-attr, misc]
         return Applied([[Done(slot=0)] for _ in groups], len(self.applied), True)
 

@@ -48,11 +48,12 @@ class Needs(Struct, frozen=True):
 
     pools: set[Key]
     holds: set[Key]
-    """Together with the pools of their legs."""
     operations: set[Key]
     records: set[RecordKey]
     sweep: int = 0
     """The holds with due legs anywhere, up to this many, and prunable pools."""
+    standing: frozenset[Key] | set[Key] = frozenset()
+    """Those of the holds that are not about to be born: together with the pools of their legs."""
 
 
 def needs(groups: Iterable[Group]) -> Needs:
@@ -62,6 +63,7 @@ def needs(groups: Iterable[Group]) -> Needs:
     operations: set[Key] = set()
     records: set[RecordKey] = set()
     limit = 0
+    standing: set[Key] = set()
     for group in groups:
         for command in group.commands:
             tenant = command.tenant
@@ -79,8 +81,8 @@ def needs(groups: Iterable[Group]) -> Needs:
             elif isinstance(command, Sweep):
                 limit = max(limit, command.limit)
             else:
-                holds.add((tenant, command.id))
-    return Needs(pools, holds, operations, records, limit)
+                standing.add((tenant, command.id))
+    return Needs(pools, holds | standing, operations, records, limit, standing)
 
 
 class SweepList(Struct, frozen=True):

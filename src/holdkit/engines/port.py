@@ -33,6 +33,8 @@ class Applied(Struct, frozen=True, gc=False):
     proves nothing; always so with several lanes."""
     wrote: bool
     left_out: Mapping[int, str] = {}
+    """Groups, by index, of which nothing was done because a lock was missing, each with a text that names what it waits
+    for: those of the same text can wait together. Their outcomes are an empty list."""
 
 
 class Engine(Protocol):
@@ -50,8 +52,12 @@ class Engine(Protocol):
     limits: Limits
     clock: Clock
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
-        """Decide and write these groups in one transaction, in order."""
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        """Decide and write these groups in one transaction, in order.
+
+        Never waits for what somebody else's transaction has locked: such groups are left out. `patient` waits, for
+        `limits.lock_timeout` at most, then raises `Overloaded`; it leaves groups out only if it must.
+        """
         ...
 
     def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:

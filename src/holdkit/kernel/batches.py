@@ -24,6 +24,14 @@ MAX_COMMANDS = 1_000
 """Commands of one batch: a bound on how long the write lock is held."""
 
 
+class LeftOut(Exception):
+    """The engine did nothing of a submission, because it would have had to wait for `what`. Never leaves the kernel."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
 class Submission:
     """One caller's group on its way through the queue, and what became of it."""
 
@@ -43,6 +51,11 @@ class Submission:
     def settled(self) -> bool:
         """Whether there is an answer."""
         return self.outcomes is not None or self.error is not None
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it has to wait elsewhere."""
+        return isinstance(self.error, LeftOut)
 
     def result(self) -> list[Outcome]:
         """The outcomes, or the error raised."""
@@ -70,12 +83,14 @@ def take_batch(queue: deque[Submission], batch: list[Submission]) -> int:
 
 
 class Runner:
-    """Sends batches to one engine, one at a time, and settles every submission in them."""
+    """Sends batches to one engine, one at a time, and settles every submission in them; what the engine leaves out is
+    settled as `LeftOut`. A patient one lets the engine wait for locks."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, patient: bool = False) -> None:
         self.engine = engine
+        self._patient = patient
         self._end: int | None = None
-        self._alone = engine.lanes == 1
+        self._alone = engine.lanes == 1 and not patient
         """Whether the journal's length can prove anything; not where others write at the same time."""
         self.batches = self.commands = self.largest = 0
 
@@ -93,7 +108,7 @@ class Runner:
                 self._resolve(batch, _unclear(error))
                 return True
             wrote = self._isolate(batch)
-            if all(submission.outcomes is not None for submission in batch):
+            if all(submission.outcomes is not None or submission.left_out for submission in batch):
                 raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
             return wrote
 
@@ -108,7 +123,8 @@ class Runner:
         self.commands += size
         self.largest = max(self.largest, size)
         try:
-            applied = self.engine.apply([submission.group for submission in batch])
+            groups = [submission.group for submission in batch]
+            applied = self.engine.apply(groups, patient=True) if self._patient else self.engine.apply(groups)
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True
@@ -123,8 +139,12 @@ class Runner:
         if len(applied.outcomes) != len(batch):
             fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
             return True
+        if applied.left_out:
+            for index, what in applied.left_out.items():
+                batch[index].error = LeftOut(what)
         for submission, outcomes in zip(batch, applied.outcomes, strict=True):
-            submission.outcomes = outcomes
+            if outcomes or submission.error is None:
+                submission.outcomes = outcomes
         return applied.wrote
 
     def _untouched(self) -> bool:
@@ -170,7 +190,9 @@ class Runner:
         for submission in batch:
             try:
                 if answering:
-                    submission.outcomes = ask_again(self.engine, submission.group, minted=submission.minted)
+                    submission.outcomes = ask_again(
+                        self.engine, submission.group, minted=submission.minted, patient=self._patient
+                    )
             except Exception:  # noqa: BLE001 - whatever it is, this attempt does not settle the first one
                 answering = False
             if submission.outcomes is None:

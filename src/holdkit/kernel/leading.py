@@ -6,21 +6,15 @@ Nobody is left waiting, whatever strikes the leader: what it had sent is *unknow
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
-from ..core.reading import Query
 from ..engines.port import Engine
 from ..errors import EngineError
-from .batches import Submission, unsettled
-from .turnstile import CLOSED, Turnstile, Undo
-from .workers import GRACE, Signal, Worker
-
-T = TypeVar("T")
+from .batches import LeftOut, Submission, unsettled
+from .turnstile import CLOSED, Queue, Undo
+from .workers import Signal
 
 
 class _Caller(Submission):
@@ -30,16 +24,15 @@ class _Caller(Submission):
     """Held until there is an answer, or the lead to take over. Who leads from the start has none."""
 
 
-class Submitter(Turnstile):
-    """Group commit for threads. At most one caller leads; it alone talks to the engine."""
+class Line(Queue):
+    """One queue of threads. At most one caller leads; it alone talks to the engine."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
+    def __init__(self, engine: Engine, committed: Signal, *, patient: bool = False) -> None:
+        super().__init__(engine, patient=patient)
         self._lock = threading.Lock()
         self._leader: _Caller | None = None
         self._idle = threading.Event()
-        self.committed = Signal()
-        self.crew: set[Worker] = set()
+        self.committed = committed
 
     def submit(
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, stays: bool = False
@@ -54,7 +47,16 @@ class Submitter(Turnstile):
         finally:  # done already, unless an interrupt struck the first hand-over at its very beginning
             if self._leader is caller or not caller.settled:
                 self._leave(caller, batch)
+        if caller.outcomes is not None:
+            return caller.outcomes
+        if isinstance(caller.error, LeftOut):
+            return self._wait_for(caller.error.what, group, minted)
         return caller.result()
+
+    def _wait_for(self, what: str, group: Group, minted: bool) -> list[Outcome]:
+        """The engine would have had to wait for something. In here, whoever has to wait longer is told so."""
+        del group, minted
+        raise LeftOut(what)
 
     def _ride(self, caller: _Caller, batch: list[_Caller]) -> None:
         try:
@@ -119,7 +121,7 @@ class Submitter(Turnstile):
         if again or not caller.settled:
             with self._lock:
                 caller.woken = None  # gone: nobody puts it back
-                self._withdraw(caller)
+                self.withdraw(caller)
                 for follower in reversed(again):
                     if follower.woken is not None and follower not in self._queue:
                         self._queue.appendleft(follower)
@@ -136,39 +138,6 @@ class Submitter(Turnstile):
                     self._idle.set()
                 self._queued = 0
                 return
-            self._withdraw(heir)
+            self.withdraw(heir)
             if heir.woken is not None and heir.woken.locked():
                 heir.woken.release()
-
-    def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:
-        """Skip the queue: the caller's own connection, in the caller's own transaction."""
-        self.check()
-        outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
-        self.committed.notify()
-        return outcomes[0] if outcomes else []
-
-    def read(self, query: Query[T]) -> T:
-        """Ask the engine."""
-        self.check()
-        return self.engine.read(query)
-
-    def call(self, work: Callable[[], T]) -> T:
-        """Run blocking work."""
-        self.check()
-        return work()
-
-    def close(self) -> None:
-        """Refuse what comes, finish what runs, end the crew, close the engine."""
-        if self._closed:
-            return
-        self._closed = True
-        if os.getpid() != self._pid:  # the parent's connections are not ours to close
-            return
-        self.committed.close()
-        with self._lock:
-            busy = self._leader is not None
-        if busy:
-            self._idle.wait(GRACE)
-        for worker in tuple(self.crew):
-            worker.end(GRACE)
-        self.engine.close()

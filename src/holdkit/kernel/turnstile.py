@@ -22,7 +22,7 @@ Undo: TypeAlias = Callable[[list[Outcome]], Group | None]
 
 
 class Stats(Struct, frozen=True):
-    """What the group commit has done."""
+    """What the group commit has done; without batches that waited for somebody else's lock."""
 
     batches: int
     commands: int
@@ -30,20 +30,21 @@ class Stats(Struct, frozen=True):
     """Commands of the largest batch."""
 
 
-class Turnstile:
-    """What both queues share: the bound, and the refusal after close or fork."""
+class Queue:
+    """One queue of submissions, bounded, whose batches go through one runner."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, patient: bool = False) -> None:
         self.engine = engine
-        self._runner = Runner(engine)
+        self._runner = Runner(engine, patient=patient)
         self._queue: deque[Any] = deque()
         self._queued = 0
-        self._pid = os.getpid()
         self._closed = False
+        self.bound = engine.limits.max_queue
+        """Commands that may wait here."""
 
     def _enqueue(self, submission: Submission) -> None:
         size = submission.size
-        if self._queued and self._queued + size > self.engine.limits.max_queue:
+        if self._queued and self._queued + size > self.bound:
             raise Overloaded(f"{self._queued} commands are waiting already (max_queue): try again a little later")
         self._queue.append(submission)
         self._queued += size
@@ -51,7 +52,7 @@ class Turnstile:
     def _take(self, batch: list[Any]) -> None:
         self._queued -= take_batch(self._queue, batch)
 
-    def _withdraw(self, submission: Submission) -> bool:
+    def withdraw(self, submission: Submission) -> bool:
         """Take a submission back out of the queue, if it is there still."""
         try:
             self._queue.remove(submission)
@@ -59,6 +60,17 @@ class Turnstile:
             return False
         self._queued -= submission.size
         return True
+
+    def check(self) -> None:
+        """Refuse what must not come in."""
+
+
+class Turnstile(Queue):
+    """The queue everybody comes to first."""
+
+    def __init__(self, engine: Engine, *, patient: bool = False) -> None:
+        super().__init__(engine, patient=patient)
+        self._pid = os.getpid()
 
     @property
     def stats(self) -> Stats:

@@ -22,22 +22,25 @@ SHORTEST_WINDOW: Final = 60 * SECOND
 """An operation record must outlive the question: where it does not, nothing is asked."""
 
 
-def ask_again(engine: Engine, group: Group, *, minted: bool) -> list[Outcome] | None:
+def ask_again(engine: Engine, group: Group, *, minted: bool, patient: bool = False) -> list[Outcome] | None:
     """The outcomes of a group that was sent before, or None if they cannot be told. May raise what the engine raises."""
     if all(command.op is not None for command in group.commands):
-        return _by_operation(engine, group)
+        return _by_operation(engine, group, patient)
     command = group.commands[0]
     if minted and len(group.commands) == 1 and isinstance(command, PlaceHold | Consume):
-        outcome = _by_hold(engine, group, command)
+        outcome = _by_hold(engine, group, command, patient)
         return None if outcome is None else [outcome]
     return None
 
 
-def _by_operation(engine: Engine, group: Group) -> list[Outcome] | None:
+def _by_operation(engine: Engine, group: Group, patient: bool) -> list[Outcome] | None:
     """The recorded answers if it happened; if it did not, it happens now."""
     if engine.limits.retry_window < SHORTEST_WINDOW:
         return None
-    (outcomes,) = engine.apply([group]).outcomes
+    applied = engine.apply([group], patient=patient)
+    if applied.left_out:
+        return None
+    (outcomes,) = applied.outcomes
     turned_away = any(isinstance(outcome, Refusal) and outcome.reason in _TURNED_AWAY for outcome in outcomes)
     return None if turned_away else outcomes
 
@@ -45,13 +48,16 @@ def _by_operation(engine: Engine, group: Group) -> list[Outcome] | None:
 _TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL})
 
 
-def _by_hold(engine: Engine, group: Group, command: PlaceHold | Consume) -> Outcome | None:
+def _by_hold(engine: Engine, group: Group, command: PlaceHold | Consume, patient: bool) -> Outcome | None:
     """The journal knows whether our hold was born. If not, a hold may be asked for once more: its id can be taken only
     once. (A consume may not: it ends at once, and an ended hold may leave the tables.)"""
     outcome: Outcome | None = _born(engine, command)
     if outcome is not None or isinstance(command, Consume):
         return outcome
-    ((outcome,),) = engine.apply([group]).outcomes
+    applied = engine.apply([group], patient=patient)
+    if applied.left_out:
+        return None
+    ((outcome,),) = applied.outcomes
     if isinstance(outcome, Done):
         return outcome
     born = _born(engine, command)  # the first attempt may have landed only just now

@@ -2,8 +2,168 @@
 
 from __future__ import annotations
 
-from .leading import Submitter
-from .pumping import AsyncSubmitter
-from .turnstile import Undo
+import asyncio
+import os
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ..core.commands import Group
+from ..core.outcomes import Outcome
+from ..core.reading import Query
+from ..core.validation import invalid
+from ..engines.port import Engine
+from ..errors import EngineError
+from .leading import Line
+from .pumping import Awaited, Pump
+from .rooms import AsyncRooms, Rooms
+from .turnstile import Turnstile, Undo
+from .workers import GRACE, AsyncSignal, AsyncWorker, Signal, Worker
 
 __all__ = ["AsyncSubmitter", "Submitter", "Undo"]
+
+T = TypeVar("T")
+
+
+class Submitter(Line, Turnstile):
+    """Group commit for threads, and all else that a kernel asks of its engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, Signal())
+        self.crew: set[Worker] = set()
+        self._rooms = Rooms(self)
+
+    def _wait_for(self, what: str, group: Group, minted: bool) -> list[Outcome]:
+        return self._rooms.wait(what, group, minted)
+
+    def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:
+        """Skip the queue: the caller's own connection, in the caller's own transaction."""
+        self.check()
+        outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
+        self.committed.notify()
+        return outcomes[0] if outcomes else []
+
+    def read(self, query: Query[T]) -> T:
+        """Ask the engine."""
+        self.check()
+        return self.engine.read(query)
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Run blocking work."""
+        self.check()
+        return work()
+
+    def close(self) -> None:
+        """Refuse what comes, finish what runs, end the crew, close the engine."""
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() != self._pid:  # the parent's connections are not ours to close
+            return
+        self.committed.close()
+        with self._lock:
+            busy = self._leader is not None
+        if busy:
+            self._idle.wait(GRACE)
+        self._rooms.close(GRACE)
+        for worker in tuple(self.crew):
+            worker.end(GRACE)
+        self.engine.close()
+
+
+class AsyncSubmitter(Pump, Turnstile):
+    """Group commit for tasks of one event loop, and all else that a kernel asks of its engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, AsyncSignal())
+        self._reader = ThreadPoolExecutor(2, thread_name_prefix="holdkit-reader")
+        self.crew: set[AsyncWorker] = set()
+        self._rooms = AsyncRooms(self)
+        self._joined: weakref.WeakKeyDictionary[asyncio.Task[Any], Any] = weakref.WeakKeyDictionary()
+
+    def check(self) -> None:
+        """Refuse after close, in a forked child, and in another event loop."""
+        super().check()
+        if asyncio.get_running_loop() is not self._loop:
+            raise EngineError("this kernel belongs to another event loop: connect_async in each")
+
+    async def submit(
+        self, group: Group, *, minted: bool = False, undo: Undo | None = None, stays: bool = False
+    ) -> list[Outcome]:
+        """Queue the group and wait for its batch. Cancelled while queued: removed (unless it `stays`). In flight: it runs
+        on, and `undo` takes back a grant that nobody received."""
+        self.check()
+        self._check_joined()
+        submission = Awaited(group, minted, self._loop.create_future(), stays)
+        self.add(submission)
+        try:
+            await submission.waiter
+        except asyncio.CancelledError:
+            if not stays and not submission.line.withdraw(submission) and undo is not None:
+                submission.undo = undo
+                if submission.outcomes is not None:  # settled in the same turn of the loop
+                    self.take_back(submission)
+            raise
+        return submission.result()
+
+    def _pass_on(self, submission: Awaited, what: str) -> None:
+        self._rooms.enter(submission, what)
+
+    async def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:
+        """Skip the queue: the caller's own connection belongs to this thread, so it runs right here."""
+        self.check()
+        outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
+        task = asyncio.current_task()
+        if task is not None:
+            self._joined[task] = tx
+        self.committed.notify()
+        return outcomes[0] if outcomes else []
+
+    def _check_joined(self) -> None:
+        """A task that waited behind its own open transaction would wait for itself."""
+        task = asyncio.current_task() if self._joined else None
+        tx = self._joined.get(task) if task is not None else None
+        if getattr(tx, "in_transaction", False):
+            raise invalid(
+                "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
+            )
+
+    async def read(self, query: Query[T]) -> T:
+        """Ask the engine, off the loop."""
+        self.check()
+        return await self._loop.run_in_executor(self._reader, self.engine.read, query)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Run blocking work, off the loop."""
+        self.check()
+        return await self._loop.run_in_executor(self._reader, work)
+
+    async def aclose(self) -> None:
+        """Refuse what comes, finish what is queued, end the crew, close the engine. If cancelled, call it again."""
+        self._closed = True
+        if os.getpid() != self._pid or not self._dismiss_writer.alive:
+            return
+        self.committed.close()
+        if not self._loop.is_closed():
+            while self._pumping or not self._rooms.empty.is_set():  # what is taken back comes from a room to us
+                await self._idle.wait()
+                await self._rooms.empty.wait()
+            for worker in tuple(self.crew):
+                await worker.end(GRACE)
+            ended = asyncio.Event()
+            self._batches.put(lambda: self._shut(ended))
+            await ended.wait()
+        else:  # the loop was closed under us, and everything that waited there is gone
+            self._rooms.dismiss()
+            self._shut(None)
+        self._dismiss_writer()
+        self._writer.join(GRACE)
+
+    def _shut(self, ended: asyncio.Event | None) -> None:
+        try:
+            self._reader.shutdown()
+            self.engine.close()
+        finally:
+            if ended is not None:
+                self._loop.call_soon_threadsafe(ended.set)

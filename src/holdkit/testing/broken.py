@@ -92,17 +92,17 @@ class LosesEntries(MemoryEngine):
 class AppliesHalfAGroup(MemoryEngine):
     """Takes an atomic group for an ordinary one: what was not refused stays."""
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Apply command by command."""
-        return super().apply([Group(group.commands) for group in groups])
+        return super().apply([Group(group.commands) for group in groups], patient=patient)
 
 
 class CommitsEachGroup(MemoryEngine):
     """Gives every group of a batch a transaction of its own: an error in the middle leaves what came before it."""
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Apply group by group."""
-        parts = [super(CommitsEachGroup, self).apply([group]) for group in groups]
+        parts = [super(CommitsEachGroup, self).apply([group], patient=patient) for group in groups]
         outcomes = [outcomes for part in parts for outcomes in part.outcomes]
         return Applied(outcomes, self._journal.last_seq, any(part.wrote for part in parts))
 
@@ -178,7 +178,7 @@ class SharesOperations(MemoryEngine):
 class ChecksThenActs(MemoryEngine):
     """Decides without the lock and writes with it: two callers are granted the same last unit."""
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (the port's signature)
         """Look, let others in, write."""
         slot = self.clock()
         wanted = needs(groups)

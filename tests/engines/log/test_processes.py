@@ -128,17 +128,20 @@ def test_a_forked_child_can_neither_write_nor_read(tmp_path: Path) -> None:
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     engine = open_engine(tmp_path / "log")
     reading, writing = os.pipe()
+    born, crying = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(crying, b"!")  # what is done on forking is done now
         os.close(writing)
         os.read(reading, 1)  # lives until the parent is done
         os._exit(0)
     try:
+        assert os.read(born, 1) == b"!"
         engine.close()
         open_engine(tmp_path / "log").close()
     finally:
-        os.close(writing)
-        os.close(reading)
+        for end in (writing, reading, born, crying):
+            os.close(end)
         os.waitpid(child, 0)
 
 

@@ -207,12 +207,12 @@ class Driver(Wire):
 
 
 def _tuples(result: pq.abc.PGresult) -> list[Row]:
-    width = result.nfields
-    decoders = [decoder(result.ftype(column)) for column in range(width)]
-    value = result.get_value
+    rows = result.ntuples
+    if not rows:  # as most looks for what might be there already
+        return []
+    value, decoders = result.get_value, [decoder(result.ftype(column)) for column in range(result.nfields)]
+    columns = list(enumerate(decoders))
     return [
-        tuple([
-            None if (raw := value(row, column)) is None else decoders[column](raw) for column in range(width)
-        ])
-        for row in range(result.ntuples)
-    ]  # fmt: skip
+        tuple([None if (raw := value(row, column)) is None else decode(raw) for column, decode in columns])
+        for row in range(rows)
+    ]

@@ -58,9 +58,10 @@ def _all_same(oid: int, values: Sequence[Any], item: Callable[[Any], bytes]) -> 
     count = len(values)
     if not count:
         return _array(oid, [], False)
-    if values.count(values[0]) != count:
+    first = values[0]
+    if count > 1 and values.count(first) != count:
         return None
-    return _HEAD(1, 1 if values[0] is None else 0, oid, count, 1) + item(values[0]) * count
+    return _HEAD(1, 1 if first is None else 0, oid, count, 1) + item(first) * count
 
 
 def _text(value: str | None) -> bytes:

@@ -17,7 +17,17 @@ from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
 from .driver import BEGIN, Row, Script, Statement
-from .rows import hold_keys, hold_of, legs_of, operation_keys, operation_of, pool_keys, pool_of, record_keys, record_of
+from .rows import (
+    hold_keys,
+    hold_of,
+    legs_of,
+    operation_keys,
+    operation_of,
+    pool_keys,
+    pool_of,
+    record_keys,
+    record_of,
+)
 
 IDLE_POOLS = 100
 """How many empty on-demand pools one sweep takes away."""
@@ -48,6 +58,8 @@ class Gathered(Struct):
     stamps: dict[Key, int]
     locked_out: set[Key | RecordKey]
     """Pools and records that somebody else has locked."""
+    unnumbered: bool
+    """Whether entries of callers' transactions wait for their numbers, in any lane."""
 
 
 class Listed(NamedTuple):
@@ -65,14 +77,17 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     """Begin, lock and load everything that `needs` names."""
     rows = Rows({}, {}, {}, {}, {})
     named = sorted({*needs.pools, *listed.pools})
+    standing = sorted({*needs.standing, *listed.holds})
     holds = sorted({*needs.holds, *listed.holds})
     records = sorted(needs.records)
     operations = sorted(needs.operations)
-    answers = yield tuple(_first(named, holds, records, operations, terms))
-    slot, floor, due = rows.take(answers, bool(records), bool(holds), bool(operations))
-    wanted = {*named, *rows.pools_of(holds, terms.limits.retention, slot)}
-    touched = {*needs.pools, *rows.pools_of(needs.holds, terms.limits.retention, slot)}
-    found = due
+    answers = yield tuple(_first(named, holds, standing, records, operations, terms))
+    slot, floor, unnumbered, found = rows.take(answers, bool(records), bool(holds), bool(operations))
+    touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits.retention, slot)}
+    wanted = {*named, *touched, *rows.pools_of(listed.holds, terms.limits.retention, slot)}
+    horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
+    if horizon > slot and len(rows.pools) > 1:
+        yield from _load_later_due(rows, found, slot, horizon, terms)
     due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
     locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), terms)
     if due:
@@ -80,25 +95,35 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     counts = (yield from _count(terms)) if _bounded(terms.limits) else Counts()
     for pool in locked_out & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
-    horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, terms.limits,
                     floor, counts)  # fmt: skip
-    return Gathered(loaded, _swept(listed, rows, terms), due, found, rows.stamps, locked_out)
+    return Gathered(loaded, _swept(listed, rows, terms), due, found, rows.stamps, locked_out, unnumbered)
 
 
 def _first(
-    named: list[Key], holds: list[Key], records: list[RecordKey], operations: list[Key], terms: Terms
+    named: list[Key],
+    holds: list[Key],
+    standing: list[Key],
+    records: list[RecordKey],
+    operations: list[Key],
+    terms: Terms,
 ) -> list[Statement]:
     """Each its own statement: what is read behind a lock must be read by a later snapshot than the lock's own."""
     lanes, waiting = terms.lanes, "_waiting" if terms.patient else ""
-    keys = (*pool_keys(named, lanes), *hold_keys(holds, lanes))
+    pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes)
+    clock = (terms.slot, terms.limits.max_due + 1)
     statements: list[Statement] = [BEGIN]
     if records:
         statements.append((f"lock_records{waiting}", record_keys(records, lanes)))
-    statements.append((f"lock_pools{waiting}", keys))
-    statements.append(("load_due", (*keys, terms.slot, terms.limits.max_due + 1)))
+    if standing:
+        theirs = of_holds if standing == holds else hold_keys(standing, lanes)
+        statements.append((f"lock_pools_of_holds{waiting}", (*pools, *theirs)))
+        statements.append(("load_due_of_holds", (*pools, *clock, *theirs)))
+    else:
+        statements.append((f"lock_pools{waiting}", pools))
+        statements.append(("load_due", (*pools, *clock)))
     if holds:
-        statements.append(("load_holds", keys[3:]))
+        statements.append(("load_holds", of_holds))
     if operations:
         statements.append(("load_operations", operation_keys(operations, lanes)))
     return statements
@@ -115,8 +140,9 @@ class Rows(Struct):
 
     def take(
         self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
-    ) -> tuple[Slot, int, dict[Key, list[DueLeg]]]:
-        """Take in the answers of the first round trip: the slot, the fence floor, and what is due on locked pools."""
+    ) -> tuple[Slot, int, bool, dict[Key, list[DueLeg]]]:
+        """Take in the answers of the first round trip: the slot, the fence floor, whether entries wait for their numbers,
+        and what is due on locked pools."""
         rest = iter(answers[1:])
         if records:
             for row in next(rest):
@@ -127,15 +153,17 @@ class Rows(Struct):
         found = next(rest)
         due: dict[Key, list[DueLeg]] = {}
         for row in found:
-            if row[2] is not None and (row[2], row[3]) in self.pools:
-                due.setdefault((row[2], row[3]), []).append((row[4], row[5]))
+            if row[3] is not None and (row[3], row[4]) in self.pools:
+                due.setdefault((row[3], row[4]), []).append((row[5], row[6]))
+        for legs in due.values():
+            legs.sort()
         if holds:
             for row in next(rest):
                 self.holds[row[0], row[1]] = hold_of(row)
         if operations:
             for row in next(rest):
                 self.operations[row[0], row[1]] = operation_of(row)
-        return found[0][0], found[0][1] or 0, due
+        return found[0][0], found[0][1] or 0, found[0][2], due
 
     def pools_of(self, keys: Iterable[Key], retention: Slot, slot: Slot) -> set[Key]:
         """The pools of these holds; one that may be pruned touches none, as in the core's own `touched`."""
@@ -150,6 +178,15 @@ def _find_locked(pools: set[Key], records: set[RecordKey], terms: Terms) -> Scri
     found, others = yield (("find_pools", pool_keys(sorted(pools), terms.lanes)),
                            ("find_records", record_keys(sorted(records), terms.lanes)))  # fmt: skip
     return {*((row[0], row[1]) for row in found), *((row[0], row[1], row[2]) for row in others)}
+
+
+def _load_later_due(
+    rows: Rows, found: dict[Key, list[DueLeg]], slot: Slot, horizon: Slot, terms: Terms
+) -> Script[None]:
+    """A command over several pools is decided at the latest of their slots: what comes due by then, beyond a pool's own."""
+    (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), terms.lanes), slot, horizon)),)
+    for tenant, pool, deadline, hold in sorted(later):
+        found.setdefault((tenant, pool), []).append((deadline, hold))
 
 
 def _load_due_holds(rows: Rows, due: dict[Key, list[DueLeg]], terms: Terms) -> Script[set[Key | RecordKey]]:

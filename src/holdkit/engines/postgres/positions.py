@@ -31,7 +31,9 @@ def place_of(
     parts: Sequence[Part], statements: Sequence[Statement], answers: Sequence[list[Row]]
 ) -> dict[int, tuple[int, int]]:
     """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
-    heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name == "write_journal"), [])
+    heads = next(
+        (rows for (name, _), rows in zip(statements, answers, strict=False) if name.startswith("write_journal")), []
+    )
     before = {row[0]: row[1] for row in heads}
     return {part.entry: (part.lane, before[part.lane] + part.n) for part in parts if before and part.entry is not None}
 

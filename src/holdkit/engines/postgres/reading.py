@@ -153,7 +153,7 @@ def number(at: At) -> None:
         at.driver.say((
             BEGIN,
             ("lock_heads", (lanes,)),
-            ("write_journal", (lanes, [0] * len(lanes), *(nothing,) * 6)),
+            ("write_journal_behind", (lanes, [0] * len(lanes), *(nothing,) * 6)),
             COMMIT,
         ))  # fmt: skip
 

@@ -89,6 +89,13 @@ def new_hold_row(hold: StoredHold, lanes: int) -> Row:
             hold.reason, hold.actor, hold.correlation_id, hold.metadata, hold.last_op, hold.version)  # fmt: skip
 
 
+def placed_hold_row(hold: StoredHold, leg: HeldLeg, lanes: int) -> Row:
+    """For `place_holds`: a new hold of one leg."""
+    return (lane_of_hold(hold.id, lanes), hold.tenant, hold.id, _encode(hold.legs).decode(), leg.pool,
+            lane_of_pool((hold.tenant, leg.pool), lanes), hold.owner_hash, hold.held_at, hold.fence, hold.deadline,
+            hold.entity, hold.actor, hold.correlation_id, hold.metadata, leg.held)  # fmt: skip
+
+
 def changed_hold_row(hold: StoredHold, was: int, lanes: int) -> Row:
     """For `update_holds`."""
     return (lane_of_hold(hold.id, lanes), hold.tenant, hold.id, _encode(hold.legs).decode(), _WORDS[hold.state],

@@ -75,7 +75,7 @@ def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
     for index, group in enumerate(groups):
         need = needs([group])
         pools: list[Key] = sorted(need.pools)
-        for key in sorted(need.holds):
+        for key in sorted(need.standing):
             hold = loaded.holds.get(key)
             if hold is not None and not prunable(hold, loaded.limits.retention, loaded.slot):
                 pools += [(hold.tenant, leg.pool) for leg in hold.legs]

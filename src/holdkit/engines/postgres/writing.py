@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Key, Slot, StoredHold
+from ...core.model import Key, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement
 from .loading import Gathered, Terms
@@ -21,6 +21,7 @@ from .rows import (
     leg_rows,
     new_hold_row,
     operation_row,
+    placed_hold_row,
     pool_keys,
     pool_row,
     record_row,
@@ -42,10 +43,12 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     strict = not terms.joined
     stamp = max([view.loaded.slot, *(one + 1 for one in gathered.stamps.values())])
     statements: list[Statement] = []
-    if view.pools.changed:
-        statements += _pools(view, gathered, terms.lanes, stamp, strict)
-    if view.holds.changed:
-        statements += _holds(view, terms.lanes, strict)
+    pools = _pools(view, gathered, terms.lanes) if view.pools.changed else NO_POOLS
+    holds = _holds(view, terms.lanes) if view.holds.changed else NO_HOLDS
+    if pools.moved and holds.placed and not pools.born and not pools.gone and not holds.others:
+        statements.append(_place(pools, holds, stamp, strict, terms.lanes))
+    else:
+        statements += [*pools.statements(stamp, strict), *holds.statements(terms.lanes, strict)]
     if view.operations.changed:
         rows = sorted(operation_row(row, terms.lanes) for row in view.operations.changed.values() if row is not None)
         cutoff = view.loaded.slot - terms.limits.retry_window
@@ -56,7 +59,7 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     if parts and terms.joined:
         statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
     elif parts:
-        statements += _numbered(view, parts, terms.lanes)
+        statements += _numbered(view, parts, gathered, terms.lanes)
     return Writes(statements, parts)
 
 
@@ -64,32 +67,53 @@ def _checked(name: str, rows: Sequence[Row], width: int, strict: bool, *more: An
     return [(name, (*columns(rows, width), *more, len(rows), strict))] if rows else []
 
 
-def _pools(view: View, gathered: Gathered, lanes: int, stamp: int, strict: bool) -> list[Statement]:
-    born: list[Row] = []
-    moved: list[Row] = []
-    versions: list[int] = []
-    scanned: list[Slot] = []
-    gone: list[Row] = []
+class Pools(NamedTuple):
+    """The rows of pools, by what is done with them."""
+
+    gone: list[Row]
+    born: list[Row]
+    moved: list[Row]
+    versions: list[int]
+    """Of the moved ones, before."""
+    scanned: list[Slot]
+    """Up to where each of these has no due leg any more."""
+    floor: int = 0
+    """What the fences of new ones began above."""
+
+    def statements(self, stamp: int, strict: bool) -> list[Statement]:
+        """One for each kind."""
+        found = _checked("delete_pools", self.gone, 4, strict)
+        if self.born:
+            found.append(("insert_pools", (*columns(self.born, 12), stamp, len(self.born), strict)))
+            homes = sorted({row[0] for row in self.born})
+            found.append(("check_floors", (homes, self.floor, len(homes), strict)))
+        if self.moved:
+            found.append(("update_pools", (*self.columns(stamp), len(self.moved), strict)))
+        return found
+
+    def columns(self, stamp: int) -> list[Any]:
+        """Of the moved ones."""
+        return [*columns(self.moved, 12), stamp, self.versions, self.scanned]
+
+
+NO_POOLS = Pools([], [], [], [], [])
+
+
+def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
+    pools = Pools([], [], [], [], [], view.loaded.fence_floor)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
         if pool is None:
             if before is not None:
-                gone.append((lane_of_pool(key, lanes), *key, before.version))
+                pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
         elif before is None:
-            born.append(pool_row(pool, lanes))
+            pools.born.append(pool_row(pool, lanes))
         else:
-            moved.append(pool_row(pool, lanes))
-            versions.append(before.version)
-            scanned.append(scanned_to(view, gathered, key))
-    statements = _checked("delete_pools", gone, 4, strict)
-    if born:
-        statements.append(("insert_pools", (*columns(born, 12), stamp, len(born), strict)))
-        homes = sorted({row[0] for row in born})
-        statements.append(("check_floors", (homes, view.loaded.fence_floor, len(homes), strict)))
-    if moved:
-        statements.append(("update_pools", (*columns(moved, 12), stamp, versions, scanned, len(moved), strict)))
-    return statements
+            pools.moved.append(pool_row(pool, lanes))
+            pools.versions.append(before.version)
+            pools.scanned.append(scanned_to(view, gathered, key))
+    return pools
 
 
 def scanned_to(view: View, gathered: Gathered, pool: Key) -> Slot:
@@ -108,35 +132,65 @@ def _outstanding(hold: StoredHold | None, pool: str) -> bool:
     return hold is None or any(leg.held and leg.pool == pool for leg in hold.legs)  # one that nobody loaded still is
 
 
-def _holds(view: View, lanes: int, strict: bool) -> list[Statement]:
-    reborn: list[Row] = []
-    born: list[Row] = []
-    changed: list[Row] = []
-    legs_gone: list[Row] = []
-    legs_born: list[Row] = []
+class Holds(NamedTuple):
+    """The rows of holds and legs, by what is done with them."""
+
+    placed: list[StoredHold]
+    """New holds of one leg, alive: the usual case."""
+    reborn: list[Row]
+    born: list[Row]
+    changed: list[Row]
+    legs_gone: list[Row]
+    legs_born: list[Row]
+
+    @property
+    def others(self) -> bool:
+        """Whether anything is not the usual case."""
+        return bool(self.born or self.changed or self.legs_gone or self.legs_born)
+
+    def statements(self, lanes: int, strict: bool) -> list[Statement]:
+        """One for each kind."""
+        born = self.born + [new_hold_row(hold, lanes) for hold in self.placed]
+        legs = self.legs_born + [(*leg, units) for hold in self.placed for leg, units in leg_rows(hold, lanes).items()]
+        return [
+            *_checked("delete_holds", self.reborn, 4, strict),
+            *_checked("insert_holds", born, 20, strict),
+            *_checked("update_holds", self.changed, 13, strict),
+            *_checked("delete_legs", self.legs_gone, 5, strict),
+            *_checked("insert_legs", legs, 6, strict),
+        ]
+
+
+NO_HOLDS = Holds([], [], [], [], [], [])
+
+
+def _holds(view: View, lanes: int) -> Holds:
+    holds = Holds([], [], [], [], [], [])
     before = view.loaded.holds
     for key, hold in sorted(view.holds.changed.items()):
         assert hold is not None, "holds are pruned, never removed by a command"
         was = before.get(key)
         if was is None:
-            born.append(new_hold_row(hold, lanes))
-            legs_born += [(*leg, units) for leg, units in leg_rows(hold, lanes).items()]
+            if len(hold.legs) == 1 and hold.state is State.HELD and hold.version == 1:
+                holds.placed.append(hold)
+            else:
+                holds.born.append(new_hold_row(hold, lanes))
+                holds.legs_born.extend((*leg, units) for leg, units in leg_rows(hold, lanes).items())
             continue
         if _born_again(was, hold):
-            reborn.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
-            born.append(new_hold_row(hold, lanes))
+            holds.reborn.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
+            holds.born.append(new_hold_row(hold, lanes))
         else:
-            changed.append(changed_hold_row(hold, was.version, lanes))
+            holds.changed.append(changed_hold_row(hold, was.version, lanes))
         filed, now = leg_rows(was, lanes), leg_rows(hold, lanes)
-        legs_gone += [leg for leg, units in filed.items() if now.get(leg) != units]
-        legs_born += [(*leg, units) for leg, units in now.items() if filed.get(leg) != units]
-    return [
-        *_checked("delete_holds", reborn, 4, strict),
-        *_checked("insert_holds", born, 20, strict),
-        *_checked("update_holds", changed, 13, strict),
-        *_checked("delete_legs", legs_gone, 5, strict),
-        *_checked("insert_legs", legs_born, 6, strict),
-    ]
+        holds.legs_gone.extend(leg for leg, units in filed.items() if now.get(leg) != units)
+        holds.legs_born.extend((*leg, units) for leg, units in now.items() if filed.get(leg) != units)
+    return holds
+
+
+def _place(pools: Pools, holds: Holds, stamp: int, strict: bool, lanes: int) -> Statement:
+    rows = [placed_hold_row(hold, hold.legs[0], lanes) for hold in holds.placed]
+    return ("place_holds", (*pools.columns(stamp), *columns(rows, 15), len(pools.moved) + len(rows), strict))
 
 
 def _born_again(before: StoredHold, after: StoredHold) -> bool:
@@ -168,7 +222,7 @@ def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
 # The journal
 
 
-def _numbered(view: View, parts: list[Part], lanes: int) -> list[Statement]:
+def _numbered(view: View, parts: list[Part], gathered: Gathered, lanes: int) -> list[Statement]:
     counts: dict[int, int] = {}
     for part in parts:
         counts[part.lane] = part.n
@@ -179,7 +233,8 @@ def _numbered(view: View, parts: list[Part], lanes: int) -> list[Statement]:
         statements.append(("lock_heads", (touched,)))
     if removed and view.fence_floor != view.loaded.fence_floor:
         statements.append(("raise_floor", (removed, view.fence_floor)))
-    statements.append(("write_journal", (touched, [counts[lane] for lane in touched], *_columns(parts))))
+    name = "write_journal_behind" if gathered.unnumbered else "write_journal"
+    statements.append((name, (touched, [counts[lane] for lane in touched], *_columns(parts))))
     return statements
 
 

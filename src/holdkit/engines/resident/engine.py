@@ -61,7 +61,7 @@ class ResidentEngine:
         """Make the batch durable, or raise: called before anything of it can be seen."""
         raise NotImplementedError
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide on the live dicts, then write back what changed."""
         with self._writing:
             self._check_open()
@@ -169,7 +169,7 @@ class ResidentEngine:
     def _touched(self, wanted: Needs, slot: Slot) -> list[Key]:
         """Every pool that the batch names itself or through a hold."""
         pools = set(wanted.pools)
-        for key in wanted.holds:
+        for key in wanted.standing:
             hold = self._tables.holds.get(key)
             if hold is not None and not prunable(hold, self.limits.retention, slot):  # as the core's own `touched`
                 pools.update((hold.tenant, leg.pool) for leg in hold.legs)

@@ -67,7 +67,7 @@ class SqliteEngine:
         self._closed = False
         self._writer.tidy(opening=True)
 
-    def apply(self, groups: Sequence[Group]) -> Applied:
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide and write these groups in one transaction, in order."""
         self._check()
         self._joined.check()

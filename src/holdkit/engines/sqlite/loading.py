@@ -6,7 +6,7 @@ else: a due hold's other pools are never touched. Decides nothing and writes not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import cast
 
 from msgspec import Struct
@@ -95,8 +95,8 @@ def gather(need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POO
         if answer:
             rows.add(statement[0], answer)
     last_seq, floor, oldest_operation, oldest_ended = answers[0][0]
-    if rows.holds:
-        yield from load_pools_of(rows, limits.retention, slot)
+    if need.standing and rows.holds:
+        yield from load_pools_of(rows, need.standing, limits.retention, slot)
     swept = NOTHING_DUE
     if need.sweep:
         touched = rows.first_deadlines.copy()
@@ -133,14 +133,15 @@ def list_sweep(rows: Rows, limit: int, slot: Slot, limits: Limits, empty_pools: 
             break
         listed.append(hold.key)
         rows.holds[hold.key] = hold
-    yield from load_pools_of(rows, limits.retention, slot)
+    yield from load_pools_of(rows, listed, limits.retention, slot)
     rows.add("load_empty_pools", [row for row in pools if (row[0], row[1]) not in rows.pools])
     return SweepList(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
 
 
-def load_pools_of(rows: Rows, retention: Slot, slot: Slot) -> Script[None]:
-    """The pools behind the loaded holds' legs; a hold that may be pruned touches none, as in the core's own `touched`."""
-    alive = [hold for hold in rows.holds.values() if not prunable(hold, retention, slot)]
+def load_pools_of(rows: Rows, holds: Iterable[Key], retention: Slot, slot: Slot) -> Script[None]:
+    """The pools behind these holds' legs; a hold that may be pruned touches none, as in the core's own `touched`."""
+    found = [rows.holds[key] for key in holds if key in rows.holds]
+    alive = [hold for hold in found if not prunable(hold, retention, slot)]
     wanted = {(hold.tenant, leg.pool) for hold in alive for leg in hold.legs} - rows.pools.keys()
     if not wanted:
         return

@@ -18,7 +18,15 @@ from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, kind,
 join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k.kind and r.id = k.id
 
 -- name: lock_pools
--- the pools that are named, and those of the holds that are named (the pools of a hold never change)
+-- the pools that are named
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.stamp
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+order by p.lane, p.tenant, p.id
+for no key update of p skip locked
+
+-- name: lock_pools_of_holds
+-- the same, and those of the holds that are named (the pools of a hold never change)
 with wanted as materialized (
     select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
     union
@@ -39,38 +47,60 @@ from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: load_due
--- the clock, read after the locks; the fence floor; and what is due on these pools: at least one row. Of what is due by a
--- pool's own time at most $8 legs per pool; what only another pool's later clock makes due, all of it.
+-- the clock, read after the locks; the fence floor of these lanes, and whether any entries wait for their numbers; and what
+-- is due on the pools that are named, by their own time, at most $5 legs each: always at least one row
+select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', '')
+from (
+    select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
+           (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
+           exists (select from holdkit.unnumbered) as unnumbered
+    offset 0
+) c left join lateral (
+    select p.tenant, p.id, l.deadline, l.hold
+    from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+    join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+    cross join lateral (
+        select g.deadline, g.hold from holdkit.legs g
+        where g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id
+          and g.deadline > p.due_after and g.deadline <= greatest(p.slot, c.slot)
+        order by g.deadline, g.hold limit $5::int
+    ) l
+) d on true
+
+-- name: load_due_of_holds
+-- the same, and on the pools of the holds that are named
 with wanted as materialized (
     select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
     union
     select p.lane, h.tenant, p.id
-    from unnest($4::int[], $5::text[], $6::uuid[]) k(lane, tenant, id)
+    from unnest($6::int[], $7::text[], $8::uuid[]) k(lane, tenant, id)
     join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
-), clock as materialized (
-    select coalesce($7::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot
-), touched as materialized (
-    select p.lane, p.tenant, p.id, p.due_after, greatest(p.slot, c.slot) as own
-    from clock c, wanted w join holdkit.pools p on p.lane = w.lane and p.tenant = w.tenant and p.id = w.id
-), horizon as materialized (
-    select max(own) as slot from touched
 )
-select c.slot, (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)), d.tenant, d.id, d.deadline,
-       replace(d.hold::text, '-', '')
-from clock c left join (
-    select t.tenant, t.id, l.deadline, l.hold
-    from touched t cross join lateral (
-        (select g.deadline, g.hold from holdkit.legs g
-         where g.lane = t.lane and g.tenant = t.tenant and g.pool = t.id and g.deadline > t.due_after and g.deadline <= t.own
-         order by g.deadline, g.hold limit $8::int)
-        union all
-        (select g.deadline, g.hold from holdkit.legs g
-         where g.lane = t.lane and g.tenant = t.tenant and g.pool = t.id and g.deadline > t.own
-           and g.deadline <= (select slot from horizon))
+select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', '')
+from (
+    select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
+           (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
+           exists (select from holdkit.unnumbered) as unnumbered
+    offset 0
+) c left join lateral (
+    select p.tenant, p.id, l.deadline, l.hold
+    from wanted k join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+    cross join lateral (
+        select g.deadline, g.hold from holdkit.legs g
+        where g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id
+          and g.deadline > p.due_after and g.deadline <= greatest(p.slot, c.slot)
+        order by g.deadline, g.hold limit $5::int
     ) l
 ) d on true
-order by d.tenant, d.id, d.deadline, d.hold
+
+-- name: load_later_due
+-- what only another pool's later clock makes due, up to $5: all of it
+select p.tenant, p.id, g.deadline, replace(g.hold::text, '-', '')
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+join holdkit.legs g on g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id
+                   and g.deadline > greatest(p.slot, $4::bigint) and g.deadline <= $5::bigint
 
 -- name: load_holds
 -- after the locks: what they say now
@@ -172,6 +202,41 @@ with moved as (
     returning 1
 )
 select 1 / (count(*) = $16::int or not $17::bool)::int, count(*) from moved
+
+-- name: place_holds
+-- by far the commonest batch in one statement: pools that move, and new holds of one leg each. (The pools are locked already,
+-- so nothing here can wait but a hold's id, and the order of its parts does not matter.)
+with moved as (
+    update holdkit.pools p
+    set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
+        on_demand = k.on_demand, over = k.over, idle = k.idle, stamp = $13::bigint,
+        due_after = greatest(p.due_after, k.due_after)
+    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $14::bigint[], $15::bigint[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, was, due_after)
+    where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id and p.version = k.was
+    returning 1
+), placed as materialized (
+    select * from unnest($16::int[], $17::text[], $18::uuid[], $19::text[], $20::text[], $21::int[], $22::text[],
+                         $23::bigint[], $24::bigint[], $25::bigint[], $26::text[], $27::text[], $28::text[], $29::text[],
+                         $30::bigint[])
+         k(lane, tenant, id, legs, pool, pool_lane, owner_hash, held_at, fence, deadline, entity, actor, correlation_id,
+           metadata, units)
+), legs as (
+    insert into holdkit.legs (lane, tenant, pool, deadline, hold, units)
+    select k.pool_lane, k.tenant, k.pool, coalesce(k.deadline, 9223372036854775807), k.id, k.units from placed k
+), born as (
+    insert into holdkit.holds (lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open,
+                               entity, actor, correlation_id, metadata, version)
+    select k.lane, k.tenant, k.id, k.legs, array[k.pool], array[k.pool_lane], k.owner_hash, k.held_at, k.fence, k.deadline,
+           'held', true, k.entity, k.actor, k.correlation_id, k.metadata, 1
+    from placed k
+    order by k.lane, k.tenant, k.id
+    on conflict do nothing
+    returning 1
+)
+select 1 / ((select count(*) from moved) + (select count(*) from born) = $31::int or not $32::bool)::int,
+       (select count(*) from moved) + (select count(*) from born)
 
 -- name: stamp_pools
 -- in a caller's transaction every entry leaves its stamp on the pools it touched, also where their counters did not move
@@ -304,7 +369,24 @@ select h.lane from holdkit.heads h where h.lane = any($1::int[]) order by h.lane
 update holdkit.heads h set fence_floor = greatest(h.fence_floor, $2::bigint) where h.lane = any($1::int[])
 
 -- name: write_journal
--- numbers from the heads: first what callers' transactions have left without one, in order of stamp, then the batch's own
+-- numbers from the heads
+with head as (
+    update holdkit.heads h
+    set seq = h.seq + t.own
+    from unnest($1::int[], $2::int[]) t(lane, own)
+    where h.lane = t.lane
+    returning h.lane, h.seq - t.own as before_own
+), written as (
+    insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
+    select m.lane, e.before_own + m.n, m.tenant, m.subject, m.body, m.crc
+    from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[])
+         m(lane, n, tenant, subject, body, crc)
+    join head e on e.lane = m.lane
+)
+select lane, before_own from head
+
+-- name: write_journal_behind
+-- the same, but first comes what callers' transactions have left without a number, in order of stamp
 with left_over as (
     delete from holdkit.unnumbered u where u.lane = any($1::int[])
     returning u.lane, u.stamp, u.batch, u.n, u.tenant, u.subject, u.body, u.crc

@@ -1,0 +1,282 @@
+"""Waiting rooms: who needs what somebody else's transaction has locked waits here, apart from everybody who does not.
+
+A room is a second queue with the same group commit, one per thing that is waited for; its batches are patient. While its
+leader is blocked, everyone else for the same thing queues up behind it and rides in the next batch together. Rooms come with
+the first guest and go with the last. All guests together are bounded, and may take half of the queue's bound at most: a
+locked pool must not turn away the callers of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Final
+
+from ..core.commands import Group
+from ..core.model import SECOND
+from ..core.outcomes import Outcome
+from ..errors import EngineError, HoldkitError, Overloaded
+from .batches import LeftOut, Submission, fail
+from .leading import Line
+from .pumping import Awaited, Pump
+from .turnstile import CLOSED, Queue
+
+ROOMS: Final = 16
+"""Things that may be waited for at once; more wait for a room."""
+ROUNDS: Final = 3
+"""How often one caller waits before it is turned away."""
+
+
+def _still_locked(what: str) -> Overloaded:
+    return Overloaded(f"{what} is locked by another transaction, still: try again a little later", retry_after=1)
+
+
+def _no_room(what: str) -> Overloaded:
+    return Overloaded(f"{what} is locked by another transaction, and so is much else: try again a little later")
+
+
+class _Bound:
+    """How many commands may wait in rooms, which the main queue has less room for then."""
+
+    def __init__(self, main: Queue) -> None:
+        self._main, self._all = main, main.bound
+        self._half = max(1, main.bound // 2)
+
+    def check(self, waiting: int, size: int) -> None:
+        """Turn away who does not fit; one that is larger than the bound is let in when nobody waits."""
+        if waiting and waiting + size > self._half:
+            raise Overloaded(f"{waiting} commands are waiting for locks already: try again a little later")
+
+    def tell(self, waiting: int) -> None:
+        """So many are in rooms now."""
+        self._main.bound = max(0, self._all - waiting)
+
+
+class _Guest:
+    """One thread in a room, or waiting for one."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.woken = threading.Lock()
+        """Held while it waits for a room."""
+
+
+class Room(Line):
+    """One room for threads."""
+
+    def __init__(self, main: Line) -> None:
+        super().__init__(main.engine, main.committed, patient=True)
+        self.guests: set[_Guest] = set()
+
+
+class Rooms:
+    """Rooms for threads: the caller's own thread waits. (Plain locks alone: an interrupt can leave a condition locked.)"""
+
+    def __init__(self, main: Line) -> None:
+        self._main, self._bound = main, _Bound(main)
+        self._lock = threading.Lock()
+        self._standing: set[_Guest] = set()
+        self._open: dict[str, Room] = {}
+        self._closed = False
+        self._closing = threading.Lock()
+        """Held by `close` until the last guest has left."""
+
+    def wait(self, what: str, group: Group, minted: bool) -> list[Outcome]:
+        """Wait for what is locked, and return the outcomes."""
+        for _ in range(ROUNDS):
+            guest = _Guest(len(group.commands))
+            try:
+                return self._enter(guest, what).submit(group, minted=minted)
+            except LeftOut as left:
+                what = left.what
+            finally:
+                self._leave(guest)
+        raise _still_locked(what)
+
+    def _enter(self, guest: _Guest, what: str) -> Room:
+        with self._lock:
+            self._bound.check(self._waiting(), guest.size)
+            room = self._seat(guest, what)
+        until = time.monotonic() + self._main.engine.limits.lock_timeout / SECOND
+        while room is None:
+            if not guest.woken.acquire(timeout=max(0, until - time.monotonic())):
+                raise _no_room(what)
+            with self._lock:
+                room = self._seat(guest, what)
+        return room
+
+    def _seat(self, guest: _Guest, what: str) -> Room | None:
+        if self._closed:
+            raise EngineError(CLOSED)
+        room = self._open.get(what)
+        if room is None and len(self._open) < ROOMS:
+            room = self._open[what] = Room(self._main)
+        if room is None:
+            self._standing.add(guest)
+            guest.woken.acquire(blocking=False)
+        else:
+            room.guests.add(guest)
+            self._standing.discard(guest)
+        self._bound.tell(self._waiting())
+        return room
+
+    def _leave(self, guest: _Guest) -> None:
+        """An interrupt may strike in here too: all of it can be done twice, so it is done until it is done."""
+        struck: BaseException | None = None
+        for _ in range(100):
+            try:
+                self._check_out(guest)
+                break
+            except BaseException as interrupt:  # noqa: BLE001 - raised below, after the work is done
+                struck = interrupt
+        if struck is not None:
+            raise struck
+
+    def _check_out(self, guest: _Guest) -> None:
+        with self._lock:
+            self._standing.discard(guest)
+            for what, room in tuple(self._open.items()):
+                room.guests.discard(guest)
+                if not room.guests:
+                    self._open.pop(what, None)
+            self._bound.tell(self._waiting())
+            self._wake()
+
+    def _wake(self) -> None:
+        """Something may have become free: those who wait for a room look again, and so does whoever closes."""
+        for guest in self._standing:
+            if guest.woken.locked():
+                guest.woken.release()
+        if self._closed and not self._open and not self._standing and self._closing.locked():
+            self._closing.release()
+
+    def _waiting(self) -> int:
+        guests = [self._standing, *(room.guests for room in self._open.values())]
+        return sum([guest.size for some in guests for guest in some])
+
+    def close(self, seconds: float) -> None:
+        """Refuse what comes; wait for those inside, so many seconds at most."""
+        self._closing.acquire()
+        with self._lock:
+            self._closed = True
+            self._wake()
+        self._closing.acquire(timeout=seconds)
+
+
+class AsyncRoom(Pump):
+    """One room for tasks, with a thread of its own."""
+
+    def __init__(self, main: Pump, rooms: AsyncRooms, what: str) -> None:
+        super().__init__(main.engine, main.committed, patient=True)
+        self._main, self._rooms, self.what = main, rooms, what
+
+    def waiting(self) -> int:
+        """Commands in here, queued or in flight."""
+        return self._queued + sum([submission.size for submission in self._flight])
+
+    def withdraw(self, submission: Submission) -> bool:
+        """Take a submission back out of the queue, if it is there still."""
+        found = super().withdraw(submission)
+        self._rooms.measure()
+        return found
+
+    def take_back(self, submission: Awaited) -> None:
+        """Through the main queue, as everything."""
+        self._main.take_back(submission)
+
+    def _settle(self, batch: list[Awaited], wrote: bool) -> None:
+        super()._settle(batch, wrote)
+        self._rooms.measure()
+
+    def _pass_on(self, submission: Awaited, what: str) -> None:
+        self._rooms.enter(submission, what)
+
+    def _rest(self) -> None:
+        self._rooms.shut(self)
+
+
+class AsyncRooms:
+    """Rooms for tasks. All of it happens on the loop's own thread."""
+
+    def __init__(self, main: Pump) -> None:
+        self._main, self._bound = main, _Bound(main)
+        self._seconds = main.engine.limits.lock_timeout / SECOND
+        self._loop = asyncio.get_running_loop()
+        self._open: dict[str, AsyncRoom] = {}
+        self._standing: dict[Awaited, tuple[str, asyncio.TimerHandle]] = {}
+        self.empty = asyncio.Event()
+        self.empty.set()
+
+    def enter(self, submission: Awaited, what: str) -> None:
+        """Let it wait for what is locked. Nothing of it was done so far."""
+        if submission.waiter.cancelled() and not submission.stays:
+            return
+        submission.error, submission.sent = None, False
+        submission.rounds += 1
+        try:
+            if submission.rounds > ROUNDS:
+                raise _still_locked(what)
+            self._bound.check(self._waiting(), submission.size)
+        except Overloaded as refusal:
+            _answer(submission, refusal)
+        else:
+            if not self._seat(submission, what):
+                timer = self._loop.call_later(self._seconds, self._give_up, submission)
+                self._standing[submission] = (what, timer)
+                submission.line = self
+        self.measure()
+
+    def _seat(self, submission: Awaited, what: str) -> bool:
+        room = self._open.get(what)
+        if room is None:
+            if len(self._open) == ROOMS:
+                return False
+            room = self._open[what] = AsyncRoom(self._main, self, what)
+        room.add(submission)
+        return True
+
+    def shut(self, room: AsyncRoom) -> None:
+        """A room is empty: it goes, and somebody who waits for one may have it."""
+        del self._open[room.what]
+        room.dismiss()
+        for submission, (what, timer) in tuple(self._standing.items()):
+            if self._seat(submission, what):
+                timer.cancel()
+                del self._standing[submission]
+        self.measure()
+
+    def withdraw(self, submission: Awaited) -> bool:
+        """Take back one that waits for a room."""
+        found = self._standing.pop(submission, None)
+        if found is not None:
+            found[1].cancel()
+            self.measure()
+        return found is not None
+
+    def _give_up(self, submission: Awaited) -> None:
+        what, _ = self._standing.pop(submission)
+        _answer(submission, _no_room(what))
+        self.measure()
+
+    def _waiting(self) -> int:
+        inside = sum([room.waiting() for room in self._open.values()])
+        return inside + sum([submission.size for submission in self._standing])
+
+    def measure(self) -> None:
+        """Tell the main queue how much room is left, and whoever closes whether all have gone."""
+        self._bound.tell(self._waiting())
+        if self._open or self._standing:
+            self.empty.clear()
+        else:
+            self.empty.set()
+
+    def dismiss(self) -> None:
+        """The loop is closed, and everybody who waited there is gone: so do the threads."""
+        for room in self._open.values():
+            room.dismiss()
+
+
+def _answer(submission: Awaited, error: HoldkitError) -> None:
+    fail([submission], error)
+    submission.wake()

@@ -1,0 +1,117 @@
+"""A memory engine with pools that somebody else's transaction can lock: as PostgreSQL has them, without PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from holdkit import Limits
+from holdkit.core.audit import Difference
+from holdkit.core.commands import AnyCommand, Group
+from holdkit.core.outcomes import Outcome
+from holdkit.core.reading import FindHold, Query
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.port import Applied
+from holdkit.testing import FakeClock
+
+from .rig import PATIENCE, Driven, wait_until
+
+T = TypeVar("T")
+
+
+class Lockable:
+    """Leaves out groups that touch a locked pool; a patient call blocks until all of its pools are free."""
+
+    url = "memory://"
+    lanes = 1
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.inner = MemoryEngine(clock=FakeClock(), limits=limits)
+        self.limits, self.clock = self.inner.limits, self.inner.clock
+        self._locks: dict[str, threading.Event] = {}
+        self.blocked = threading.Semaphore(0)
+        """Released by every patient call, before it waits."""
+        self.batches: list[int] = []
+        """Groups of each batch that was applied at once."""
+        self.patient: list[int] = []
+        """Groups of each batch that was applied after waiting."""
+        self.before: Callable[[Sequence[Group], bool], None] | None = None
+        self.after: Callable[[Sequence[Group], bool], None] | None = None
+        self.impatient: Callable[[Sequence[Group]], dict[int, str]] = lambda groups: {}
+        """What even a patient call leaves out."""
+        self.closed = False
+
+    def lock(self, *pools: str) -> None:
+        for pool in pools:
+            self._locks[pool] = threading.Event()
+
+    def unlock(self, *pools: str) -> None:
+        for pool in pools or tuple(self._locks):
+            self._locks.pop(pool).set()
+
+    def _pools(self, command: AnyCommand) -> list[str]:
+        legs = getattr(command, "legs", None)
+        if legs is not None:
+            return [leg.pool for leg in legs]
+        found = self.inner.read(FindHold((command.tenant, getattr(command, "id", None) or "")))
+        return [getattr(command, "id", "")] if found is None else [leg.pool for leg in found.legs]
+
+    def _locked(self, group: Group) -> str | None:
+        pools = [pool for command in group.commands for pool in self._pools(command) if pool in self._locks]
+        return f"pool {min(pools)}" if pools else None
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        left_out = self.impatient(groups) if patient else {}
+        if patient:
+            self.blocked.release()
+            waited = [self._locks.get(pool) for group in groups for one in group.commands for pool in self._pools(one)]
+            for lock in waited:
+                assert lock is None or lock.wait(PATIENCE), "never unlocked"
+        else:
+            left_out = {index: what for index, group in enumerate(groups) if (what := self._locked(group)) is not None}
+        if self.before is not None:
+            self.before(groups, patient)
+        here = [group for index, group in enumerate(groups) if index not in left_out]
+        applied = self.inner.apply(here)
+        (self.patient if patient else self.batches).append(len(here))
+        if self.after is not None:
+            self.after(groups, patient)
+        answers = iter(applied.outcomes)
+        nothing: list[Outcome] = []
+        outcomes = [nothing if index in left_out else next(answers) for index in range(len(groups))]
+        return Applied(outcomes, None, applied.wrote, left_out)
+
+    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
+        return self.inner.apply_in(tx, groups)
+
+    def read(self, query: Query[T]) -> T:
+        return self.inner.read(query)
+
+    def verify(self) -> Iterator[Difference]:
+        return self.inner.verify()
+
+    def close(self) -> None:
+        self.closed = True
+        self.inner.close()
+
+    def wait_blocked(self) -> None:
+        """Wait until a patient call has begun."""
+        assert self.blocked.acquire(timeout=PATIENCE), "nobody waits"
+
+
+def rooms(kernel: Any) -> Any:
+    thing = kernel._thing if isinstance(kernel, Driven) else kernel
+    return thing._submitter._rooms
+
+
+def queued_in_rooms(kernel: Any) -> int:
+    """How many submissions are queued behind those that are blocked."""
+    return sum(len(room._queue) for room in tuple(rooms(kernel)._open.values()))
+
+
+def no_rooms(kernel: Any) -> None:
+    """All rooms have gone, and the main queue has its whole bound again."""
+    wait_until(lambda: not rooms(kernel)._open and not rooms(kernel)._standing)
+    thing = kernel._thing if isinstance(kernel, Driven) else kernel
+    wait_until(lambda: thing._submitter.bound == thing.limits.max_queue)
