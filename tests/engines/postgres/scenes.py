@@ -28,7 +28,7 @@ from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.core.model import SECOND, Leg, Pool, Slot, StoredHold
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool
-from holdkit.engines.port import Applied
+from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, driver
 from holdkit.engines.postgres.statements import Sql, load
 
@@ -96,11 +96,22 @@ def groups(*commands: AnyCommand) -> list[Group]:
 
 def settle(engine: PostgresEngine, *commands: AnyCommand) -> list[Outcome]:
     """What each comes to: those that were left out go again, patiently, one by one."""
-    wanted = groups(*commands)
-    applied = engine.apply(wanted)
-    for index in sorted(applied.left_out):
-        applied.outcomes[index] = patiently(engine, wanted[index]).outcomes[0]
-    return [outcome for (outcome,) in applied.outcomes]
+    applied, left = hastily(engine, wanted := groups(*commands))
+    for index in left:
+        applied[index] = patiently(engine, wanted[index]).outcomes[0]
+    return [outcome for (outcome,) in applied]
+
+
+def hastily(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[list[list[Outcome]], list[int]]:
+    """Without waiting: what each came to, and which were left out. A batch that was rejected goes again in halves."""
+    try:
+        applied = engine.apply(wanted)
+    except BatchRejected:
+        half = len(wanted) // 2
+        assert half, "a single group is never rejected for what others do"
+        (first, left), (second, right) = hastily(engine, wanted[:half]), hastily(engine, wanted[half:])
+        return first + second, [*left, *(half + index for index in right)]
+    return list(applied.outcomes), sorted(applied.left_out)
 
 
 def patiently(engine: PostgresEngine, group: Group) -> Applied:
@@ -209,9 +220,13 @@ def violations(url: str) -> list[tuple[Any, ...]]:
 
 
 def deadlocks(url: str) -> int:
-    """What the server counted in this database; every session reports before it ends, at the latest."""
-    ((number,),) = ask(url, "select deadlocks from pg_stat_database where datname = current_database()")
-    return int(number)
+    """What the server counted in this database. A session reports at its end, at the latest: close the engines first."""
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        await_that(lambda: connection.execute(others).fetchone() == (0,), "somebody is still connected")
+        row = connection.execute("select deadlocks from pg_stat_database where datname = current_database()").fetchone()
+        assert row is not None
+        return int(row[0])
 
 
 # Canaries
@@ -230,10 +245,10 @@ def alter(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], st
 
 def writes() -> Sequence[str]:
     """The statements that count their rows."""
-    return [name for name, sql in load().items() if "1 / (count(*) =" in sql.text]
+    return [name for name, sql in load().items() if "1 / (" in sql.text]
 
 
 def trust_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong number of rows no longer raises."""
     for name in writes():
-        alter(monkeypatch, name, lambda text: text.replace("1 / (count(*) =", "1 / (count(*) >= 0 or count(*) ="))
+        alter(monkeypatch, name, lambda text: text.replace("1 / (", "1 / (true or ", 1))

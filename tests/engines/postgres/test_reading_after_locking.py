@@ -91,8 +91,8 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
     take: Callable[..., Any] = loading.Rows.take
 
     def hasty(*arguments: Any) -> Any:
-        begin, lock, due, *holds = statements(*arguments)
-        return [begin, *holds, lock, due]
+        *begin, lock, due, holds = statements(*arguments)
+        return [*begin, holds, lock, due] if holds[0] == "load_holds" else [*begin, lock, due, holds]
 
     def sorted_back(self: loading.Rows, answers: Any, *arguments: Any) -> Any:
         begin, *holds, lock, due = answers
@@ -134,5 +134,5 @@ def test_a_confirm_that_waited_past_the_deadline_is_too_late(engine: PostgresEng
 def test_canary_a_clock_read_before_the_locks_is_too_early(
     open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenes.alter(monkeypatch, "load_due", lambda text: text.replace("clock_timestamp()", "now()"))
+    scenes.alter(monkeypatch, "load_due_of_holds", lambda text: text.replace("clock_timestamp()", "now()"))
     assert scenes.reason(confirm_behind_the_deadline(open_engine(), postgres_url)) is None

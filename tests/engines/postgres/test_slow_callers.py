@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import psycopg
 import pytest
 
 from holdkit.core.commands import AnyCommand
+from holdkit.core.entries import Action
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Reason
+from holdkit.core.reading import ReadJournal, entry_of
+from holdkit.engines.port import BatchRejected
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.errors import Overloaded
 from holdkit.testing import FakeClock
@@ -98,10 +102,10 @@ def test_others_answer_at_once_and_in_the_same_batch_too(
         wanted = take(engine, tx)
         alone = engine.apply(groups(place(OTHER)))
         assert isinstance(alone.outcomes[0][0], Done)
-        mixed = engine.apply(groups(place(OTHER), wanted, place(OTHER)))
-        assert list(mixed.left_out) == [1]
-        assert mixed.outcomes[1] == []
-        assert [type(mixed.outcomes[n][0]) for n in (0, 2)] == [Done, Done]
+        outcomes, left = scenes.hastily(engine, groups(place(OTHER), wanted, place(OTHER)))
+        assert left == [1]
+        assert outcomes[1] == []
+        assert [type(outcomes[n][0]) for n in (0, 2)] == [Done, Done]
         tx.rollback()
     scenes.sound(engine, postgres_url)
 
@@ -151,6 +155,34 @@ def test_what_a_caller_took_back_never_happened(open_engine: Open, postgres_url:
     scenes.sound(engine, postgres_url)
 
 
+def test_a_hold_marked_expired_by_a_caller_reads_so_before_its_other_legs_come_back(
+    open_engine: Open, postgres_url: str
+) -> None:
+    """The caller commits after the other batch has looked whether entries wait for their numbers."""
+    tx = psycopg.connect(postgres_url)
+
+    def commit(name: str) -> None:
+        if name == "lock_due_holds":
+            tx.commit()
+
+    engine = prepare(open_engine)
+    assert isinstance(engine.clock, FakeClock)
+    placed = done(engine, place(THIRD, TAKEN, ttl=10)).hold
+    assert placed is not None
+    engine.clock.set(START + 10)
+    with closing(tx):
+        engine.apply_in(tx, groups(place(TAKEN)))
+        other = open_engine(clock=engine.clock, on_statement=commit)
+        assert isinstance(scenes.one(other, place(THIRD)), Done)
+    rows = [entry_of(row) for row in engine.read(ReadJournal(None)) if row.lane == 1]
+    assert [entry.action for entry in rows if entry.subject == placed.id] == [
+        Action.HOLD_HELD,
+        Action.HOLD_EXPIRED,
+        Action.LEG_RETURNED,
+    ]
+    scenes.sound(engine, postgres_url)
+
+
 def test_canary_a_batch_that_waits_stops_everybody(
     open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,5 +190,6 @@ def test_canary_a_batch_that_waits_stops_everybody(
     engine = prepare(open_engine, limits=SHORT)
     with caller(postgres_url) as tx:
         wanted = take_pool(engine, tx)
-        assert list(engine.apply(groups(place(OTHER), wanted)).left_out) == [0, 1]
+        with pytest.raises(BatchRejected):
+            engine.apply(groups(place(OTHER), wanted))
         tx.rollback()

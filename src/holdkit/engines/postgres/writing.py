@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Key, Slot, State, StoredHold
+from ...core.model import Key, Limits, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement
-from .loading import Gathered, Terms
+from .loading import Gathered, Terms, lock_timeout
 from .parts import Part, parts_of
 from .rows import (
     changed_hold_row,
@@ -59,7 +59,7 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     if parts and terms.joined:
         statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
     elif parts:
-        statements += _numbered(view, parts, gathered, terms.lanes)
+        statements += _numbered(view, parts, gathered, terms.lanes, terms.limits)
     return Writes(statements, parts)
 
 
@@ -222,19 +222,23 @@ def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
 # The journal
 
 
-def _numbered(view: View, parts: list[Part], gathered: Gathered, lanes: int) -> list[Statement]:
+def _numbered(view: View, parts: list[Part], gathered: Gathered, lanes: int, limits: Limits) -> list[Statement]:
     counts: dict[int, int] = {}
     for part in parts:
         counts[part.lane] = part.n
     touched = sorted(counts)
     statements: list[Statement] = []
     removed = sorted({lane_of_pool(key, lanes) for key, pool in view.pools.changed.items() if pool is None})
-    if len(touched) > 1:
-        statements.append(("lock_heads", (touched,)))
+    patience = lock_timeout(limits)
+    if len(touched) > 1 or gathered.unnumbered:
+        statements.append(("lock_heads", (touched, patience)))
     if removed and view.fence_floor != view.loaded.fence_floor:
         statements.append(("raise_floor", (removed, view.fence_floor)))
-    name = "write_journal_behind" if gathered.unnumbered else "write_journal"
-    statements.append((name, (touched, [counts[lane] for lane in touched], *_columns(parts))))
+    entries = (touched, [counts[lane] for lane in touched], *_columns(parts))
+    if gathered.unnumbered:
+        statements.append(("write_journal_behind", entries))
+    else:
+        statements.append(("write_journal", (*entries, patience)))
     return statements
 
 
