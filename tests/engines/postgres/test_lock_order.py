@@ -74,8 +74,9 @@ class Worker:
         if kind == 5:
             names = self.chance.sample(range(5), 3)
             return place(*(f"made-{name}" for name in names), on_demand=1_000, ttl=self.chance.choice([1, 10 * SECOND]))
-        end = self.chance.choice([confirm, release, extend])
-        return end(self.chance.choice(self.placed))
+        ended = self.chance.choice(self.placed)
+        endings: list[AnyCommand] = [confirm(ended), release(ended), extend(ended)]
+        return self.chance.choice(endings)
 
 
 def work(url: str, seed: int) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from holdkit.core.commands import AnyCommand
 from holdkit.core.outcomes import Done, Outcome, Reason
 from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres.statements import load
 from tests.engines.postgres import scenes
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.scenes import create, done, hold_id, one, place, pool_in, put
@@ -95,7 +96,7 @@ def test_every_write_counts_its_rows() -> None:
     }
     uncounted |= {"prune_operations", "prune_holds", "record_version", "create_heads", "create_version_table"}
     writing = ("insert into", "update holdkit", "delete from")
-    found = {name for name, sql in scenes.load().items() if any(word in sql.text for word in writing)}
+    found = {name for name, sql in load().items() if any(word in sql.text for word in writing)}
     assert found - set(scenes.writes()) == uncounted - {"create_version_table"}
 
 
