@@ -82,7 +82,9 @@ def test_callers_share_few_connections(pooled: str, postgres_url: str) -> None:
         assert (hk.pool("seats").held, hk.pool("seats").consumed) == (38, 1)
         assert hk.verify().ok
     with closing(psycopg.connect(postgres_url)) as connection:
-        row = connection.execute("select count(*) from pg_stat_activity where application_name = 'holdkit'").fetchone()
+        row = connection.execute(
+            "select count(*) from pg_stat_activity where application_name = 'holdkit' and datname = current_database()"
+        ).fetchone()
         assert row is not None
         assert row[0] <= 2
 

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 from ...core.audit import Difference
 from ...core.commands import Group
 from ...core.model import SECOND, Limits, Slot
-from ...core.outcomes import Outcome
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..port import Applied, BatchRejected, Clock
@@ -26,9 +25,9 @@ from .driver import ConnectionFailed, OnStatement, Script, StatementFailed
 from .joining import Terms as Join
 from .joining import run_joined, run_joined_async
 from .listening import Listener, Teller
-from .loading import Terms
+from .loading import Terms, lock_timeout
 from .migrating import check_schema
-from .opening import check_server, connect, read_url, trouble
+from .opening import IMPATIENCE, check_server, connect, read_url, trouble
 from .reading import At, answer
 from .script import Ran, Stage, apply_script
 
@@ -97,7 +96,9 @@ class PostgresEngine:
         raise AssertionError("the last attempt returns or raises")
 
     def _attempt(self, groups: Sequence[Group], stage: Stage, patient: bool) -> Ran:
-        terms = Terms(self.limits, self.lanes, None if self._injected is None else self._injected(), patient)
+        slot = None if self._injected is None else self._injected()
+        waits = lock_timeout(self.limits) if patient else str(IMPATIENCE) if self._address.pooled else None
+        terms = Terms(self.limits, self.lanes, slot, patient, waits)
         pruning = time.monotonic() - self._pruned > self._prune_every
         script = apply_script(groups, terms, stage, random.getrandbits(62), pruning=pruning)
         with self._connections.one() as driver:
@@ -125,11 +126,10 @@ class PostgresEngine:
         error.__cause__ = failed
         if failed.sqlstate in AGAIN:
             raise _Again(error)
-        if (
-            failed.sqlstate == "55P03" and not patient
-        ):  # something new that another is making: all wait for it elsewhere
-            waiting: list[list[Outcome]] = [[] for _ in groups]
-            return Ran(waiting, dict.fromkeys(range(len(groups)), "what is being made"), False)
+        if failed.sqlstate == "55P03" and not patient:  # something new, that another transaction is just making
+            if len(groups) > 1:
+                raise BatchRejected(str(error)) from failed  # for one of them: it is left out once it is alone
+            return Ran([[]], {0: "what is being made"}, False)
         if failed.sqlstate == "25006" or failed.sqlstate[:3] == "57P":  # a failover: our other connections are old too
             self._connections.drop_idle()
             raise _Again(error)

@@ -42,8 +42,15 @@ class Terms(NamedTuple):
     """An injected clock's, or None: the server's, read after the locks."""
     patient: bool
     """Wait for what is locked."""
+    lock_timeout: str | None = None
+    """To be set first; None: the connection's own will do."""
     joined: bool = False
     """In a caller's own transaction: no error on contention, no numbers, and no pool is removed."""
+
+
+def lock_timeout(limits: Limits) -> str:
+    """How long the patient wait for a lock: milliseconds."""
+    return str(max(1, limits.lock_timeout // 1000))
 
 
 class Gathered(Struct):
@@ -82,6 +89,8 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     records = sorted(needs.records)
     operations = sorted(needs.operations)
     answers = yield tuple(_first(named, holds, standing, records, operations, terms))
+    if terms.lock_timeout is not None:
+        del answers[1]
     slot, floor, unnumbered, found = rows.take(answers, bool(records), bool(holds), bool(operations))
     touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits.retention, slot)}
     wanted = {*named, *touched, *rows.pools_of(listed.holds, terms.limits.retention, slot)}
@@ -92,6 +101,9 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), terms)
     if due:
         locked_out |= yield from _load_due_holds(rows, due, terms)
+        unnumbered = (
+            True  # a caller who marked one of them expired may have committed since we looked: its entry goes first
+        )
     counts = (yield from _count(terms)) if _bounded(terms.limits) else Counts()
     for pool in locked_out & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
@@ -113,6 +125,8 @@ def _first(
     pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes)
     clock = (terms.slot, terms.limits.max_due + 1)
     statements: list[Statement] = [BEGIN]
+    if terms.lock_timeout is not None:
+        statements.append(("set_patience", (terms.lock_timeout,)))
     if records:
         statements.append((f"lock_records{waiting}", record_keys(records, lanes)))
     if standing:

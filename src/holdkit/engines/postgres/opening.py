@@ -16,9 +16,12 @@ from ...core.model import SECOND, Limits
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, Overloaded
 from .driver import Driver, OnStatement, StatementFailed
+from .loading import lock_timeout
 
 OLDEST: Final = 130_000
 """The oldest server version that is claimed to work."""
+IMPATIENCE: Final = 100
+"""Milliseconds that a batch which is not patient waits for something that another transaction is just making."""
 UNSAFE: Final = ("fsync", "full_page_writes", "synchronous_commit")
 OURS: Final = frozenset({"allow_unsafe", "pooler"})
 """Parameters of the URL that are ours, not libpq's."""
@@ -93,8 +96,8 @@ def connect(address: Address, limits: Limits, on_statement: OnStatement | None =
 
 def settings_text(limits: Limits) -> str:
     """What our own connections are set to."""
-    wait = max(1, limits.lock_timeout // 1000)
-    timeouts = {"lock_timeout": wait, "statement_timeout": 2 * wait + 5_000,
+    wait = int(lock_timeout(limits))
+    timeouts = {"lock_timeout": min(wait, IMPATIENCE), "statement_timeout": 2 * wait + 5_000,
                 "idle_in_transaction_session_timeout": 2 * wait + 10_000}  # fmt: skip
     settings: Mapping[str, Any] = {**_PLANNER, **timeouts}
     return "; ".join(f"set {name} = '{value}'" for name, value in settings.items())

@@ -31,6 +31,7 @@ from ...core.reading import (
     seen_pool,
 )
 from .driver import BEGIN, COMMIT, Driver, Row
+from .loading import lock_timeout
 from .rows import hold_of, pool_of, record_of
 
 _DIGITS: Final = "0123456789abcdef"
@@ -152,7 +153,7 @@ def number(at: At) -> None:
         nothing: list[Any] = []
         at.driver.say((
             BEGIN,
-            ("lock_heads", (lanes,)),
+            ("lock_heads", (lanes, lock_timeout(at.limits))),
             ("write_journal_behind", (lanes, [0] * len(lanes), *(nothing,) * 6)),
             COMMIT,
         ))  # fmt: skip

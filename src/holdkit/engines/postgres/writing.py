@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Key, Slot, State, StoredHold
+from ...core.model import Key, Limits, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement
-from .loading import Gathered, Terms
+from .loading import Gathered, Terms, lock_timeout
 from .parts import Parts, parts_of
 from .rows import (
     changed_hold_row,
@@ -59,7 +59,7 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     if parts.lanes and terms.joined:
         statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
     elif parts.lanes:
-        statements += _numbered(view, parts, gathered, terms.lanes)
+        statements += _numbered(view, parts, gathered, terms.lanes, terms.limits)
     return Writes(statements, parts)
 
 
@@ -77,12 +77,16 @@ class Pools(NamedTuple):
     """Of the moved ones, before."""
     scanned: list[Slot]
     """Up to where each of these has no due leg any more."""
+    floor: int = 0
+    """What the fences of new ones began above."""
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
         """One for each kind."""
         found = _checked("delete_pools", self.gone, 4, strict)
         if self.born:
             found.append(("insert_pools", (*columns(self.born, 12), stamp, len(self.born), strict)))
+            homes = sorted({row[0] for row in self.born})
+            found.append(("check_floors", (homes, self.floor, len(homes), strict)))
         if self.moved:
             found.append(("update_pools", (*self.columns(stamp), len(self.moved), strict)))
         return found
@@ -96,7 +100,7 @@ NO_POOLS = Pools([], [], [], [], [])
 
 
 def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
-    pools = Pools([], [], [], [], [])
+    pools = Pools([], [], [], [], [], view.loaded.fence_floor)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
@@ -218,16 +222,20 @@ def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
 # The journal
 
 
-def _numbered(view: View, parts: Parts, gathered: Gathered, lanes: int) -> list[Statement]:
+def _numbered(view: View, parts: Parts, gathered: Gathered, lanes: int, limits: Limits) -> list[Statement]:
     touched = sorted(parts.counts)
     statements: list[Statement] = []
     removed = sorted({lane_of_pool(key, lanes) for key, pool in view.pools.changed.items() if pool is None})
-    if len(touched) > 1:
-        statements.append(("lock_heads", (touched,)))
+    patience = lock_timeout(limits)
+    if len(touched) > 1 or gathered.unnumbered:
+        statements.append(("lock_heads", (touched, patience)))
     if removed and view.fence_floor != view.loaded.fence_floor:
         statements.append(("raise_floor", (removed, view.fence_floor)))
-    name = "write_journal_behind" if gathered.unnumbered else "write_journal"
-    statements.append((name, (touched, [parts.counts[lane] for lane in touched], *parts.columns)))
+    entries = (touched, [parts.counts[lane] for lane in touched], *parts.columns)
+    if gathered.unnumbered:
+        statements.append(("write_journal_behind", entries))
+    else:
+        statements.append(("write_journal", (*entries, patience)))
     return statements
 
 

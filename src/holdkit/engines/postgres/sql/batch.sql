@@ -3,6 +3,10 @@
 -- arrays and are joined by their whole primary key. `skip locked` is left out where somebody is to wait (statements.py).
 -- A write counts its rows and, if $strict, raises when the count is wrong: COMMIT travels in the same round trip.
 
+-- name: set_patience
+-- how long this transaction waits for a lock
+select set_config('lock_timeout', $1::text, true)
+
 -- name: lock_records
 -- first of all in the lock order
 select r.tenant, r.kind, r.id, r.body, r.version, r.slot
@@ -183,6 +187,11 @@ with born as (
 )
 select 1 / (count(*) = $14::int or not $15::bool)::int, count(*) from born
 
+-- name: check_floors
+-- a pool of the same id may have come and gone since the fences were looked at; now that ours is there, none can any more
+select 1 / (count(*) = $3::int or not $4::bool)::int, count(*) from holdkit.heads h
+where h.lane = any($1::int[]) and h.fence_floor <= $2::bigint
+
 -- name: update_pools
 -- a pool moved, and nobody else moved it since it was loaded
 with moved as (
@@ -356,19 +365,25 @@ with gone as (
 select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
 
 -- name: lock_heads
--- last of all, and in order of lane: an update of several would take them in any order
-select h.lane from holdkit.heads h where h.lane = any($1::int[]) order by h.lane for no key update
+-- last of all, and in order of lane: an update of several would take them in any order. With patience: who has one is
+-- about to commit
+with patience as materialized (
+    select set_config('lock_timeout', $2::text, true)
+)
+select h.lane from patience, holdkit.heads h where h.lane = any($1::int[]) order by h.lane for no key update of h
 
 -- name: raise_floor
 -- pools of these lanes were removed: no later one may grant a fence that was seen
 update holdkit.heads h set fence_floor = greatest(h.fence_floor, $2::bigint) where h.lane = any($1::int[])
 
 -- name: write_journal
--- numbers from the heads
-with head as (
+-- numbers from the heads, waited for with patience: who has one is about to commit
+with patience as materialized (
+    select set_config('lock_timeout', $9::text, true)
+), head as (
     update holdkit.heads h
     set seq = h.seq + t.own
-    from unnest($1::int[], $2::int[]) t(lane, own)
+    from patience, unnest($1::int[], $2::int[]) t(lane, own)
     where h.lane = t.lane
     returning h.lane, h.seq - t.own as before_own
 ), written as (
@@ -381,7 +396,8 @@ with head as (
 select lane, before_own from head
 
 -- name: write_journal_behind
--- the same, but first comes what callers' transactions have left without a number, in order of stamp
+-- the same, but first comes what callers' transactions have left without a number, in order of stamp; always behind
+-- `lock_heads`: two of these would else meet at these rows and at the head, one with each
 with left_over as (
     delete from holdkit.unnumbered u where u.lane = any($1::int[])
     returning u.lane, u.stamp, u.batch, u.n, u.tenant, u.subject, u.body, u.crc

@@ -30,8 +30,9 @@ limit $7
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
-                (select max(p.slot) from unnest(h.pool_lanes, h.pools) k(lane, id)
-                             join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
+                (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
+                     select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
+                 ) s))
 from holdkit.holds h
 where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
 
@@ -40,8 +41,9 @@ where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
-                (select max(p.slot) from unnest(h.pool_lanes, h.pools) k(lane, id)
-                             join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
+                (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
+                     select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
+                 ) s))
 from holdkit.heads d cross join lateral (
     select * from holdkit.holds o
     where o.lane = d.lane and o.tenant = $2::text and o.id >= $3::uuid
@@ -57,8 +59,9 @@ limit $6
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
-                (select max(p.slot) from unnest(h.pool_lanes, h.pools) k(lane, id)
-                             join holdkit.pools p on p.lane = k.lane and p.tenant = h.tenant and p.id = k.id))
+                (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
+                     select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
+                 ) s))
 from holdkit.holds h
 where h.tenant = $2::text and h.entity = $3::text and h.id >= $4::uuid
   and ($5::text is null or h.state = $5 or h.state = 'held')
@@ -93,9 +96,11 @@ from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (
 order by j.lane, j.seq
 
 -- name: read_ends
--- the last entry of every lane
+-- the last entry of every lane. (A plain join, planned while the tables were empty, would walk the whole journal.)
 select j.seq, j.body, j.lane
-from holdkit.heads h join holdkit.journal j on j.lane = h.lane and j.seq = h.seq
+from holdkit.heads h cross join lateral (
+    select o.seq, o.body, o.lane from holdkit.journal o where o.lane = h.lane and o.seq = h.seq limit 1
+) j
 order by j.lane
 
 -- name: read_entries

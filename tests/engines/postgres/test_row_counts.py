@@ -1,0 +1,156 @@
+"""A wrong row count raises inside the statement, so that the COMMIT behind it is skipped: one effect, one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec import Struct
+
+from holdkit.core.commands import AnyCommand
+from holdkit.core.outcomes import Done, Outcome, Reason
+from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres.statements import load
+from tests.engines.postgres import scenes
+from tests.engines.postgres.conftest import Open
+from tests.engines.postgres.scenes import create, done, hold_id, one, place, pool_in, put
+
+SAME_ID = hold_id()
+
+
+class Rivals(Struct, frozen=True):
+    """Two commands that want the same thing; `ours` has loaded, `theirs` comes in between and commits."""
+
+    at: str
+    """Before which of our statements."""
+    ours: AnyCommand
+    theirs: AnyCommand
+    ends: Reason | None
+    """What ours must come to."""
+    replayed: bool = False
+
+
+RIVALS = {
+    "the same hold id": Rivals("place_holds", place("a", id=SAME_ID), place("b", id=SAME_ID), Reason.HOLD_EXISTS),
+    "the same operation id": Rivals(
+        "put_operations", place("a", op="x"), place("b", op="x"), Reason.OPERATION_CONFLICT
+    ),
+    "the same operation": Rivals("put_operations", put("n", op="x"), put("n", op="x"), None, replayed=True),
+    "the same new pool": Rivals("insert_pools", create("new"), create("new", 5), Reason.POOL_EXISTS),
+    "the same new pool on demand": Rivals(
+        "insert_pools", place("new", on_demand=1), place("new", on_demand=1), Reason.INSUFFICIENT_CAPACITY
+    ),
+    "the same new record": Rivals(
+        "insert_records", put("n", if_version=0), put("n", "[]", if_version=0), Reason.VERSION_CONFLICT
+    ),
+}
+
+
+def meet(rivals: Rivals, open_engine: Open) -> tuple[Outcome, Outcome]:
+    """Ours is interrupted by theirs, once."""
+    theirs: list[Outcome] = []
+    other = open_engine()
+    for each in ("a", "b"):
+        done(other, create(each))
+
+    def interrupt(name: str) -> None:
+        if name == rivals.at and not theirs:
+            theirs.append(one(other, rivals.theirs))
+
+    ours = one(open_engine(on_statement=interrupt), rivals.ours)
+    assert theirs, f"{rivals.at} was never said"
+    return ours, theirs[0]
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_who_comes_second_is_told_so(name: str, open_engine: Open, postgres_url: str) -> None:
+    rivals = RIVALS[name]
+    ours, theirs = meet(rivals, open_engine)
+    assert isinstance(theirs, Done)
+    assert scenes.reason(ours) is rivals.ends
+    assert isinstance(ours, Done) == rivals.replayed == bool(getattr(ours, "replayed", False))
+    scenes.sound(open_engine(), postgres_url)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_canary_counts_that_are_trusted_have_two_effects(
+    name: str, open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenes.trust_counts(monkeypatch)
+    ours, theirs = meet(RIVALS[name], open_engine)
+    assert isinstance(theirs, Done)
+    assert isinstance(ours, Done)
+    assert not ours.replayed
+
+
+def test_every_write_counts_its_rows() -> None:
+    """All but what can be repeated (stamps, the fence floor, pruning), or is only ever appended under a lock."""
+    uncounted = {
+        "stamp_pools",
+        "raise_floor",
+        "write_journal",
+        "write_journal_behind",
+        "write_unnumbered",
+        "make_room",
+        "put_setting",
+    }
+    uncounted |= {"prune_operations", "prune_holds", "record_version", "create_heads", "create_version_table"}
+    writing = ("insert into", "update holdkit", "delete from")
+    found = {name for name, sql in load().items() if any(word in sql.text for word in writing)}
+    assert found - set(scenes.writes()) == uncounted - {"create_version_table"}
+
+
+def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open, postgres_url: str) -> None:
+    """The sweep commits between our look at the fences and our look whether the pool is there."""
+    made = pool_in(1)
+    other = open_engine()
+    swept: list[Outcome] = []
+    first = done(other, place(made, on_demand=1)).hold
+    assert first is not None
+    done(other, scenes.release(first.id))
+
+    pauses: list[Callable[[], None]] = []
+
+    def interrupt(name: str) -> None:
+        if name == "find_pools" and not swept:
+            swept.append(Done(0))
+            pauses.pop()()
+
+    sweeper, go = sweeping(open_engine, postgres_url)
+    pauses.append(go)
+    engine = open_engine(on_statement=interrupt)
+    applied = engine.apply(scenes.groups(place(made, on_demand=1)))
+    assert sweeper() == 1
+    assert swept
+    second = applied.outcomes[0][0] if not applied.left_out else done(engine, place(made, on_demand=1))
+    assert isinstance(second, Done)
+    assert second.hold is not None
+    assert second.hold.fence > first.fence
+    scenes.sound(other, postgres_url)
+
+
+def sweeping(open_engine: Open, url: str) -> tuple[Callable[[], int], Callable[[], None]]:
+    """A sweep that has done everything but commit, on a connection of its own: how it ended, and the word to go on."""
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Event
+
+    from holdkit.core.commands import Sweep
+
+    ready, go = Event(), Event()
+
+    def pause(name: str) -> None:
+        if name == "delete_pools":  # its locks are taken; what follows is sent once we may
+            ready.set()
+            assert go.wait(scenes.PATIENCE)
+
+    engine: PostgresEngine = open_engine(on_statement=pause)
+    thread = ThreadPoolExecutor(1)
+    waiting = thread.submit(lambda: len(engine.apply(scenes.groups(Sweep())).outcomes))
+    assert ready.wait(scenes.PATIENCE)
+
+    def commit() -> None:
+        go.set()
+        waiting.result(scenes.PATIENCE)
+        thread.shutdown()
+
+    return (lambda: waiting.result(scenes.PATIENCE)), commit
