@@ -33,8 +33,10 @@ from .script import Ran, Stage, apply_script
 
 T = TypeVar("T")
 
-SIZE: Final = 12
-"""Connections at most: one for the main queue, the others for reads and for those who wait for a lock."""
+SIZE: Final = 6
+"""Connections at most for those who never wait long: batches and reads."""
+PATIENT: Final = 16
+"""The same for those who wait for a lock; apart from the others, so that these can never be without."""
 ATTEMPTS: Final = 20
 """How often a transaction that certainly did nothing is tried again."""
 AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
@@ -64,8 +66,9 @@ class PostgresEngine:
         self._injected = clock
         self.clock: Clock = clock or wall_clock
         asked = limits or Limits()
-        self._connections = Connections(
-            lambda: connect(self._address, asked, on_statement), SIZE, asked.lock_timeout / SECOND
+        seconds = asked.lock_timeout / SECOND
+        self._connections, self._patient = (
+            Connections(lambda: connect(self._address, asked, on_statement), size, seconds) for size in (SIZE, PATIENT)
         )
         with self._connections.one() as driver:
             self.unsafe = check_server(driver, self._address)
@@ -101,7 +104,7 @@ class PostgresEngine:
         terms = Terms(self.limits, self.lanes, slot, patient, waits)
         pruning = time.monotonic() - self._pruned > self._prune_every
         script = apply_script(groups, terms, stage, random.getrandbits(62), pruning=pruning)
-        with self._connections.one() as driver:
+        with (self._patient if patient else self._connections).one() as driver:
             try:
                 ran = driver.run(script)
             except StatementFailed as failed:
@@ -131,14 +134,14 @@ class PostgresEngine:
                 raise BatchRejected(str(error)) from failed  # for one of them: it is left out once it is alone
             return Ran([[]], {0: "what is being made"}, False)
         if failed.sqlstate == "25006" or failed.sqlstate[:3] == "57P":  # a failover: our other connections are old too
-            self._connections.drop_idle()
+            self._drop_idle()
             raise _Again(error)
         if isinstance(error, EngineError) and len(groups) > 1:
             raise BatchRejected(str(error)) from failed
         raise error
 
     def _lost(self, failed: ConnectionFailed) -> HoldkitError:
-        self._connections.drop_idle()
+        self._drop_idle()
         if failed.sent_commit:
             return OutcomeUnknown(f"the connection to {self.url} was lost during COMMIT ({failed}): ask again")
         return _Again(EngineError(f"the connection to {self.url} was lost: {failed}"))
@@ -175,7 +178,7 @@ class PostgresEngine:
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
-                self._connections.drop_idle()
+                self._drop_idle()
                 if attempt + 1 == ATTEMPTS:
                     raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
                 time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
@@ -203,6 +206,12 @@ class PostgresEngine:
         if self._listener is not None:
             self._listener.close()
         self._connections.close()
+        self._patient.close()
+
+    def _drop_idle(self) -> None:
+        """Our connections may all lead to a server that is gone."""
+        self._connections.drop_idle()
+        self._patient.drop_idle()
 
     def _check(self) -> None:
         if self._connections.closed:
