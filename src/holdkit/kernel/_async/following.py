@@ -80,7 +80,12 @@ class AsyncFollower:
         committed = self._desk.submitter.committed
         while not self._over(stop):
             count = committed.count
-            fresh = await self.page(PAGE)
+            try:
+                fresh = await self.page(PAGE)
+            except EngineError:
+                if committed.closed:  # in the midst of the page
+                    return
+                raise
             for entry in fresh:
                 yield entry
                 if self._over(stop):
