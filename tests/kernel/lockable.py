@@ -40,6 +40,8 @@ class Lockable:
         self.after: Callable[[Sequence[Group], bool], None] | None = None
         self.impatient: Callable[[Sequence[Group]], dict[int, str]] = lambda groups: {}
         """What even a patient call leaves out."""
+        self.proves = False
+        """Says how long its journal is, as an engine that is written to by nobody else."""
         self.closed = False
 
     def lock(self, *pools: str) -> None:
@@ -80,7 +82,7 @@ class Lockable:
         answers = iter(applied.outcomes)
         nothing: list[Outcome] = []
         outcomes = [nothing if index in left_out else next(answers) for index in range(len(groups))]
-        return Applied(outcomes, None, applied.wrote, left_out)
+        return Applied(outcomes, applied.last_seq if self.proves else None, applied.wrote, left_out)
 
     def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
         return self.inner.apply_in(tx, groups)

@@ -18,7 +18,8 @@ from ..engines.port import Engine
 from ..errors import EngineError
 from .leading import Line
 from .pumping import Awaited, Pump
-from .rooms import AsyncRooms, Rooms
+from .rooms import Rooms
+from .task_rooms import AsyncRooms
 from .turnstile import Turnstile, Undo
 from .workers import GRACE, AsyncSignal, AsyncWorker, Signal, Worker
 
@@ -73,10 +74,11 @@ class Submitter(Line, Turnstile):
         """Refuse what comes, finish what runs, end the crew, close the engine."""
         if self._closed:
             return
-        self._closed = True
         if os.getpid() != self._pid:  # the parent's connections are not ours to close
+            self._closed = True
             return
-        self.committed.close()
+        self.committed.close()  # first: who is refused because we are closed can see that we are
+        self._closed = True
         with self._lock:
             busy = self._leader is not None
         if busy:
