@@ -126,7 +126,7 @@ def _advice(tx: object, wanted: str) -> str:
 def _django(tx: Any) -> Any:
     if not hasattr(tx, "in_atomic_block"):
         raise invalid("tx", "tx_unsupported", f"must be django.db.connection, not {type(tx).__name__}")
-    if not tx.in_atomic_block and tx.get_autocommit():
+    if not tx.in_atomic_block and (tx.connection is None or tx.autocommit):  # get_autocommit() would connect
         raise invalid("tx", "tx_autocommit", "there is no open transaction: use `with transaction.atomic()`")
     if tx.needs_rollback:
         raise invalid(
