@@ -125,7 +125,7 @@ class Psycopg(Application):
         self.tx = psycopg.connect(self.url)
 
     def execute(self, statement: str) -> None:
-        self.tx.execute(statement)  # type: ignore[call-overload]  # not a literal
+        self.tx.execute(statement)
 
     def savepoint(self) -> Callable[[], None]:
         block = self.tx.transaction()

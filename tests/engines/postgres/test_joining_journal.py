@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -12,7 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import Kernel
-from holdkit.core.commands import AnyCommand, ConfirmHold, Group, PlaceHold, ReleaseHold
+from holdkit.core.commands import AnyCommand, Group, PlaceHold
 from holdkit.core.lanes import lane_of_hold, lane_of_pool
 from holdkit.core.model import SECOND, Leg
 from holdkit.core.outcomes import Done
@@ -143,83 +144,80 @@ def _someone_waits(url: str) -> bool:
         return row is not None and row[0] > 0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_callers_and_plain_calls_all_at_once(shop: Shop, seed: int) -> None:
-    """What was committed is told once and in order, what was rolled back never; the clock stands still throughout."""
-    kept: dict[str, list[str]] = {}
-    lost: set[str] = set()
-    mutex = threading.Lock()
-    over = threading.Event()
+class Traffic:
+    """Callers' transactions, plain calls and a follower at once, and what each of them believes."""
 
-    def caller(number: int) -> None:
-        dice = random.Random(seed * 100 + number)
-        with shop.connect() as tx:
+    def __init__(self, shop: Shop, seed: int) -> None:
+        self.shop, self.seed = shop, seed
+        self.kept: dict[str, list[str]] = {}
+        self.lost: set[str] = set()
+        self.over = threading.Event()
+
+    def caller(self, number: int) -> None:
+        dice = random.Random(f"{self.seed}/{number}")
+        hk = self.shop.hk
+        with self.shop.connect() as tx:
             for _ in range(25):
                 mine: dict[str, list[str]] = {}
                 pools = dice.sample(POOLS, dice.randint(1, 3))
-                shop.hk.lock(pools, tx=tx)
+                hk.lock(pools, tx=tx)
                 for pool in pools:
-                    hold = shop.hk.hold(pool, 1, ttl=60, tx=tx)
+                    hold = hk.hold(pool, 1, ttl=60, tx=tx)
                     mine[hold.id] = ["hold.held"]
                     if dice.random() < 0.5:
-                        shop.hk.confirm(hold, tx=tx)
+                        hk.confirm(hold, tx=tx)
                         mine[hold.id].append("hold.confirmed")
                 if dice.random() < 0.3:
                     tx.rollback()
-                    with mutex:
-                        lost.update(mine)
+                    self.lost.update(mine)
                 else:
                     tx.commit()
-                    with mutex:
-                        kept.update(mine)
+                    self.kept.update(mine)
 
-    def plain(number: int) -> None:
-        dice = random.Random(seed * 1000 + number)
+    def plain(self, number: int) -> None:
+        dice = random.Random(f"{self.seed}/plain/{number}")
+        hk = self.shop.hk
         for _ in range(25):
-            legs = tuple(Leg(pool, 1) for pool in sorted(dice.sample(POOLS, dice.randint(1, 2))))
-            done = shop.plain(PlaceHold(legs=legs, ttl=60 * SECOND, owner="x" * 32))
-            assert done.hold is not None
-            told = ["hold.held"]
+            hold = hk.hold(dict.fromkeys(dice.sample(POOLS, dice.randint(1, 2)), 1), ttl=60)
+            self.kept[hold.id] = ["hold.held"]
             if dice.random() < 0.5:
-                end = ConfirmHold if dice.random() < 0.5 else ReleaseHold
-                shop.plain(end(id=done.hold.id, owner="x" * 32))
-                told.append("hold.confirmed" if end is ConfirmHold else "hold.released")
-            with mutex:
-                kept[done.hold.id] = told
+                hk.release(hold)
+                self.kept[hold.id].append("hold.released")
 
-    def follow() -> list[tuple[str, str]]:
-        seen: list[tuple[str, str]] = []
+    def follow(self) -> dict[str, list[str]]:
+        seen: list[holdkit.JournalEntry] = []
         while True:
-            last = over.is_set()
-            seen += [(entry.subject, str(entry.action)) for entry in shop.hk.follow("mail", wait=False)
-                     if not entry.entry.part]  # fmt: skip
+            last = self.over.is_set()
+            seen += self.shop.hk.follow("mail", wait=False)
             if last:
-                return seen
+                return by_hold(seen)
 
-    follower, riders = Riders(), Riders()
-    follower.start(follow)
-    for number in range(4):
-        riders.start(lambda number=number: caller(number))  # type: ignore[misc]
-    for number in range(3):
-        riders.start(lambda number=number: plain(number))  # type: ignore[misc]
-    results = riders.join()
-    over.set()
-    (seen,) = follower.join()
-    assert results == [None] * 7
+
+def by_hold(entries: list[holdkit.JournalEntry]) -> dict[str, list[str]]:
     told: dict[str, list[str]] = {}
-    for entry in shop.told():
+    for entry in entries:
         if entry.action.startswith("hold") and not entry.entry.part:
             told.setdefault(entry.subject, []).append(str(entry.action))
-    assert told == kept
-    assert lost
-    assert not lost & told.keys()
-    followed: dict[str, list[str]] = {}
-    for subject, action in seen:
-        if action.startswith("hold"):
-            followed.setdefault(subject, []).append(action)
-    assert followed == kept
+    return told
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_callers_and_plain_calls_all_at_once(shop: Shop, seed: int) -> None:
+    """What was committed is told once and in order, what was rolled back never; the clock stands still throughout."""
+    traffic = Traffic(shop, seed)
+    follower, riders = Riders(), Riders()
+    follower.start(traffic.follow)
+    for number in range(4):
+        riders.start(partial(traffic.caller, number))
+        riders.start(partial(traffic.plain, number))
+    results = riders.join()
+    traffic.over.set()
+    assert results == [None] * 8
+    assert follower.join() == [traffic.kept]
+    assert by_hold(shop.told()) == traffic.kept
+    assert traffic.lost
+    assert not traffic.lost & traffic.kept.keys()
     assert shop.hk.verify().ok
     with shop.connect() as tx:
-        assert tx.execute(
-            "select pg_stat_get_db_deadlocks(oid) from pg_database where datname = current_database()"
-        ).fetchone() == (0,)
+        ask = "select pg_stat_get_db_deadlocks(oid) from pg_database where datname = current_database()"
+        assert tx.execute(ask).fetchone() == (0,)

@@ -207,11 +207,39 @@ def _place(pool: str) -> Group:
     return Group((mint.prepare(PlaceHold(legs=(Leg(pool, 1),), ttl=60 * SECOND)),))
 
 
+def test_plain_calls_beside_an_open_transaction(kind: Any, url: str) -> None:
+    """They wait for its pools, and for those alone; one of the same thread or task waits for itself, so long as it may."""
+    with opened(kind, url, limits=SHORT) as app, holdkit.connect(url) as other:
+        app.order("a")
+        app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
+        assert app.hk.hold("chair", 1, ttl=60).state == "held"
+        with pytest.raises(Overloaded):
+            app.hk.hold("lamp", 1, ttl=60)
+        in_step(app)
+        riders = Riders()
+        riders.start(lambda: other.hold("lamp", 2, ttl=60))
+        waiting(url)
+        app.commit()
+        (hold,) = riders.join()
+        assert hold.state == "held"
+        assert app.hk.hold("lamp", 4, ttl=60).state == "held"
+        assert (app.hk.pool("lamp").held, app.hk.pool("chair").held) == (7, 1)
+        assert app.hk.verify().ok
+
+
 # Interrupts
 
 
 class Struck(OSError):
     """What a signal's handler raises: even one of these is no trouble of the connection's."""
+
+
+def strike_main(url: str) -> None:
+    """A signal for the main thread, once it waits."""
+    waiting(url)
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGUSR1)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Struck])
@@ -223,10 +251,8 @@ def test_an_interrupt_while_we_wait(url: str, error: type[BaseException]) -> Non
     try:
         with opened(Psycopg, url) as app, locked(url):
             app.order("a")
-            main = threading.main_thread().ident
-            assert main is not None
             riders = Riders()
-            riders.start(lambda: (waiting(url), signal.pthread_kill(main, signal.SIGUSR1)))
+            riders.start(lambda: strike_main(url))
             with pytest.raises(error):
                 app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
             riders.join()
@@ -345,11 +371,9 @@ def test_a_second_interrupt_ends_the_connection_and_commits_nothing(url: str) ->
     try:
         with opened(Psycopg, url) as app, locked(url):
             app.order("a")
-            main = threading.main_thread().ident
-            assert main is not None
             riders = Riders()
-            app.tx.cancel_safe = lambda **_: signal.pthread_kill(main, signal.SIGUSR1)
-            riders.start(lambda: (waiting(url), signal.pthread_kill(main, signal.SIGUSR1)))
+            app.tx.cancel_safe = lambda **_: signal.raise_signal(signal.SIGUSR1)  # the second strikes here
+            riders.start(lambda: strike_main(url))
             with pytest.raises(KeyboardInterrupt):
                 app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
             riders.join()
