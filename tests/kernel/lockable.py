@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from holdkit import Limits
 from holdkit.core.audit import Difference
 from holdkit.core.commands import AnyCommand, Group
+from holdkit.core.model import Key
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
@@ -84,8 +85,11 @@ class Lockable:
         outcomes = [nothing if index in left_out else next(answers) for index in range(len(groups))]
         return Applied(outcomes, applied.last_seq if self.proves else None, applied.wrote, left_out)
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
-        return self.inner.apply_in(tx, groups)
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.inner.apply_in(tx, groups, lock)
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.apply_in(tx, groups, lock)
 
     def read(self, query: Query[T]) -> T:
         return self.inner.read(query)

@@ -15,21 +15,22 @@ from typing import Any, Final, TypeVar
 
 from ...core.audit import Difference
 from ...core.commands import Group
-from ...core.model import SECOND, Limits, Slot
+from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
+from ..callers import driver_connection, driver_connection_async, spoil
 from ..port import Applied, BatchRejected, Clock
 from .auditing import verify
 from .connections import Connections
 from .driver import ConnectionFailed, OnStatement, Script, StatementFailed
 from .joining import Terms as Join
-from .joining import run_joined, run_joined_async
+from .joining import is_aborted, run_joined, run_joined_async
 from .listening import Listener, Teller
 from .loading import Terms, lock_timeout
 from .migrating import check_schema
 from .opening import IMPATIENCE, check_server, connect, read_url, trouble
 from .reading import At, answer
-from .script import Ran, Stage, apply_script
+from .script import Ran, Stage, apply_script, lock_pools
 
 T = TypeVar("T")
 
@@ -146,25 +147,40 @@ class PostgresEngine:
             return OutcomeUnknown(f"the connection to {self.url} was lost during COMMIT ({failed}): ask again")
         return _Again(EngineError(f"the connection to {self.url} was lost: {failed}"))
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
         self._check()
-        ran = run_joined(tx, self._join, self._joined_script(groups))
+        connection = driver_connection(tx)
+        try:
+            ran = run_joined(connection, self._join, self._joined_script(groups, lock))
+        except BaseException:
+            if is_aborted(connection):
+                spoil(tx)
+            raise
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
-    async def apply_in_async(self, tx: Any, groups: Sequence[Group]) -> Applied:
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same in a task, on an async connection."""
         self._check()
-        ran = await run_joined_async(tx, self._join, self._joined_script(groups))
+        connection = await driver_connection_async(tx)
+        ran = await run_joined_async(connection, self._join, self._joined_script(groups, lock))
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
-    def _joined_script(self, groups: Sequence[Group]) -> Callable[[], Script[Ran]]:
+    def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[Ran]]:
         slot = None if self._injected is None else self._injected()
         terms = Terms(self.limits, self.lanes, slot, patient=True, joined=True)
         stage = Stage()
-        return lambda: apply_script(groups, terms, stage, random.getrandbits(62))
+
+        def script() -> Script[Ran]:
+            if lock:
+                yield from lock_pools(lock, self.lanes)
+            if not groups:
+                return Ran([], {}, False)
+            return (yield from apply_script(groups, terms, stage, random.getrandbits(62)))
+
+        return script
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""
