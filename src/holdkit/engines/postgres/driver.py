@@ -70,8 +70,9 @@ class Wire:
             for name, parameters in statements:
                 if self.on_statement is not None:
                     self.on_statement(name)
+                if name == "commit":
+                    self.committing = True  # before it is sent: what is written may leave at any time
                 self._send(name, self._named[name], parameters, expected)
-            self.committing = statements[-1][0] == "commit"
             self.pgconn.pipeline_sync()
             results = yield from self._receive()
         except (OSError, psycopg.Error) as error:

@@ -71,10 +71,18 @@ class PostgresEngine:
         self._connections, self._patient = (
             Connections(lambda: connect(self._address, asked, on_statement), size, seconds) for size in (SIZE, PATIENT)
         )
-        with self._connections.one() as driver:
-            self.unsafe = check_server(driver, self._address)
-            """Settings of the server that may lose a done answer, allowed by name."""
-            schema = check_schema(driver, self._address, limits)
+        try:
+            with self._connections.one() as driver:
+                self.unsafe = check_server(driver, self._address)
+                """Settings of the server that may lose a done answer, allowed by name."""
+                schema = check_schema(driver, self._address, limits)
+        except BaseException as error:
+            self._connections.close()
+            if isinstance(error, StatementFailed):
+                raise trouble(self._address, error) from error
+            if isinstance(error, ConnectionFailed):
+                raise EngineError(f"the connection to {self.url} was lost: {error}") from error
+            raise
         self.lanes, self.limits = schema.lanes, schema.limits
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement)
         self._pid = os.getpid()

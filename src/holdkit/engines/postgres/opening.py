@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ...core.model import SECOND, Limits
 from ...core.validation import invalid
-from ...errors import EngineError, HoldkitError, Overloaded
+from ...errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from .driver import Driver, OnStatement, StatementFailed
 from .loading import lock_timeout
 
@@ -51,7 +51,12 @@ class Address(Struct, frozen=True):
 
 def read_url(url: str) -> Address:
     """Our own parameters, and the rest as libpq wants it; the URL without its password, for people."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _malformed(url) from None
+    if parts.fragment or "@" in parts.path:  # a password that was not encoded has cut the URL in the wrong place
+        raise _malformed(url)
     given = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in given if name in OURS}
     allowed = frozenset(name for name in ours.get("allow_unsafe", "").split(",") if name)
@@ -66,13 +71,20 @@ def read_url(url: str) -> Address:
     try:
         parsed = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
-        raise invalid("url", "url_malformed", f"is not a PostgreSQL URL: {str(error).strip()}") from error
+        raise _malformed(url, str(error).strip()) from None
     host = parsed.get("host") or parsed.get("hostaddr") or "the default socket"
     shown = f"PostgreSQL database {parsed.get('dbname') or parsed.get('user') or 'of the user'} at {host}"
     defaults = {"target_session_attrs": "read-write", "connect_timeout": "10", "application_name": "holdkit",
                 "client_encoding": "UTF8", "tcp_user_timeout": "30000"}  # fmt: skip
     conninfo = psycopg.conninfo.make_conninfo(conninfo, **{k: v for k, v in defaults.items() if k not in parsed})
     return Address(conninfo, shown, allowed, "pooler" in ours)
+
+
+def _malformed(url: str, words: str = "") -> InvalidRequest:
+    """libpq's own words quote the URL: they are shown only where there is no password that they could quote."""
+    if not words or "@" in url:
+        words = "percent-encode whatever is special in user and password (@ : / ? # % and brackets)"
+    return invalid("url", "url_malformed", f"is not a PostgreSQL URL: {words}")
 
 
 def connect(address: Address, limits: Limits, on_statement: OnStatement | None = None) -> Driver:

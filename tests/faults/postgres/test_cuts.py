@@ -1,0 +1,178 @@
+"""R13: the connection cut before every message, in both directions. Every done is there, every refused is not, unknown resolves
+by asking again, nothing hangs and nothing is applied twice."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from holdkit.core.commands import PlaceHold
+from holdkit.core.model import SECOND, Limits
+from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
+from holdkit.core.reading import FindHold
+from holdkit.engines.postgres import PostgresEngine, driver, migrate
+from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
+from holdkit.testing.postgres import PostgresServer
+from holdkit.testing.postgres.shared import memory
+from tests.engines.postgres import scenes
+from tests.engines.postgres.scenes import create, done, groups, place
+from tests.faults.postgres.proxy import Proxy, Side
+from tests.faults.sampling import sample
+
+LIMITS = Limits(lock_timeout=SECOND)
+LONGEST = 15.0
+"""Seconds that one call may take, whatever happens to its connection."""
+
+
+class Line:
+    """An engine behind a proxy, and one that goes straight to the same database."""
+
+    def __init__(self, server: PostgresServer, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.straight = PostgresEngine(server.tcp_dsn("cuts"), limits=LIMITS)
+        options = "sslmode=disable&gssencmode=disable"
+        url = f"postgresql://postgres@127.0.0.1:{proxy.port}/cuts?{options}"
+        self.engine = PostgresEngine(url, limits=LIMITS, prune_every=10**9)  # so that every call says the same
+        self.url = server.tcp_dsn("cuts")
+
+    def warm(self) -> None:
+        """One connection, with everything prepared."""
+        for op in (None, "warm"):
+            assert isinstance(ask(self.engine, place("seats", op=op and os.urandom(8).hex())), Done)
+
+    def trial(self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool) -> tuple[str, list[str]]:
+        """One hold whose connection is cut: how it was answered, and what was wrong with that."""
+        if cold:
+            self.engine._connections.drop_idle()
+        else:
+            self.warm()
+        command = place("seats", op=os.urandom(8).hex() if with_op else None)
+        self.proxy.arm(cut)
+        began = time.monotonic()
+        answer = ask(self.engine, command)
+        took = time.monotonic() - began
+        self.proxy.disarm()
+        wrong = self.judge(command, answer)
+        if took > LONGEST:
+            wrong.append(f"it took {took:.1f} s")
+        return type(answer).__name__, [f"{cut}, {with_op=}, {cold=}: {each}" for each in wrong]
+
+    def judge(self, command: PlaceHold, answer: Outcome | Exception) -> list[str]:
+        assert command.id is not None
+        wrong: list[str] = []
+        if isinstance(answer, Done) and not self.there(command.id):
+            wrong.append("done, but it is not there")
+        if isinstance(answer, Refusal | EngineError | Overloaded) and self.there(command.id):
+            wrong.append(f"said to have done nothing ({answer}), but it is there")
+        again = ask(self.straight, command)
+        if command.op is not None and not isinstance(again, Done):
+            wrong.append(f"asked again, the answer is {again}")
+        if command.op is None and not isinstance(again, Done) and reason_of(again) is not Reason.HOLD_EXISTS:
+            wrong.append(f"asked again, the answer is {again}")
+        if not self.there(command.id):
+            wrong.append("asked again, and not there")
+        return wrong
+
+    def there(self, id: str) -> bool:
+        return self.straight.read(FindHold(("", id))) is not None
+
+    def close(self) -> None:
+        self.engine.close()
+        self.straight.close()
+
+
+def reason_of(answer: Outcome | Exception) -> Reason | None:
+    return answer.reason if isinstance(answer, Refusal) else None
+
+
+def ask(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
+    try:
+        return scenes.patiently(engine, groups(command)[0]).outcomes[0][0]
+    except (EngineError, Overloaded, OutcomeUnknown) as error:
+        return error
+
+
+@pytest.fixture(scope="module")
+def server(postgres_binaries: object) -> Iterator[PostgresServer]:
+    with PostgresServer(tcp=True, within=memory()) as server:
+        server.create_database("cuts")
+        migrate(server.tcp_dsn("cuts"), lanes=scenes.LANES)
+        yield server
+
+
+@pytest.fixture
+def line(server: PostgresServer) -> Iterator[Line]:
+    with Proxy(server.port) as proxy, closing(Line(server, proxy)) as line:
+        done(line.straight, create("seats", 10**6, exist_ok=True))
+        yield line
+
+
+def cuts(line: Line, *, with_op: bool, cold: bool) -> list[tuple[Side, int]]:
+    """Before every message of an undisturbed call, and behind the last."""
+    line.trial(None, with_op=with_op, cold=cold)
+    counts = line.proxy.counts
+    return [(side, n) for side in counts for n in range(1, counts[side] + 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize("with_op", [False, True], ids=["by hold id", "by operation id"])
+def test_cut_before_every_message(line: Line, with_op: bool, cold: bool) -> None:
+    points = cuts(line, with_op=with_op, cold=cold)
+    assert len(points) > 40
+    answers: Counter[str] = Counter()
+    wrong: list[str] = []
+    for cut in sample(points, 12) if cold else points:
+        answer, found = line.trial(cut, with_op=with_op, cold=cold)
+        assert line.proxy.fired.is_set() or cold, cut  # how a cold line is opened is libpq's own choice
+        answers[answer] += 1
+        wrong += found
+    assert wrong == []
+    assert answers["Done"], "those cut before COMMIT was sent go again by themselves"
+    assert answers["OutcomeUnknown"] or cold
+    scenes.sound(line.straight, line.url)
+
+
+def test_a_line_that_falls_silent_is_given_up(line: Line) -> None:
+    """Nobody hangs up; the answer to COMMIT just never comes."""
+    line.trial(None, with_op=True, cold=False)
+    last = line.proxy.counts["server"]
+    line.warm()
+    for _, each in line.engine._connections._free:
+        each.patience = 0.3
+    command = place("seats", op="silent")
+    line.proxy.arm(("server", last - 1), stall=True)
+    answer = ask(line.engine, command)
+    line.proxy.disarm()
+    assert isinstance(answer, OutcomeUnknown)
+    assert line.judge(command, answer) == []
+
+
+def test_canary_unknown_mapped_to_refused_is_found(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sure(self: Any, failed: driver.ConnectionFailed) -> EngineError:
+        self._connections.drop_idle()
+        return EngineError(f"surely nothing happened: {failed}")
+
+    monkeypatch.setattr(PostgresEngine, "_lost", sure)
+    points = [cut for cut in cuts(line, with_op=True, cold=False) if cut[0] == "server"]
+    wrong = [each for cut in points[-8:] for each in line.trial(cut, with_op=True, cold=False)[1]]
+    assert any("but it is there" in each for each in wrong)
+
+
+def test_canary_unknown_run_again_without_asking_is_found(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if COMMIT had never been sent: the second run meets the first one's hold."""
+    make = driver.ConnectionFailed.__init__
+
+    def never_sent(self: Any, message: str, *, sent_commit: bool) -> None:
+        make(self, message, sent_commit=False)
+
+    monkeypatch.setattr(driver.ConnectionFailed, "__init__", never_sent)
+    points = [cut for cut in cuts(line, with_op=False, cold=False) if cut[0] == "server"]
+    wrong = [each for cut in points[-8:] for each in line.trial(cut, with_op=False, cold=False)[1]]
+    assert any("but it is there" in each for each in wrong)
