@@ -55,8 +55,9 @@ def test_what_a_batch_needs() -> None:
         operations={("t", "o1"), ("", "o2")},
         records={("", "k", "i")},
         sweep=7,
+        standing={("", hold_id("b")), ("", hold_id("d"))},
     )
-    assert needs([]) == Needs(set(), set(), set(), set(), 0)
+    assert needs([]) == Needs(set(), set(), set(), set(), 0, set())
 
 
 def test_nothing_due_is_nothing() -> None:
