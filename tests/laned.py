@@ -14,6 +14,7 @@ from holdkit.core.codec import encode_entry
 from holdkit.core.commands import Group
 from holdkit.core.entries import Effect, Entry
 from holdkit.core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from holdkit.core.model import Key
 from holdkit.core.outcomes import Done, Outcome
 from holdkit.core.reading import FindEnds, FindEntries, JournalRow, Query, ReadHistory, ReadJournal, entry_of
 from holdkit.engines.memory import MemoryEngine
@@ -84,8 +85,11 @@ class Laned:
         lane, seq = self._places[outcome.seq]
         return structs.replace(outcome, lane=lane, seq=seq)
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
-        return self.inner.apply_in(tx, groups)
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.inner.apply_in(tx, groups, lock)
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.apply_in(tx, groups, lock)
 
     def read(self, query: Query[T]) -> T:
         with self._lock:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from holdkit import Limits
 from holdkit.core.audit import Difference
 from holdkit.core.commands import AnyCommand, Group
+from holdkit.core.model import Key
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
@@ -40,6 +41,8 @@ class Lockable:
         self.after: Callable[[Sequence[Group], bool], None] | None = None
         self.impatient: Callable[[Sequence[Group]], dict[int, str]] = lambda groups: {}
         """What even a patient call leaves out."""
+        self.proves = False
+        """Says how long its journal is, as an engine that is written to by nobody else."""
         self.closed = False
 
     def lock(self, *pools: str) -> None:
@@ -80,10 +83,13 @@ class Lockable:
         answers = iter(applied.outcomes)
         nothing: list[Outcome] = []
         outcomes = [nothing if index in left_out else next(answers) for index in range(len(groups))]
-        return Applied(outcomes, None, applied.wrote, left_out)
+        return Applied(outcomes, applied.last_seq if self.proves else None, applied.wrote, left_out)
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
-        return self.inner.apply_in(tx, groups)
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.inner.apply_in(tx, groups, lock)
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.apply_in(tx, groups, lock)
 
     def read(self, query: Query[T]) -> T:
         return self.inner.read(query)

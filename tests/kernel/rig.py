@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from holdkit import AsyncKernel, Kernel, Limits
 from holdkit.core.audit import Difference
 from holdkit.core.commands import Group
+from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Engine
@@ -57,8 +58,11 @@ class Watched:
             self.after(groups)
         return applied
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
-        return self.inner.apply_in(tx, groups)
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.inner.apply_in(tx, groups, lock)
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.apply_in(tx, groups, lock)
 
     def read(self, query: Query[T]) -> T:
         if self.reading is not None:

@@ -16,7 +16,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 
-from .rig import PATIENCE, Async, Riders, Sync, Watched
+from .rig import PATIENCE, Async, Riders, Sync, Watched, wait_until
 
 
 @pytest.fixture
@@ -298,3 +298,37 @@ def test_reading_a_place_is_race_free(hk: Any, engine: Watched) -> None:
 def test_limits_of_the_watched_engine_are_the_kernels(hk: Any) -> None:
     assert isinstance(hk.limits, Limits)
     assert isinstance(hk.pool("p"), Pool)
+
+
+@pytest.mark.parametrize("at", ["FindEnds", "ReadJournal", "FindEntries"])
+def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
+    hk: Any, engine: Watched, colour: Sync | Async, at: str
+) -> None:
+    following = iter(hk.follow(poll=0.001))
+    next(following)
+    closing = Riders()
+
+    def close(query: Any) -> None:
+        if type(query).__name__ == at and not hk.closed:
+            engine.reading = None
+            closing.start(hk.close)
+            wait_until(lambda: hk.closed)
+            if isinstance(colour, Sync):
+                closing.join()
+
+    engine.inner.apply([Group((PutRecord(kind="~k", id="x", body="1"),))])  # something to read, though nothing to show
+    engine.reading = close
+    assert list(following) == []
+    closing.join()
+
+
+def test_a_follower_passes_on_what_goes_wrong_while_nobody_closes(hk: Any, engine: Watched) -> None:
+    following = iter(hk.follow(poll=0.001))
+    next(following)
+
+    def fail(_: Any) -> None:
+        raise EngineError("disk")
+
+    engine.reading = fail
+    with pytest.raises(EngineError, match="disk"):
+        next(following)

@@ -23,7 +23,7 @@ from holdkit.core.model import Leg
 from holdkit.engines.port import BatchRejected
 
 from .lockable import Lockable, no_rooms, queued_in_rooms, rooms
-from .rig import Async, Riders, Sync, close_quietly, wait_until
+from .rig import PATIENCE, Async, Riders, Sync, close_quietly, wait_until
 
 
 @pytest.fixture
@@ -52,6 +52,7 @@ def hold(hk: Any, *pools: str, **more: Any) -> Any:
 
 def block(hk: Any, engine: Lockable, calls: Sequence[Any]) -> Riders:
     """The first stands in the engine, blocked; the others are queued behind it."""
+    engine.blocked = threading.Semaphore(0)
     riders = Riders()
     for index, call in enumerate(calls):
         riders.start(call)
@@ -78,28 +79,15 @@ def test_others_go_on_while_one_pool_is_locked(hk: Any, engine: Lockable) -> Non
 
 def test_neighbours_in_the_same_batch_are_answered_at_once(hk: Any, engine: Lockable) -> None:
     engine.lock("x")
-    gate, entered = threading.Event(), threading.Event()
-
-    def stand(groups: Sequence[Group], patient: bool) -> None:
-        if not entered.is_set():
-            entered.set()
-            gate.wait()
-
-    engine.before = stand
-    riders = Riders()
+    engine.blocked = threading.Semaphore(0)
     calls = [hold(hk, "free"), hold(hk, "x"), hold(hk, "free", "x"), hold(hk, "y"), hold(hk, "free")]
-    riders.start(hold(hk, "free"))
-    entered.wait()
-    for index, call in enumerate(calls):
-        riders.start(call)
-        wait_until(lambda index=index: len(submitter(hk)._queue) == index + 1)  # type: ignore[misc]
-    gate.set()
+    riders = together(hk, engine, calls)
     engine.wait_blocked()
-    wait_until(lambda: set(riders.results) == {0, 1, 4, 5})
+    wait_until(lambda: set(riders.results) == {0, 3, 4})
     assert engine.batches == [1, 3]
     engine.unlock("x")
     assert all(isinstance(answer, Hold) for answer in riders.join())
-    assert [leg.pool for leg in riders.results[4].legs] == ["y"], "each has its own answer"
+    assert [leg.pool for leg in riders.results[3].legs] == ["y"], "each has its own answer"
     assert (hk.pool("free").held, hk.pool("x").held, hk.pool("y").held) == (4, 2, 1)
 
 
@@ -208,29 +196,19 @@ def test_poison_is_isolated(hk: Any, engine: Lockable) -> None:
 
 def test_poison_beside_what_is_left_out(hk: Any, engine: Lockable) -> None:
     """The batch is run again in halves, and what is locked is left out of them: it waits, the rest is answered."""
-    engine.lock("x")
-    gate, entered = threading.Event(), threading.Event()
 
-    def stand(groups: Sequence[Group], patient: bool) -> None:
-        if not entered.is_set():
-            entered.set()
-            gate.wait()
+    def bite(groups: Sequence[Group], patient: bool) -> None:
         if marked(groups):
             raise BatchRejected("one of them")
 
-    engine.before = stand
-    riders = Riders()
+    engine.before = bite
+    engine.lock("x")
     calls = [hold(hk, "free"), hold(hk, "x"), hold(hk, "y", correlation_id="poison"), hold(hk, "x"), hold(hk, "y")]
-    riders.start(hold(hk, "free"))
-    entered.wait()
-    for index, call in enumerate(calls):
-        riders.start(call)
-        wait_until(lambda index=index: len(submitter(hk)._queue) == index + 1)  # type: ignore[misc]
-    gate.set()
-    wait_until(lambda: set(riders.results) == {0, 1, 3, 5})
+    riders = together(hk, engine, calls)
+    wait_until(lambda: set(riders.results) == {0, 2, 4})
     engine.unlock("x")
     answers = riders.join()
-    assert type(answers.pop(3)) is EngineError
+    assert type(answers.pop(2)) is EngineError
     assert all(isinstance(answer, Hold) for answer in answers)
     assert (hk.pool("x").held, hk.pool("free").held, hk.pool("y").held) == (2, 2, 1)
 
@@ -287,6 +265,83 @@ def test_an_unknown_that_could_only_be_asked_about_with_patience_stays_unknown(
     assert isinstance(hold(hk, "free", op=op)(), Hold)
 
 
+def test_asking_in_a_room_is_patient_too(hk: Any, engine: Lockable) -> None:
+    def lose(groups: Sequence[Group], patient: bool) -> None:
+        if patient:
+            engine.before = None
+            engine.lock("x")  # before the question is asked, somebody has locked it again
+            raise OutcomeUnknown("the connection was lost")
+
+    engine.before = lose
+    for op in ("op-1", None):
+        engine.lock("x")
+        engine.before = lose
+        riders = block(hk, engine, [hold(hk, "x", op=op)])
+        engine.unlock("x")
+        engine.wait_blocked()
+        engine.unlock("x")
+        assert isinstance(riders.join()[0], Hold)
+    assert hk.pool("x").held == 2
+
+
+def together(hk: Any, engine: Lockable, calls: Sequence[Any]) -> Riders:
+    """All calls in one batch of the main queue, behind a first one."""
+    gate, entered = threading.Event(), threading.Event()
+    script = engine.before
+
+    def stand(groups: Sequence[Group], patient: bool) -> None:
+        entered.set()
+        assert gate.wait(PATIENCE)
+
+    engine.before = stand
+    riders = Riders()
+    first = Riders()
+    first.start(hold(hk, "free"))
+    assert entered.wait(PATIENCE)
+    for index, call in enumerate(calls):
+        riders.start(call)
+        wait_until(lambda index=index: len(submitter(hk)._queue) == index + 1)  # type: ignore[misc]
+    engine.before = script
+    gate.set()
+    first.join()
+    return riders
+
+
+def test_one_that_cannot_be_asked_about_does_not_stop_the_questions(hk: Any, engine: Lockable) -> None:
+    def lose(groups: Sequence[Group], patient: bool) -> None:
+        engine.before = None
+        engine.lock("x")
+        raise OutcomeUnknown("the connection was lost")
+
+    engine.before = lose
+    riders = together(hk, engine, [hold(hk, "x"), hold(hk, "x", op="op-1"), hold(hk, "free", op="op-2")])
+    minted, by_op, free = riders.join()
+    assert isinstance(minted, OutcomeUnknown)
+    assert isinstance(by_op, OutcomeUnknown)
+    assert isinstance(free, Hold)
+
+
+def test_an_interrupt_that_does_not_come_again_is_passed_on_though_some_are_left_out(
+    engine: Lockable, colour: Sync | Async
+) -> None:
+    def once(groups: Sequence[Group], patient: bool) -> None:
+        if len(groups) == 3:
+            engine.before = None
+            raise RuntimeError("time limit")
+
+    engine.proves = True
+    for hk in opened(colour, engine):
+        engine.before = once
+        engine.lock("x")
+        riders = together(hk, engine, [hold(hk, "free"), hold(hk, "x"), hold(hk, "free")])
+        wait_until(lambda: len(riders.results) == 2)  # noqa: B023
+        engine.unlock("x")
+        leader, *others = riders.join()
+        assert isinstance(leader, RuntimeError if colour.name == "sync" else Hold)
+        assert all(isinstance(answer, Hold) for answer in others)
+        assert hk.pool("free").held == 3
+
+
 def test_an_unexpected_error_is_unknown_where_nothing_can_be_proved(hk: Any, engine: Lockable) -> None:
     def fail(groups: Sequence[Group], patient: bool) -> None:
         if patient:
@@ -330,7 +385,8 @@ def test_who_has_to_wait_for_something_else_goes_to_its_room(hk: Any, engine: Lo
 
 @pytest.fixture
 def two_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.rooms.ROOMS", 2)
+    for module in ("rooms", "task_rooms"):
+        monkeypatch.setattr(f"holdkit.kernel.{module}.ROOMS", 2)
 
 
 @pytest.mark.usefixtures("two_rooms")

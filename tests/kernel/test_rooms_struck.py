@@ -94,7 +94,7 @@ def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
 
 
 def test_cancelled_while_waiting_for_a_room_is_certainly_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.rooms.ROOMS", 1)
+    monkeypatch.setattr("holdkit.kernel.task_rooms.ROOMS", 1)
 
     async def test(hk: AsyncKernel, engine: Lockable) -> None:
         first = asyncio.create_task(hk.hold("x", 1, ttl=60))
@@ -204,6 +204,39 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_a_room() -> None
         engine.unlock("x")
         await first
         await until(lambda: used(hk, 1, 2))
+
+    run(test)
+
+
+def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_flight_and_then_left_out() -> None:
+    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+        engine.unlock("x")
+        inside, leave = asyncio.Event(), asyncio.Event()
+
+        async def body() -> None:
+            async with hk.holding("x", 2, ttl=60):
+                inside.set()
+                await leave.wait()
+
+        task = asyncio.create_task(body())
+        await inside.wait()
+        gate, entered = threading.Event(), threading.Event()
+
+        def stand(groups: Sequence[Group], patient: bool) -> None:
+            entered.set()
+            assert gate.wait(PATIENCE)
+
+        engine.lock("x")
+        engine.before = stand
+        leave.set()
+        await asyncio.to_thread(entered.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.set()
+        await blocked(engine)
+        engine.unlock("x")
+        await until(lambda: used(hk, 0, 2))
 
     run(test)
 

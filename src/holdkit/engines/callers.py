@@ -1,7 +1,8 @@
 """A caller's `tx=`: from what frameworks hand around to the driver's own connection underneath.
 
-Knows SQLAlchemy (Connection, Session and their async twins) and Django by their shape, without importing them. Only looks:
-begins nothing but what the framework itself begins at its first statement, so that its own commit finds our rows.
+Knows SQLAlchemy (Connection, Session and their async twins) and Django by their shape, without importing them. Begins
+nothing but what the framework itself begins at its first statement, through the framework: a driver's connection that is
+used before SQLAlchemy has begun loses its rows at SQLAlchemy's commit. Never commits, rolls back or closes.
 """
 
 from __future__ import annotations
@@ -9,48 +10,132 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.validation import invalid
+from ..errors import EngineError, InvalidRequest
+
+_SESSIONS = ("Session", "scoped_session")
+_ASYNC_SESSIONS = ("AsyncSession", "async_scoped_session")
 
 
 def driver_connection(tx: object) -> Any:
-    """The driver's connection behind a framework's, or `tx` itself; `InvalidRequest` where the framework has not begun."""
-    module = type(tx).__module__.partition(".")[0]
-    if module == "sqlalchemy" or _derives(tx, "sqlalchemy"):
+    """The driver's connection behind a framework's, or `tx` itself; `InvalidRequest` where there is no transaction."""
+    if _derives(tx, "sqlalchemy"):
+        if _named(tx, *_ASYNC_SESSIONS, "AsyncConnection"):
+            raise invalid("tx", "tx_unsupported", f"is an {type(tx).__name__}: use holdkit.connect_async with it")
         return _sqlalchemy(tx)
     if _derives(tx, "django"):
         return _django(tx)
     return tx
 
 
+async def driver_connection_async(tx: object) -> Any:
+    """The same in a task, for connections that are async themselves."""
+    asked: Any = tx
+    if _derives(tx, "sqlalchemy"):
+        if _named(tx, *_ASYNC_SESSIONS):
+            try:
+                asked = await asked.connection()  # begins, as any statement of the session would
+            except Exception as error:
+                raise _unusable(error) from error
+        elif not _named(tx, "AsyncConnection"):
+            raise invalid("tx", "tx_unsupported", _advice(tx, "an AsyncConnection or an AsyncSession"))
+        if asked.sync_connection is None or asked.closed:
+            raise invalid("tx", "tx_unusable", "the AsyncConnection is not started, or closed: use `engine.begin()`")
+        if not asked.in_transaction():
+            await _begin_async(asked)
+        return _driver(asked.sync_connection)
+    if _derives(tx, "django"):
+        raise invalid("tx", "tx_unsupported", "Django's connection is sync: use holdkit.connect, in sync_to_async")
+    return tx
+
+
+def spoil(tx: object) -> None:
+    """The driver's transaction is aborted, and the framework has not seen why: Django must not try to commit it."""
+    if _derives(tx, "django"):
+        tx.needs_rollback = True  # type: ignore[attr-defined]
+
+
 def _derives(tx: object, framework: str) -> bool:
     return any(base.__module__.partition(".")[0] == framework for base in type(tx).__mro__)
 
 
+def _named(tx: object, *names: str) -> bool:
+    return any(base.__name__ in names for base in type(tx).__mro__)
+
+
+# SQLAlchemy
+
+
 def _sqlalchemy(tx: Any) -> Any:
-    names = {base.__name__ for base in type(tx).__mro__}
-    if "AsyncSession" in names or "async_scoped_session" in names:
-        tx = tx.sync_session
-        names = {base.__name__ for base in type(tx).__mro__}
-    if "AsyncConnection" in names:
-        tx = tx.sync_connection
-        if tx is None:
-            raise invalid("tx", "tx_not_begun", "the AsyncConnection is not started: use `async with engine.begin()`")
-    if "Session" in names or "scoped_session" in names:
-        if not tx.in_transaction():
-            raise invalid("tx", "tx_not_begun", "the session has not begun: use `with session.begin()`")
-        tx = tx.connection()
-    if not hasattr(tx, "in_transaction") or not hasattr(tx, "connection"):
-        raise invalid("tx", "tx_unsupported", f"must be a connection or a session, not {type(tx).__name__}")
+    if _named(tx, *_SESSIONS):
+        try:
+            tx = tx.connection()  # begins, as any statement of the session would
+        except Exception as error:
+            raise _unusable(error) from error
+    if not _named(tx, "Connection"):
+        raise invalid("tx", "tx_unsupported", _advice(tx, "a Connection or a Session"))
     if tx.closed:
         raise invalid("tx", "tx_unusable", "the connection is closed")
     if not tx.in_transaction():
-        raise invalid("tx", "tx_not_begun", "the connection has not begun: use `with engine.begin()`")
-    return tx.connection.driver_connection
+        try:
+            tx.exec_driver_sql("select 1")  # begins, as any statement would
+        except Exception as error:
+            raise _unusable(error) from error
+    return _driver(tx)
+
+
+async def _begin_async(tx: Any) -> None:
+    try:
+        await tx.exec_driver_sql("select 1")
+    except Exception as error:
+        raise _unusable(error) from error
+
+
+def _driver(connection: Any) -> Any:
+    try:
+        levels = connection.get_transaction(), connection.get_nested_transaction()
+        driver = connection.connection.driver_connection
+    except Exception as error:
+        raise _unusable(error) from error
+    if any(level is not None and not level.is_active for level in levels):
+        raise invalid("tx", "tx_aborted", "the transaction or savepoint was rolled back already: leave its block first")
+    return driver
+
+
+def _unusable(error: Exception) -> InvalidRequest | EngineError:
+    """What SQLAlchemy says about its own state, as a refusal; what the database says, as an error."""
+    names = [base.__name__ for base in type(error).__mro__]
+    if "PendingRollbackError" in names:
+        return invalid("tx", "tx_aborted", f"the transaction is to be rolled back first: {error}")
+    if "DBAPIError" in names or "SQLAlchemyError" not in names:
+        return EngineError(f"tx cannot be used: {error}")
+    return invalid("tx", "tx_unusable", f"there is no connection to use: {error}")
+
+
+def _advice(tx: object, wanted: str) -> str:
+    name = type(tx).__name__
+    if "Engine" in name:
+        return f"must be {wanted}, not an {name}: use `with engine.begin() as tx`"
+    if "Transaction" in name:
+        return f"must be {wanted}, not its {name}"
+    return f"must be {wanted}, not {type(tx).__module__}.{name}"
+
+
+# Django
 
 
 def _django(tx: Any) -> Any:
     if not hasattr(tx, "in_atomic_block"):
         raise invalid("tx", "tx_unsupported", f"must be django.db.connection, not {type(tx).__name__}")
-    if not tx.in_atomic_block:
+    if not tx.in_atomic_block and (tx.connection is None or tx.autocommit):  # get_autocommit() would connect
         raise invalid("tx", "tx_autocommit", "there is no open transaction: use `with transaction.atomic()`")
-    tx.ensure_connection()
+    if tx.needs_rollback:
+        raise invalid(
+            "tx", "tx_aborted", "an error inside this atomic block means it will be rolled back: leave it first"
+        )
+    if tx.connection is None:
+        raise invalid("tx", "tx_unusable", "the connection is closed")
+    try:
+        tx.validate_thread_sharing()
+    except Exception as error:
+        raise invalid("tx", "tx_unusable", f"the connection belongs to another thread: {error}") from error
     return tx.connection

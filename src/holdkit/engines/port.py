@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ..core.audit import Difference
 from ..core.commands import Group
-from ..core.model import Limits, Slot
+from ..core.model import Key, Limits, Slot
 from ..core.outcomes import Outcome
 from ..core.reading import Query
 from ..errors import EngineError
@@ -35,6 +35,8 @@ class Applied(Struct, frozen=True, gc=False):
     left_out: Mapping[int, str] = {}
     """Groups, by index, of which nothing was done because a lock was missing, each with a text that names what it waits
     for: those of the same text can wait together. Their outcomes are an empty list."""
+    still_open: Callable[[], bool] | None = None
+    """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
 
 
 class Engine(Protocol):
@@ -60,8 +62,15 @@ class Engine(Protocol):
         """
         ...
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
-        """The same inside the caller's own transaction, each call in its savepoint; `InvalidRequest` if it cannot be."""
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        """The same inside the caller's own transaction, each call in its savepoint; `InvalidRequest` if it cannot be.
+
+        The pools to `lock` are locked first, in one order for all; those that are missing are passed over.
+        """
+        ...
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        """The same in a task, on its event loop: where a connection can be async, an async one."""
         ...
 
     def read(self, query: Query[T]) -> T:

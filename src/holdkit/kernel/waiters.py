@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..core.commands import Group
+from ..core.model import Key
 from ..core.outcomes import Outcome
 from ..core.reading import Query
 from ..core.validation import invalid
@@ -18,7 +19,8 @@ from ..engines.port import Engine
 from ..errors import EngineError
 from .leading import Line
 from .pumping import Awaited, Pump
-from .rooms import AsyncRooms, Rooms
+from .rooms import Rooms
+from .task_rooms import AsyncRooms
 from .turnstile import Turnstile, Undo
 from .workers import GRACE, AsyncSignal, AsyncWorker, Signal, Worker
 
@@ -48,10 +50,10 @@ class Submitter(Line, Turnstile):
     def _wait_for(self, what: str, group: Group, minted: bool) -> list[Outcome]:
         return self._rooms.wait(what, group, minted)
 
-    def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:
+    def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Outcome]:
         """Skip the queue: the caller's own connection, in the caller's own transaction."""
         self.check()
-        outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
+        outcomes = self.engine.apply_in(tx, [] if group is None else [group], lock).outcomes
         self.committed.notify()
         return outcomes[0] if outcomes else []
 
@@ -73,10 +75,11 @@ class Submitter(Line, Turnstile):
         """Refuse what comes, finish what runs, end the crew, close the engine."""
         if self._closed:
             return
-        self._closed = True
         if os.getpid() != self._pid:  # the parent's connections are not ours to close
+            self._closed = True
             return
-        self.committed.close()
+        self.committed.close()  # first: who is refused because we are closed can see that we are
+        self._closed = True
         with self._lock:
             busy = self._leader is not None
         if busy:
@@ -95,7 +98,7 @@ class AsyncSubmitter(Pump, Turnstile):
         self._reader = ThreadPoolExecutor(2, thread_name_prefix="holdkit-reader")
         self.crew: set[AsyncWorker] = set()
         self._rooms = AsyncRooms(self)
-        self._joined: weakref.WeakKeyDictionary[asyncio.Task[Any], Any] = weakref.WeakKeyDictionary()
+        self._joined: weakref.WeakKeyDictionary[asyncio.Task[Any], Callable[[], bool]] = weakref.WeakKeyDictionary()
 
     def check(self) -> None:
         """Refuse after close, in a forked child, and in another event loop."""
@@ -129,21 +132,21 @@ class AsyncSubmitter(Pump, Turnstile):
     def _pass_on(self, submission: Awaited, what: str) -> None:
         self._rooms.enter(submission, what)
 
-    async def apply_in(self, tx: Any, group: Group | None) -> list[Outcome]:
-        """Skip the queue: the caller's own connection belongs to this thread, so it runs right here."""
+    async def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Outcome]:
+        """Skip the queue: the caller's own connection belongs to this loop, so it runs right here."""
         self.check()
-        outcomes = self.engine.apply_in(tx, [] if group is None else [group]).outcomes
+        applied = await self.engine.apply_in_async(tx, [] if group is None else [group], lock)
         task = asyncio.current_task()
-        if task is not None:
-            self._joined[task] = tx
+        if task is not None and applied.still_open is not None:
+            self._joined[task] = applied.still_open
         self.committed.notify()
-        return outcomes[0] if outcomes else []
+        return applied.outcomes[0] if applied.outcomes else []
 
     def _check_joined(self) -> None:
         """A task that waited behind its own open transaction would wait for itself."""
         task = asyncio.current_task() if self._joined else None
-        tx = self._joined.get(task) if task is not None else None
-        if getattr(tx, "in_transaction", False):
+        still_open = self._joined.get(task) if task is not None else None
+        if still_open is not None and still_open():
             raise invalid(
                 "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
             )

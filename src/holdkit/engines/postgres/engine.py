@@ -15,26 +15,29 @@ from typing import Any, Final, TypeVar
 
 from ...core.audit import Difference
 from ...core.commands import Group
-from ...core.model import SECOND, Limits, Slot
+from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
+from ..callers import driver_connection, driver_connection_async, spoil
 from ..port import Applied, BatchRejected, Clock
 from .auditing import verify
 from .connections import Connections
 from .driver import ConnectionFailed, OnStatement, Script, StatementFailed
 from .joining import Terms as Join
-from .joining import run_joined, run_joined_async
+from .joining import is_aborted, run_joined, run_joined_async
 from .listening import Listener, Teller
 from .loading import Terms, lock_timeout
 from .migrating import check_schema
 from .opening import IMPATIENCE, check_server, connect, read_url, trouble
 from .reading import At, answer
-from .script import Ran, Stage, apply_script
+from .script import Ran, Stage, apply_script, lock_pools
 
 T = TypeVar("T")
 
-SIZE: Final = 12
-"""Connections at most: one for the main queue, the others for reads and for those who wait for a lock."""
+SIZE: Final = 6
+"""Connections at most for those who never wait long: batches and reads."""
+PATIENT: Final = 16
+"""The same for those who wait for a lock; apart from the others, so that these can never be without."""
 ATTEMPTS: Final = 20
 """How often a transaction that certainly did nothing is tried again."""
 AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
@@ -65,8 +68,9 @@ class PostgresEngine:
         self._injected = clock
         self.clock: Clock = clock or wall_clock
         asked = limits or Limits()
-        self._connections = Connections(
-            lambda: connect(self._address, asked, on_statement), SIZE, asked.lock_timeout / SECOND
+        seconds = asked.lock_timeout / SECOND
+        self._connections, self._patient = (
+            Connections(lambda: connect(self._address, asked, on_statement), size, seconds) for size in (SIZE, PATIENT)
         )
         try:
             with self._connections.one() as driver:
@@ -110,7 +114,7 @@ class PostgresEngine:
         terms = Terms(self.limits, self.lanes, slot, patient, waits)
         pruning = time.monotonic() - self._pruned > self._prune_every
         script = apply_script(groups, terms, stage, random.getrandbits(62), pruning=pruning)
-        with self._connections.one() as driver:
+        with (self._patient if patient else self._connections).one() as driver:
             try:
                 ran = driver.run(script)
             except StatementFailed as failed:
@@ -140,37 +144,52 @@ class PostgresEngine:
                 raise BatchRejected(str(error)) from failed  # for one of them: it is left out once it is alone
             return Ran([[]], {0: "what is being made"}, False)
         if failed.sqlstate == "25006" or failed.sqlstate[:3] == "57P":  # a failover: our other connections are old too
-            self._connections.drop_idle()
+            self._drop_idle()
             raise _Again(error)
         if isinstance(error, EngineError) and len(groups) > 1:
             raise BatchRejected(str(error)) from failed
         raise error
 
     def _lost(self, failed: ConnectionFailed) -> HoldkitError:
-        self._connections.drop_idle()
+        self._drop_idle()
         if failed.sent_commit:
             return OutcomeUnknown(f"the connection to {self.url} was lost during COMMIT ({failed}): ask again")
         return _Again(EngineError(f"the connection to {self.url} was lost: {failed}"))
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
         self._check()
-        ran = run_joined(tx, self._join, self._joined_script(groups))
+        connection = driver_connection(tx)
+        try:
+            ran = run_joined(connection, self._join, self._joined_script(groups, lock))
+        except BaseException:
+            if is_aborted(connection):
+                spoil(tx)
+            raise
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
-    async def apply_in_async(self, tx: Any, groups: Sequence[Group]) -> Applied:
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same in a task, on an async connection."""
         self._check()
-        ran = await run_joined_async(tx, self._join, self._joined_script(groups))
+        connection = await driver_connection_async(tx)
+        ran = await run_joined_async(connection, self._join, self._joined_script(groups, lock))
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
-    def _joined_script(self, groups: Sequence[Group]) -> Callable[[], Script[Ran]]:
+    def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[Ran]]:
         slot = None if self._injected is None else self._injected()
         terms = Terms(self.limits, self.lanes, slot, patient=True, joined=True)
         stage = Stage()
-        return lambda: apply_script(groups, terms, stage, random.getrandbits(62))
+
+        def script() -> Script[Ran]:
+            if lock:
+                yield from lock_pools(lock, self.lanes)
+            if not groups:
+                return Ran([], {}, False)
+            return (yield from apply_script(groups, terms, stage, random.getrandbits(62)))
+
+        return script
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""
@@ -184,7 +203,7 @@ class PostgresEngine:
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
-                self._connections.drop_idle()
+                self._drop_idle()
                 if attempt + 1 == ATTEMPTS:
                     raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
                 time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
@@ -212,6 +231,12 @@ class PostgresEngine:
         if self._listener is not None:
             self._listener.close()
         self._connections.close()
+        self._patient.close()
+
+    def _drop_idle(self) -> None:
+        """Our connections may all lead to a server that is gone."""
+        self._connections.drop_idle()
+        self._patient.drop_idle()
 
     def _check(self) -> None:
         if self._connections.closed:

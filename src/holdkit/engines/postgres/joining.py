@@ -1,27 +1,27 @@
 """Joining a caller's transaction: both happen or neither.
 
-Every precondition is checked before anything is written. Each call runs in a savepoint of its own, so a refusal or an error
-leaves the caller's transaction as usable as it was. Never commits, closes or changes a setting of the caller's connection,
-prepares nothing on it, and rolls back nothing but its own savepoint. Waits for locks only within our own patience: then the
-statement is cancelled, and nothing was done.
+Every precondition is checked before anything is written. Each call runs in a savepoint of its own, so a refusal, an error
+or an interrupt leaves the caller's transaction as usable as it was. Never commits, closes or changes a setting of the
+caller's connection, prepares nothing on it, and rolls back nothing but its own savepoint. Waits for locks only within our
+own patience: then the statement is cancelled, and nothing was done.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import psycopg
 from msgspec import Struct
 from psycopg import pq
-from psycopg.rows import tuple_row
 
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, Overloaded
 from .driver import ConnectionFailed, OnStatement, Row, Script, Statement, StatementFailed, Wire
 from .script import Contention, Ran
 from .statements import load
-from .waiting import Steps, wait, wait_async
+from .waiting import GRACE, READ, WRITE, Steps, wait, wait_async
 
 T = TypeVar("T")
 Make = Callable[[], Script[Ran]]
@@ -29,7 +29,10 @@ Make = Callable[[], Script[Ran]]
 ATTEMPTS: Final = 10
 """How often a call is run again because another transaction came between."""
 _THEIRS: Final = frozenset({"begin", "commit", "rollback"})
+_ENTERING: Final[tuple[Statement, ...]] = (("make_savepoint", ()), ("look_at_caller", ()), ("find_identity", ()))
+_LEAVING: Final[tuple[Statement, ...]] = (("release_savepoint", ()),)
 _UNDOING: Final[tuple[Statement, ...]] = (("roll_back_to_savepoint", ()), ("release_savepoint", ()))
+_BUSY: Final = "another thread or task is using the connection of tx"
 
 
 class Terms(Struct, frozen=True):
@@ -43,45 +46,50 @@ class Terms(Struct, frozen=True):
 
 def run_joined(tx: object, terms: Terms, make: Make) -> Ran:
     """Run the script inside the caller's transaction, on this thread."""
-    connection: psycopg.Connection[Any] = check_connection(tx, psycopg.Connection, "a psycopg Connection")
+    connection: psycopg.Connection[Any] = check_connection(tx, psycopg.Connection)
+    if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+        try:
+            psycopg.RawCursor(connection).execute(load()["are_you_there"].text, prepare=False)  # psycopg begins here
+        except psycopg.Error as error:
+            raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
+    if not connection.lock.acquire(timeout=terms.patience):
+        raise Overloaded(_BUSY)
     try:
-        cursor = psycopg.RawCursor(connection, row_factory=tuple_row)  # psycopg begins here, if nobody has yet
-        check_transaction(cursor.execute(load()["look_at_caller"].text, prepare=False).fetchone())
-        check_identity(cursor.execute(load()["find_identity"].text, prepare=False).fetchone(), terms)
-    except psycopg.Error as error:
-        raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
-    pgconn = connection.pgconn
-    with connection.lock:
-        return wait(joined(pgconn, terms, make), pgconn.socket, terms.patience, pgconn.get_cancel().cancel)
+        pgconn = check_connection(connection, psycopg.Connection).pgconn
+        steps = joined(pgconn, terms, make)
+        return wait(steps, pgconn.socket, terms.patience, lambda: connection.cancel_safe(timeout=GRACE))
+    finally:
+        connection.lock.release()
 
 
 async def run_joined_async(tx: object, terms: Terms, make: Make) -> Ran:
     """The same in a task, on an async connection."""
-    connection: psycopg.AsyncConnection[Any] = check_connection(
-        tx, psycopg.AsyncConnection, "a psycopg AsyncConnection"
-    )
+    connection: psycopg.AsyncConnection[Any] = check_connection(tx, psycopg.AsyncConnection)
+    if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+        try:
+            await psycopg.AsyncRawCursor(connection).execute(load()["are_you_there"].text, prepare=False)
+        except psycopg.Error as error:
+            raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
     try:
-        cursor = psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
-        await cursor.execute(load()["look_at_caller"].text, prepare=False)
-        check_transaction(await cursor.fetchone())
-        await cursor.execute(load()["find_identity"].text, prepare=False)
-        check_identity(await cursor.fetchone(), terms)
-    except psycopg.Error as error:
-        raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
-    pgconn = connection.pgconn
-    async with connection.lock:
-        return await wait_async(joined(pgconn, terms, make), pgconn.socket, terms.patience, pgconn.get_cancel().cancel)
+        async with asyncio.timeout(terms.patience):
+            await connection.lock.acquire()
+    except TimeoutError:
+        raise Overloaded(_BUSY) from None
+    try:
+        pgconn = check_connection(connection, psycopg.AsyncConnection).pgconn
+        steps = joined(pgconn, terms, make)
+        return await wait_async(steps, pgconn.socket, terms.patience, lambda: connection.cancel_safe(timeout=GRACE))
+    finally:
+        connection.lock.release()
 
 
 # Preconditions
 
 
-def check_connection(tx: object, kind: type[Any], name: str) -> Any:
+def check_connection(tx: object, kind: type[Any]) -> Any:
     """A psycopg connection of the right colour, inside a transaction or about to begin one."""
     if not isinstance(tx, kind):
-        raise invalid(
-            "tx", "tx_unsupported", f"must be {name}, or SQLAlchemy's or Django's around one, not {type(tx).__name__}"
-        )
+        raise invalid("tx", "tx_unsupported", _advice(tx, kind))
     pgconn = tx.pgconn
     if pgconn.status != pq.ConnStatus.OK:
         raise invalid("tx", "tx_unusable", "the connection is closed or broken")
@@ -91,37 +99,84 @@ def check_connection(tx: object, kind: type[Any], name: str) -> Any:
     if status == pq.TransactionStatus.INERROR:
         raise invalid("tx", "tx_aborted", "the transaction is aborted: roll it back first")
     if status == pq.TransactionStatus.ACTIVE:
-        raise invalid("tx", "tx_busy", "the connection is in the middle of something else")
+        raise invalid("tx", "tx_busy", "the connection is in the middle of something else, such as a COPY")
     if status == pq.TransactionStatus.IDLE and tx.autocommit:
         raise invalid("tx", "tx_autocommit", "there is no open transaction: begin one, for example with transaction()")
+    if pgconn.parameter_status(b"client_encoding") != b"UTF8":
+        raise invalid(
+            "tx", "tx_encoding", "the connection's client_encoding must be UTF8: others cannot write all text"
+        )
     return tx
 
 
-def check_transaction(row: Row | None) -> None:
+def is_aborted(tx: object) -> bool:
+    """Whether it is a connection whose transaction can only be rolled back."""
+    return isinstance(tx, psycopg.Connection) and tx.pgconn.transaction_status == pq.TransactionStatus.INERROR
+
+
+def _advice(tx: object, kind: type[Any]) -> str:
+    if isinstance(tx, psycopg.Connection):
+        return "is a sync connection, which would stop the event loop: use an AsyncConnection, or holdkit.connect"
+    if isinstance(tx, psycopg.AsyncConnection):
+        return "is an async connection: use holdkit.connect_async with it"
+    if isinstance(getattr(tx, "connection", None), psycopg.Connection | psycopg.AsyncConnection):
+        return f"must be the connection itself, not its {type(tx).__name__}"
+    name = f"a psycopg {kind.__name__}"
+    return f"must be {name}, or SQLAlchemy's or Django's around one, not {type(tx).__module__}.{type(tx).__name__}"
+
+
+def check_transaction(looks: Row, identity: Row | None, terms: Terms) -> None:
     """What the server says of it."""
-    isolation, read_only, recovering, visible = row or ("", "", False, False)
-    if not visible:
-        raise invalid("tx", "tx_other_database", "the connection does not see the tables of the schema holdkit")
+    isolation, read_only, recovering, path = looks
+    first = next((name for name in path.split("\x1f") if not name.startswith("pg_temp")), "")
+    if first != "pg_catalog":
+        raise invalid("tx", "tx_search_path", "the connection's search_path puts its own functions before pg_catalog's")
+    if identity is None or identity[0] != terms.identity:
+        raise _other_database()
     if isolation != "read committed":
         raise invalid("tx", "tx_isolation", f"the transaction must be READ COMMITTED, not {isolation.upper()}")
     if read_only == "on" or recovering:
         raise invalid("tx", "tx_read_only", "the transaction is read-only")
 
 
-def check_identity(row: Row | None, terms: Terms) -> None:
-    """It must be our own database."""
-    if row is None or row[0] != terms.identity:
-        raise invalid("tx", "tx_other_database", "the connection must be to the same database as this kernel")
+def _other_database() -> HoldkitError:
+    return invalid("tx", "tx_other_database", "the connection must be to the same database as this kernel")
 
 
 # The call itself, colourless
 
 
 class _Lent(Wire):
-    """Somebody else's connection: never hung up by us."""
+    """Somebody else's connection: never hung up by us, and never left with answers that its owner would read as theirs."""
 
     def hang_up(self) -> None:
         """Leave it as it is; its owner will notice."""
+
+    def settle(self) -> Steps[None]:
+        """After something struck in the middle of an exchange: take every answer that is still to come, however much of
+        it had been sent, and throw it away."""
+        pgconn = self.pgconn
+        try:
+            pgconn.pipeline_sync()
+            sending = pgconn.flush() == 1
+            while self.busy:
+                yield READ | WRITE if sending else READ
+                pgconn.consume_input()
+                sending = sending and pgconn.flush() == 1
+                while self.busy and not pgconn.is_busy():
+                    self.busy = pgconn.get_result() is not None or not self._at_rest()
+        except (OSError, psycopg.Error) as error:
+            raise self._gone(str(error)) from error
+        pgconn.enter_pipeline_mode()
+
+    def _at_rest(self) -> bool:
+        if self.pgconn.status == pq.ConnStatus.BAD:
+            raise self._gone("the connection was lost")
+        try:
+            self.pgconn.exit_pipeline_mode()  # libpq's own word: it refuses while anything is outstanding
+        except psycopg.Error:
+            return False
+        return True
 
 
 def joined(pgconn: pq.abc.PGconn, terms: Terms, make: Make) -> Steps[Ran]:
@@ -130,36 +185,79 @@ def joined(pgconn: pq.abc.PGconn, terms: Terms, make: Make) -> Steps[Ran]:
     pgconn.enter_pipeline_mode()
     try:
         for _ in range(ATTEMPTS):
-            ran = yield from _attempt(wire, make)
+            ran = yield from _Attempt(wire, terms).run(make)
             if ran is not None:
                 return ran
         raise EngineError("other transactions came between each time; this call did nothing: try again")
+    except ConnectionFailed as error:
+        raise EngineError(
+            f"the connection of tx was lost or does not answer ({error}): nothing of your transaction will be committed"
+        ) from error
     finally:
         if pgconn.status == pq.ConnStatus.OK and not wire.busy:
             pgconn.exit_pipeline_mode()
 
 
-def _attempt(wire: Wire, make: Make) -> Steps[Ran | None]:
-    yield from wire.exchange((("make_savepoint", ()),))
-    try:
-        ran = yield from _run(wire, make())
-        while (
-            ran.outcomes is None
-        ):  # a backlog goes first; it is in the caller's transaction too, whose length is theirs
-            ran = yield from _run(wire, make())
-        yield from wire.exchange((("release_savepoint", ()),))
-    except ConnectionFailed as error:
-        raise EngineError(
-            f"the connection of tx was lost ({error}): the server has rolled your transaction back"
-        ) from error
-    except BaseException as error:
-        yield from wire.exchange(_UNDOING)
-        if isinstance(error, Contention):
-            return None
-        if isinstance(error, StatementFailed):
-            raise _trouble(error) from error
-        raise
-    return ran
+class _Attempt:
+    """One run of a call in its savepoint."""
+
+    def __init__(self, wire: _Lent, terms: Terms) -> None:
+        self._wire, self._terms = wire, terms
+        self._inside = False
+        """Our savepoint is there for certain."""
+
+    def run(self, make: Make) -> Steps[Ran | None]:
+        """What the script came to, or None if another transaction came between; else whatever went wrong, undone."""
+        try:
+            yield from self._enter()
+            ran = yield from _run(self._wire, make())
+            while (
+                ran.outcomes is None
+            ):  # a backlog goes first; it is in the caller's transaction too, whose length is theirs
+                ran = yield from _run(self._wire, make())
+            if ran.left_out:  # born or removed while we waited for its lock
+                raise Contention("left out")  # noqa: TRY301 - the same end as the others
+            self._inside = False
+            yield from self._wire.exchange(_LEAVING)
+        except (ConnectionFailed, GeneratorExit):
+            raise
+        except BaseException as error:
+            yield from self._undo()
+            if isinstance(error, Contention):
+                return None
+            if isinstance(error, StatementFailed):
+                raise _trouble(error) from error
+            raise
+        return ran
+
+    def _enter(self) -> Steps[None]:
+        try:
+            _, looks, identity = yield from self._wire.exchange(_ENTERING)
+        except StatementFailed as error:
+            self._inside = error.name != "make_savepoint"
+            if error.name == "find_identity" and error.sqlstate in ("42P01", "3F000", "42501"):
+                raise _other_database() from error
+            raise
+        self._inside = True
+        check_transaction(looks[0], identity[0] if identity else None, self._terms)
+
+    def _undo(self) -> Steps[None]:
+        """Back to the savepoint. Where an interrupt struck while it was being made nothing was done yet, and where it
+        struck while it was being released all was done: in neither case may we ask for a savepoint that is not there."""
+        wire = self._wire
+        if wire.busy:
+            yield from wire.settle()
+        if not self._inside and wire.pgconn.transaction_status == pq.TransactionStatus.INTRANS:
+            return
+        for _ in range(3):
+            try:
+                yield from wire.exchange(_UNDOING)
+            except StatementFailed as error:
+                if error.sqlstate != "57014":  # our own request to stop, that came late
+                    raise EngineError(f"{error.message}: your transaction is aborted, roll it back") from error
+            else:
+                return
+        raise EngineError("tx was cancelled again and again: your transaction is aborted, roll it back")
 
 
 def _run(wire: Wire, script: Script[T]) -> Steps[T]:
@@ -186,4 +284,5 @@ def _trouble(error: StatementFailed) -> HoldkitError:
         return Overloaded(
             "others kept what this call needs locked for too long; your transaction goes on", retry_after=1.0
         )
-    return EngineError(f"{error.message} ({error.sqlstate}): this call did nothing; your transaction goes on")
+    advice = "; grant this role the rights to the schema holdkit" if error.sqlstate == "42501" else ""
+    return EngineError(f"{error.message} ({error.sqlstate}): this call did nothing; your transaction goes on{advice}")

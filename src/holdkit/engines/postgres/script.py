@@ -21,6 +21,7 @@ from ...core.view import View
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .loading import NOTHING_LISTED, Gathered, Listed, Terms, gather, left_out, list_sweep
 from .positions import place_of, replayed, strip_positions, with_found, with_positions
+from .rows import pool_keys
 from .writing import prune, write_back
 
 
@@ -66,6 +67,11 @@ def apply_script(
     out = leave_out(groups, gathered) if gathered.locked_out else {}
     outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
     return (yield from finish(groups, view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
+
+
+def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:
+    """Lock these pools, waiting, in the one order; those that are missing are passed over."""
+    yield (("lock_pools_waiting", pool_keys(sorted(set(keys)), lanes)),)
 
 
 def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:

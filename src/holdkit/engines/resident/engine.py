@@ -74,11 +74,15 @@ class ResidentEngine:
             self._write(view)
             return Applied(outcomes, self._journal.last_seq, bool(view.entries or view.operations.changed))
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:  # noqa: ARG002  (the port's signature)
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002  (the port's)
         """There is no transaction to join."""
         self._check_open()
         name = self.url.partition(":")[0]
         raise InvalidRequest(f"the {name} engine has no transactions to join", field="tx", code="tx_unsupported")
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        """Nor for a task."""
+        return self.apply_in(tx, groups, lock)
 
     def read(self, query: Query[T]) -> T:
         """Answer a question."""

@@ -17,13 +17,14 @@ from urllib.parse import quote
 
 from ...core.audit import Difference
 from ...core.commands import Group
-from ...core.model import SECOND, Limits, Slot
+from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...errors import EngineError
+from ..callers import driver_connection
 from ..port import Applied, Clock
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
-from .joining import Joined, in_transaction, run_joined
+from .joining import Joined, check_connection, in_transaction, run_joined
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .readers import Readers
@@ -81,26 +82,31 @@ class SqliteEngine:
         assert ran.outcomes is not None
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0)
 
-    def apply_in(self, tx: Any, groups: Sequence[Group]) -> Applied:
-        """The same inside the caller's own transaction, in a savepoint."""
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002
+        """The same inside the caller's own transaction, in a savepoint. (There is one lock, for all pools.)"""
         self._check()
         self._writer.check_file()
         if self._writer.suspect:
             self._writer.settle()
-        if isinstance(tx, sqlite3.Connection) and not in_transaction(tx):
+        connection = check_connection(driver_connection(tx))
+        if not in_transaction(connection):
             self._joined.check()
             self._writer.tidy()
         stage = Stage()
         ran = run_joined(
-            tx,
+            connection,
             self.path,
             self._writer.identity,
             lambda: apply_script(groups, self.clock, self.limits, stage),
             self._on_statement,
         )
         assert ran.outcomes is not None
-        self._joined.remember(tx)
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0)
+        self._joined.remember(connection)
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, still_open=lambda: in_transaction(connection))
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
+        return self.apply_in(tx, groups, lock)
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""

@@ -60,10 +60,13 @@ def in_transaction(connection: sqlite3.Connection) -> bool:
 
 
 def run_joined(
-    tx: object, path: str, file: Identity, make: Callable[[], Script[Ran]], on_statement: OnStatement | None
+    connection: sqlite3.Connection,
+    path: str,
+    file: Identity,
+    make: Callable[[], Script[Ran]],
+    on_statement: OnStatement | None,
 ) -> Ran:
     """Run the script inside the caller's transaction, as often as a backlog of due legs comes first."""
-    connection = check_connection(tx)
     driver = Driver(connection, on_statement)
     began = not connection.in_transaction
     try:
@@ -84,7 +87,7 @@ def run_joined(
 def check_connection(tx: object) -> sqlite3.Connection:
     """An open sqlite3 connection of this thread, that gives text as text."""
     if not isinstance(tx, sqlite3.Connection):
-        raise invalid("tx", "tx_unsupported", f"must be a sqlite3.Connection, not {type(tx).__name__}")
+        raise invalid("tx", "tx_unsupported", _advice(tx))
     try:
         tx.in_transaction  # noqa: B018  (raises if closed)
         sqlite3.Cursor(tx).close()
@@ -95,6 +98,13 @@ def check_connection(tx: object) -> sqlite3.Connection:
             "tx", "tx_text_factory", "the connection's text_factory must be str while Holdkit reads through it"
         )
     return tx
+
+
+def _advice(tx: object) -> str:
+    if isinstance(getattr(tx, "connection", None), sqlite3.Connection):
+        return f"must be the connection itself, not its {type(tx).__name__}"
+    name = f"{type(tx).__module__}.{type(tx).__name__}"
+    return f"must be a sqlite3.Connection, or SQLAlchemy's or Django's around one, not {name}"
 
 
 def check_database(driver: Driver, path: str, file: Identity) -> None:

@@ -82,7 +82,12 @@ class AsyncFollower:
             self._desk.submitter.listen()
         while not self._over(stop):
             count = committed.count
-            fresh = await self.page(PAGE)
+            try:
+                fresh = await self.page(PAGE)
+            except EngineError:
+                if committed.closed:  # in the midst of the page
+                    return
+                raise
             for entry in fresh:
                 yield entry
                 if self._over(stop):

@@ -83,7 +83,12 @@ class Follower:
             self._desk.submitter.listen()
         while not self._over(stop):
             count = committed.count
-            fresh = self.page(PAGE)
+            try:
+                fresh = self.page(PAGE)
+            except EngineError:
+                if committed.closed:  # in the midst of the page
+                    return
+                raise
             for entry in fresh:
                 yield entry
                 if self._over(stop):

@@ -199,8 +199,8 @@ class Verbs(Calls):
         return SweepReport(done.expired, done.slot, done.more)
 
     def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
-        """Lock these pools in the caller's transaction, before several calls with `tx=`. (Embedded engines have one
-        write lock for all pools: there it is taken early.)"""
+        """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed
+        over. (SQLite has one write lock for all pools: there it is taken early.)"""
         names: object = (pools,) if isinstance(pools, str) else pools
         if not isinstance(names, list | tuple | set | frozenset):
             raise invalid("pools", "pools_malformed", "must be a list of pool ids")
@@ -208,4 +208,4 @@ class Verbs(Calls):
             pool_id(name, "pools", faces=True)
         if tx is None:
             raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
-        self._submitter.apply_in(tx, None)
+        self._submitter.apply_in(tx, None, [(self._tenant, name) for name in names])

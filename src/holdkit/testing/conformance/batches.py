@@ -116,6 +116,18 @@ def error_leaves_nothing(rig: Rig) -> None:
     rig.sound()
 
 
+def patience_changes_nothing(rig: Rig) -> None:
+    """With nothing locked by others, nothing is left out of a batch, and a patient one is a batch like any other."""
+    rig.pools(a=3)
+    for number, patient in ((1, False), (2, True)):
+        applied = rig.engine.apply([Group((placing(number),)), Group((placing(number + 10, "none"),))], patient=patient)
+        equal(dict(applied.left_out), {}, "groups left out")
+        words = [[said(outcome) for outcome in group] for group in applied.outcomes]
+        equal(words, [["done"], [Reason.POOL_NOT_FOUND]], f"answers with patient={patient}")
+    equal(rig.pool().held, 2, "units held")
+    rig.sound()
+
+
 def failed(work: Callable[[], object]) -> Exception:
     """The error that this must end with, whatever it is."""
     try:
@@ -136,4 +148,5 @@ def said(outcome: Outcome) -> str:
             return outcome.code
 
 
-CHECKS = (batch_in_order, refusal_leaves_nothing, atomic_group, atomic_group_returns_its_pools, error_leaves_nothing)
+CHECKS = (batch_in_order, refusal_leaves_nothing, atomic_group, atomic_group_returns_its_pools, error_leaves_nothing,
+          patience_changes_nothing)  # fmt: skip

@@ -1,5 +1,6 @@
 -- The first schema. Times are slots: whole microseconds since 1970, UTC. JSON is canonical text, exactly as it was hashed.
 -- `lane` is the first column of every key: tables can be distributed by it. Keys compare by bytes on every server.
+-- Tables are not analyzed before they have 10,000 rows: plans made for a handful would walk them when they are large.
 
 create table holdkit.settings (
     name  text collate "C" primary key,
@@ -31,7 +32,8 @@ create table holdkit.pools (
     due_after bigint  not null,                -- legs with a deadline up to here have all been returned: the scan begins here
     primary key (lane, tenant, id),
     check (held + consumed <= total or over)   -- the second lock on the door; the first is core.decide
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500);
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+        autovacuum_analyze_threshold = 10000);
 
 create index pools_idle on holdkit.pools (lane, tenant, id) where idle;
 
@@ -57,7 +59,7 @@ create table holdkit.holds (
     last_op        text,
     version        bigint  not null,
     primary key (lane, tenant, id)
-);
+) with (autovacuum_analyze_threshold = 10000);
 
 create index holds_due on holdkit.holds (deadline, id) where open and deadline is not null;                -- the sweep
 create index holds_ended on holdkit.holds (ended_at, id) where not open and ended_at is not null;          -- retention
@@ -72,7 +74,7 @@ create table holdkit.legs (
     hold     uuid    not null,
     units    bigint  not null check (units > 0),
     primary key (lane, tenant, pool, deadline, hold)
-);
+) with (autovacuum_analyze_threshold = 10000);
 
 create table holdkit.journal (
     lane    integer not null,
@@ -82,7 +84,7 @@ create table holdkit.journal (
     body    text    not null,                  -- JSON: the entry, all but its number
     crc     integer not null,                  -- of the body
     primary key (lane, seq)
-);
+) with (autovacuum_analyze_threshold = 10000);
 
 create index journal_by_subject on holdkit.journal (lane, tenant, subject);
 
@@ -109,7 +111,7 @@ create table holdkit.operations (
     outcome     text    not null,              -- JSON: the answer, with the owner token for the retry
     crc         integer not null,              -- of all the columns before it
     primary key (lane, tenant, id)
-);
+) with (autovacuum_analyze_threshold = 10000);
 
 create index operations_age on holdkit.operations (slot);
 
@@ -122,7 +124,7 @@ create table holdkit.records (
     version bigint  not null,
     slot    bigint  not null,
     primary key (lane, tenant, kind, id)
-);
+) with (autovacuum_analyze_threshold = 10000);
 
 -- For people. Nothing of ours reads them.
 

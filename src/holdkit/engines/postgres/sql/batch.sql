@@ -432,10 +432,12 @@ cross join lateral (
 ) j
 
 -- name: write_unnumbered
--- in a caller's transaction: the numbers come later
+-- in a caller's transaction: the numbers come later, in order of stamp. Whoever had locked what we have locked is done, and
+-- what it left is visible: ours is stamped behind it, also where no pool's stamp says so (records, holds, a standing clock)
 insert into holdkit.unnumbered (lane, stamp, batch, n, tenant, subject, body, crc)
-select k.lane, $1::bigint, $2::bigint, k.n, k.tenant, k.subject, k.body, k.crc
+select k.lane, coalesce(b.stamp + 1, $1::bigint), $2::bigint, k.n, k.tenant, k.subject, k.body, k.crc
 from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[]) k(lane, n, tenant, subject, body, crc)
+cross join lateral (select max(u.stamp) as stamp from holdkit.unnumbered u where u.lane = k.lane and u.stamp >= $1) b
 
 -- name: prune_operations
 -- past the retry window they are gone for every reader already

@@ -47,11 +47,9 @@ insert into holdkit.heads (lane) select generate_series(0, $1::int - 1)
 select 1
 
 -- name: look_at_caller
--- what a caller's transaction is, and whether our tables can be seen there; never an error, which would abort it
-select current_setting('transaction_isolation'), current_setting('transaction_read_only'), pg_is_in_recovery(),
-       exists (select from pg_catalog.pg_namespace n join pg_catalog.pg_class c on c.relnamespace = n.oid
-               where n.nspname = 'holdkit' and c.relname = 'settings' and has_schema_privilege(n.oid, 'usage')
-                 and has_table_privilege(c.oid, 'select'))
+-- what a caller's transaction is, and where it looks for functions: before we know, each is named with its schema
+select pg_catalog.current_setting('transaction_isolation'), pg_catalog.current_setting('transaction_read_only'),
+       pg_catalog.pg_is_in_recovery(), pg_catalog.array_to_string(pg_catalog.current_schemas(true), e'\x1f')
 
 -- name: find_identity
 -- whether it is our own database
