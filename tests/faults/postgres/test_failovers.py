@@ -33,6 +33,7 @@ def set_synchronous(server: PostgresServer, names: str) -> None:
         await_that(
             lambda: connection.execute("show synchronous_standby_names").fetchone() == (names,), "settings not reloaded"
         )
+        connection.execute("checkpoint")  # whoever makes it has reloaded too, and it is he who tells commits to wait
 
 
 def follow(primary: PostgresServer, *, synchronous: bool) -> PostgresServer:
