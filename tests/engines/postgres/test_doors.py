@@ -107,7 +107,7 @@ def test_a_role_without_rights(postgres_url: str, clerk: str) -> None:
     tell(postgres_url, f"grant select on all tables in schema holdkit to {clerk}")
     with closing(PostgresEngine(as_role(postgres_url, clerk))) as engine:
         assert engine.read(FindPool(("", "gpu"))) is None
-        with pytest.raises(EngineError, match="permission denied.*grant this role the rights"):
+        with pytest.raises(EngineError, match=r"permission denied.*grant this role the rights"):
             engine.apply(groups(create("gpu")))
     revoked(postgres_url, clerk)
 
@@ -174,11 +174,11 @@ def test_servers_that_may_lose_what_they_said(postgres_binaries: object) -> None
         done(engine, create("gpu"))
         server.kill()
         for _ in range(2):
-            with pytest.raises(EngineError, match="cannot connect|was lost"):
+            with pytest.raises(EngineError, match=r"cannot connect|was lost"):
                 engine.apply(groups(place("gpu")))
-            with pytest.raises(EngineError, match="cannot connect|was lost"):
+            with pytest.raises(EngineError, match=r"cannot connect|was lost"):
                 engine.read(FindPool(("", "gpu")))
-            with pytest.raises(EngineError, match="cannot connect|was lost"):
+            with pytest.raises(EngineError, match=r"cannot connect|was lost"):
                 list(engine.verify())
         server.start()
         done(engine, place("gpu"))

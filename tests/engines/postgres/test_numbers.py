@@ -54,7 +54,11 @@ def write(engine: PostgresEngine, seed: int) -> list[str]:
     """Our own batches; which holds were placed."""
     chance, placed = random.Random(seed), list[str]()
     for _ in range(ROUNDS):
-        outcome = done(engine, place(*chance.sample(POOLS, chance.randint(1, 3))))
+        # who waits for a caller's pool must have no other: the callers wait for one another
+        pools = (
+            chance.sample(POOLS[CALLERS:], chance.randint(1, 3)) if chance.random() < 0.7 else [chance.choice(POOLS)]
+        )
+        outcome = done(engine, place(*pools))
         assert outcome.hold is not None
         assert outcome.seq
         placed.append(outcome.hold.id)

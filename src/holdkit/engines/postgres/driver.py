@@ -26,6 +26,8 @@ Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]
 OnStatement: TypeAlias = Callable[[str], None]
 """Called with each statement's name before it is sent; may raise."""
 
+_SAID = (pq.DiagnosticField.SOURCE_FUNCTION, pq.DiagnosticField.MESSAGE_PRIMARY)
+"""Of a notice: the server's own function, which is never translated, and the words, which may be."""
 BEGIN: Statement = ("begin", ())
 COMMIT: Statement = ("commit", ())
 ROLLBACK: Statement = ("rollback", ())
@@ -184,7 +186,8 @@ class Driver(Wire):
         pgconn.enter_pipeline_mode()
 
     def _notice(self, result: pq.abc.PGresult) -> None:
-        self.notices.append((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace"))
+        said = [result.error_field(field) or b"" for field in _SAID]
+        self.notices.append(b": ".join(said).decode("utf-8", "replace"))
 
     def run(self, script: Script[T]) -> T:
         """Run a script to its end; an error stops it where it is."""

@@ -42,7 +42,8 @@ ATTEMPTS: Final = 20
 """How often a transaction that certainly did nothing is tried again."""
 AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
 """Serialization failure, deadlock, our own check of a row count, a key that was taken meanwhile: run it again."""
-_STANDBY: Final = "canceling wait for synchronous replication"
+_STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
+"""Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
 
 def wall_clock() -> Slot:
@@ -124,7 +125,7 @@ class PostgresEngine:
                 if driver.committing:
                     raise OutcomeUnknown(f"interrupted while {self.url} was committing: ask again") from error
                 raise BatchRejected(f"unexpected {type(error).__name__} while deciding; nothing was done") from error
-            if any(_STANDBY in notice for notice in driver.notices):
+            if any(sign in notice for notice in driver.notices for sign in _STANDBY):
                 raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
         if pruning:
             self._pruned = time.monotonic()

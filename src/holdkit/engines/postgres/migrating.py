@@ -34,12 +34,19 @@ def migrate(url: str, *, lanes: int = LANES, limits: Limits | None = None) -> in
     address = read_url(url)
     connect(address, limits or Limits()).close()  # for its words, where it cannot be reached
     try:
-        with psycopg.connect(address.conninfo) as connection:
-            connection.execute("set local lock_timeout = '10s'")
-            return _migrate(connection, address, lanes, limits or Limits())
+        try:
+            return _transact(address, lanes, limits or Limits())
+        except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema):  # another made the schema meanwhile
+            return _transact(address, lanes, limits or Limits())
     except psycopg.Error as error:
         advice = "; this role may not create a schema here" if error.sqlstate == "42501" else ""
         raise EngineError(f"cannot migrate {address.shown}: {str(error).strip()}{advice}") from error
+
+
+def _transact(address: Address, lanes: int, limits: Limits) -> int:
+    with psycopg.connect(address.conninfo) as connection:
+        connection.execute("set local lock_timeout = '10s'")
+        return _migrate(connection, address, lanes, limits)
 
 
 def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, limits: Limits) -> int:

@@ -1,0 +1,166 @@
+"""Migrations: once, however often and from wherever they are asked for; old or new, never half."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from holdkit.engines.postgres import PostgresEngine, migrate, migrating, migration_sql
+from holdkit.engines.postgres.statements import migrations
+from holdkit.errors import EngineError
+from holdkit.testing.postgres import ServerAddress
+from tests.engines.postgres import scenes
+from tests.engines.postgres.scenes import ask, await_waiter, create, done
+
+_start: Barrier
+PROCESSES = 4
+SETTINGS = "select name, value from holdkit.settings where name <> 'identity' order by name"
+TABLES = "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'holdkit'"
+
+
+@pytest.fixture
+def urls(postgres_server: ServerAddress) -> Iterator[list[str]]:
+    """Two databases without our tables."""
+    names = [f"empty_{uuid4().hex}" for _ in range(2)]
+    yield [postgres_server.create_database(name) for name in names]
+    for name in names:
+        postgres_server.drop_database(name)
+
+
+def test_twice_is_once(urls: list[str]) -> None:
+    url = urls[0]
+    assert migrate(url, lanes=8) == 1
+    with closing(PostgresEngine(url)) as engine:
+        done(engine, create("gpu"))
+    before = ask(url, "select * from holdkit.settings order by name")
+    assert migrate(url, lanes=16) == 1
+    assert ask(url, "select * from holdkit.settings order by name") == before
+    with closing(PostgresEngine(url)) as engine:
+        assert engine.lanes == 8
+        assert scenes.pool(engine, "gpu").total == 10
+
+
+def line_up(start: Barrier) -> None:
+    global _start  # noqa: PLW0603  (a barrier can only be inherited, never sent)
+    _start = start
+
+
+def migrate_together(url: str) -> int:
+    _start.wait(scenes.PATIENCE)
+    return migrate(url, lanes=4)
+
+
+@pytest.mark.slow
+def test_from_several_processes_at_once(urls: list[str]) -> None:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(PROCESSES, spawn, initializer=line_up, initargs=(spawn.Barrier(PROCESSES),)) as pool:
+        for url in urls:
+            running = [pool.submit(migrate_together, url) for _ in range(PROCESSES)]
+            assert [each.result(scenes.PATIENCE) for each in running] == [1] * PROCESSES
+            assert ask(url, "select version from holdkit.migrations") == [(1,)]
+            assert ask(url, "select count(*) from holdkit.heads") == [(4,)]
+
+
+@pytest.mark.parametrize("ending", ["commit", "rollback"])
+def test_two_at_the_same_moment(ending: str, urls: list[str]) -> None:
+    """One has made everything and not committed yet."""
+    with ThreadPoolExecutor(1) as thread, closing(psycopg.connect(urls[0])) as first:
+        script = migration_sql(4).replace("begin;", "", 1)
+        first.execute(script[: script.rindex("commit;")].encode())
+        waiting = thread.submit(migrate, urls[0], lanes=8)
+        await_waiter(urls[0])
+        first.commit() if ending == "commit" else first.rollback()
+        assert waiting.result(scenes.PATIENCE) == 1
+    assert ask(urls[0], "select count(*) from holdkit.heads") == [(4 if ending == "commit" else 8,)]
+
+
+def test_ended_half_way_it_never_was(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second of two steps is stopped by a terminated session; the first is gone with it."""
+    url, steps = urls[0], migrations()
+    blocked = (2, "blocks", "select pg_advisory_xact_lock(7)")
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "migrations", lambda: [*steps, blocked])
+        with ThreadPoolExecutor(1) as thread, closing(psycopg.connect(url)) as other:
+            other.execute("select pg_advisory_xact_lock(7)")
+            waiting = thread.submit(migrate, url, lanes=4)
+            await_waiter(url)
+            ask(url, "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+            with pytest.raises(EngineError, match="cannot migrate"):
+                waiting.result(scenes.PATIENCE)
+            other.rollback()
+        assert ask(url, TABLES) == [(0,)]
+        migrate(urls[1], lanes=4)
+        assert ask(urls[1], "select max(version) from holdkit.migrations") == [(2,)]
+    assert migrate(url, lanes=4) == 1
+
+
+def test_a_step_that_fails_leaves_the_old_schema(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    url, steps = urls[0], migrations()
+    migrate(url, lanes=4)
+    before = ask(url, TABLES)
+    broken = (2, "breaks", "create table holdkit.more (n int); select 1 / 0")
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "migrations", lambda: [*steps, broken])
+        with pytest.raises(EngineError, match="division by zero"):
+            migrate(url)
+        with pytest.raises(EngineError, match="has schema version 1: run `holdkit migrate`"):
+            PostgresEngine(url)
+    assert ask(url, TABLES) == before
+    PostgresEngine(url).close()
+
+
+def test_a_lock_that_is_not_given_is_said(urls: list[str]) -> None:
+    """Nobody's application stands still for long because a migration waits."""
+    migrate(urls[0], lanes=4)
+    with closing(psycopg.connect(urls[0])) as other:
+        other.execute("lock table holdkit.migrations in access exclusive mode")
+        url = f"{urls[0]}&options=-c%20statement_timeout%3D300"
+        with pytest.raises(EngineError, match="cannot migrate"):
+            migrate(url)
+
+
+def test_the_script_makes_the_same_schema(urls: list[str], postgres_binaries: Path) -> None:
+    migrate(urls[0], lanes=4)
+    script = subprocess.run(
+        [sys.executable, "-m", "holdkit", "migrate", "--sql", "--lanes", "4"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    subprocess.run(
+        [postgres_binaries / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", urls[1]],
+        input=script, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert dump(postgres_binaries, urls[1]) == dump(postgres_binaries, urls[0])
+    for query in (
+        SETTINGS,
+        "select version, name from holdkit.migrations",
+        "select * from holdkit.heads order by lane",
+    ):
+        assert ask(urls[1], query) == ask(urls[0], query)
+    identities = [ask(url, "select value from holdkit.settings where name = 'identity'") for url in urls]
+    assert identities[0] != identities[1]
+    with closing(PostgresEngine(urls[1])) as engine:
+        done(engine, create("gpu"))
+    assert migrate(urls[1]) == 1
+
+
+def dump(binaries: Path, url: str) -> list[str]:
+    """The schema in words; without the key that newer versions draw for each dump."""
+    done = subprocess.run(
+        [binaries / "pg_dump", "--schema-only", "--schema=holdkit", "-d", url],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert any("CREATE TABLE holdkit.pools" in line for line in lines)
+    return [line for line in lines if not line.startswith(("\\restrict", "\\unrestrict"))]

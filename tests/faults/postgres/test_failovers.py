@@ -1,0 +1,175 @@
+"""R12: a synchronous pair. The primary is killed, the standby promoted: 0 done lost. A wait for the standby that is cancelled is
+unknown, never done; and what wrote nothing waits for nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+
+import psycopg
+import pytest
+
+from holdkit.core.outcomes import Done, Reason
+from holdkit.engines.postgres import PostgresEngine, driver, migrate
+from holdkit.errors import EngineError, OutcomeUnknown
+from holdkit.testing.postgres import PostgresServer
+from holdkit.testing.postgres.processes import running
+from holdkit.testing.postgres.shared import memory
+from tests.engines.postgres import scenes
+from tests.engines.postgres.scenes import ask, await_that, create, done, one, place
+from tests.faults.postgres.ledger import ROUNDS, Ledger, expect_kept, lost, told
+
+WAITING = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
+
+
+def set_synchronous(server: PostgresServer, names: str) -> None:
+    with closing(server.connect()) as connection:
+        connection.execute(f"alter system set synchronous_standby_names = '{names}'".encode())
+        connection.execute("select pg_reload_conf()")
+        await_that(
+            lambda: connection.execute("show synchronous_standby_names").fetchone() == (names,), "settings not reloaded"
+        )
+        connection.execute("checkpoint")  # whoever makes it has reloaded too, and it is he who tells commits to wait
+
+
+def follow(primary: PostgresServer, *, synchronous: bool) -> PostgresServer:
+    """A standby that has caught up; waited for by every commit, if so asked."""
+    set_synchronous(primary, "")
+    standby = primary.standby(within=memory())
+    standby.start()
+    state = "select sync_state from pg_stat_replication where state = 'streaming'"
+    await_that(lambda: ask(primary.dsn(), state), "the standby does not stream")
+    if synchronous:
+        set_synchronous(primary, "standby")
+        await_that(lambda: ask(primary.dsn(), state) == [("sync",)], "the standby is not synchronous")
+    return standby
+
+
+def both(first: PostgresServer, second: PostgresServer) -> str:
+    """Whichever of the two takes writes."""
+    return f"postgresql://postgres@/shop?host={first.host},{second.host}&port={first.port},{second.port}"
+
+
+def promote(standby: PostgresServer) -> None:
+    assert ask(standby.dsn(), "select pg_promote(true, 60)") == [(True,)]
+
+
+@pytest.fixture
+def primary(postgres_binaries: object) -> Iterator[PostgresServer]:
+    with PostgresServer(within=memory()) as server:
+        server.create_database("shop")
+        migrate(server.dsn("shop"), lanes=scenes.LANES)
+        with closing(PostgresEngine(server.dsn("shop"))) as engine:
+            done(engine, create("seats", 10**9))
+            done(engine, create("one", 1))
+        yield server
+
+
+@pytest.mark.slow
+def test_failovers_lose_nothing_that_was_done(primary: PostgresServer) -> None:
+    opened = [primary]
+    try:
+        for number in range(ROUNDS):
+            standby = follow(opened[-1], synchronous=True)
+            opened.append(standby)
+            with closing(PostgresEngine(both(opened[-2], standby))) as engine:
+                done(engine, create(f"seats-{number}", 10**9))
+                ledger = Ledger(engine, f"seats-{number}")
+                ledger.start()
+                ledger.await_more(60)
+                ledger.up.clear()
+                opened[-2].kill()
+                promote(standby)
+                ledger.up.set()
+                ledger.await_more(20)
+                ledger.stop()
+                assert lost(engine, ledger.acknowledged) == []
+                assert scenes.pool(engine, ledger.pool).held == len(ledger.acknowledged)
+                if number == 0:
+                    expect_kept(engine, standby.dsn("shop"), ledger)
+                scenes.sound(engine, standby.dsn("shop"))
+            opened[-2].close()
+    finally:
+        for server in opened[1:]:
+            server.close()
+
+
+@pytest.mark.slow
+def test_canary_an_asynchronous_standby_loses_what_was_done(primary: PostgresServer) -> None:
+    """Whoever sends to it is stopped for a moment, and nobody waits."""
+    with closing(follow(primary, synchronous=False)) as standby, closing(
+        PostgresEngine(both(primary, standby))
+    ) as engine:  # fmt: skip
+        ((sender,),) = ask(primary.dsn(), "select pid from pg_stat_replication")
+        os.kill(sender, signal.SIGSTOP)
+        await_that(lambda: not running([sender]), "it ignored SIGSTOP")
+        placed = [done(engine, place("seats")).hold for _ in range(20)]
+        primary.kill()
+        promote(standby)
+        assert lost(engine, [each.id for each in placed if each is not None])
+
+
+def interrupt_wait(server: PostgresServer, how: str) -> None:
+    """Whoever waits for the standby is told to stop waiting."""
+    with closing(server.connect()) as admin:
+        await_that(lambda: admin.execute(WAITING).fetchall(), "nobody waits for the standby")
+        admin.execute(f"select pg_{how}_backend(pid) from ({WAITING}) w".encode())
+
+
+@pytest.mark.slow
+def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody stands by: COMMIT waits, then says that it has committed, with a warning, or says nothing any more."""
+    set_synchronous(primary, "nobody")
+    with closing(PostgresEngine(primary.dsn("shop"))) as engine, ThreadPoolExecutor(1) as thread:
+        for how in ["cancel", "terminate"] * ROUNDS:
+            command = place("seats", op=os.urandom(8).hex())
+            waiting = thread.submit(told, partial(one, engine, command))
+            interrupt_wait(primary, how)
+            assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown), how
+
+            again = thread.submit(told, partial(one, engine, command))  # a replay is as durable as it says
+            interrupt_wait(primary, "cancel")
+            assert isinstance(again.result(scenes.PATIENCE), OutcomeUnknown), how
+            set_synchronous(primary, "")
+            outcome = one(engine, command)
+            assert isinstance(outcome, Done)
+            assert outcome.replayed
+            set_synchronous(primary, "nobody")
+
+        monkeypatch.setattr(driver, "_SAID", driver._SAID[:1])  # a server that speaks another language
+        waiting = thread.submit(told, partial(one, engine, place("seats")))
+        interrupt_wait(primary, "cancel")
+        assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
+
+        monkeypatch.setattr(driver.Driver, "_notice", lambda self, result: None)  # the canary: warnings go unheard
+        with closing(PostgresEngine(primary.dsn("shop"))) as deaf:
+            waiting = thread.submit(told, lambda: one(deaf, place("seats")))
+            interrupt_wait(primary, "cancel")
+            assert isinstance(waiting.result(scenes.PATIENCE), Done)
+
+
+@pytest.mark.slow
+def test_what_wrote_nothing_waits_for_nobody(primary: PostgresServer) -> None:
+    """A refusal without an operation id leaves nothing to be flushed; every other answer does."""
+    with closing(PostgresEngine(primary.dsn("shop"), prune_every=10**9)) as engine, ThreadPoolExecutor(1) as thread:
+        done(engine, place("one"))
+        set_synchronous(primary, "nobody")
+        assert scenes.reason(one(engine, place("one"))) is Reason.INSUFFICIENT_CAPACITY
+        assert scenes.pool(engine, "one").held == 1
+        waiting = thread.submit(told, lambda: one(engine, place("one", op="remembered")))
+        interrupt_wait(primary, "cancel")
+        assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
+
+
+@pytest.mark.slow
+def test_a_standby_decides_nothing(primary: PostgresServer) -> None:
+    with closing(follow(primary, synchronous=False)) as standby:
+        for options, said in (("", "read-only|standby|hot standby"), ("&target_session_attrs=any", "is a standby")):
+            with pytest.raises(EngineError, match=said):
+                PostgresEngine(standby.dsn("shop") + options)
+        with pytest.raises((EngineError, psycopg.Error)):
+            migrate(standby.dsn("shop"))
