@@ -17,6 +17,7 @@ from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindHold
 from holdkit.engines.postgres import PostgresEngine, driver, migrate
+from holdkit.engines.postgres.listening import Teller
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -107,7 +108,8 @@ def server(postgres_binaries: object) -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def line(server: PostgresServer) -> Iterator[Line]:
+def line(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    monkeypatch.setattr(Teller, "nudge", lambda _: None)  # it would speak on the same line, whenever it likes
     with Proxy(server.port) as proxy, closing(Line(server, proxy)) as line:
         done(line.straight, create("seats", 10**6, exist_ok=True))
         yield line
