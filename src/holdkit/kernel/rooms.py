@@ -71,6 +71,7 @@ class _Guest:
         self.size = size
         self.woken = threading.Lock()
         """Held while it waits for a room."""
+        self.gone = False
 
 
 class Room(Line):
@@ -102,12 +103,19 @@ class Rooms:
         for _ in range(ROUNDS):
             guest = _Guest(len(group.commands))
             try:
-                return self._enter(guest, what).submit(group, minted=minted)
+                return self._visit(guest, what, group, minted)
             except LeftOut as left:
                 what = left.what
-            finally:
-                self._leave(guest)
+            finally:  # gone already, unless an interrupt struck its leaving at the very beginning
+                if not guest.gone:
+                    self._leave(guest)
         raise still_locked(what)
+
+    def _visit(self, guest: _Guest, what: str, group: Group, minted: bool) -> list[Outcome]:
+        try:
+            return self._enter(guest, what).submit(group, minted=minted)
+        finally:
+            self._leave(guest)
 
     def _enter(self, guest: _Guest, what: str) -> Room:
         with self._lock:
@@ -157,6 +165,7 @@ class Rooms:
                     self._open.pop(what, None)
             self._bound.tell(self._waiting())
             self._wake()
+            guest.gone = True
 
     def _wake(self) -> None:
         """Something may have become free: those who wait for a room look again, and so does whoever closes."""
