@@ -50,7 +50,7 @@ class Line:
     def trial(self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool) -> tuple[str, list[str]]:
         """One hold whose connection is cut: how it was answered, and what was wrong with that."""
         if cold:
-            self.engine._connections.drop_idle()
+            self.engine._drop_idle()
         else:
             self.warm()
         command = place("seats", op=os.urandom(8).hex() if with_op else None)
@@ -146,7 +146,7 @@ def test_a_line_that_falls_silent_is_given_up(line: Line) -> None:
     line.trial(None, with_op=True, cold=False)
     last = line.proxy.counts["server"]
     line.warm()
-    for _, each in line.engine._connections._free:
+    for _, each in line.engine._patient._free:
         each.patience = 0.3
     command = place("seats", op="silent")
     line.proxy.arm(("server", last - 1), stall=True)
@@ -158,7 +158,7 @@ def test_a_line_that_falls_silent_is_given_up(line: Line) -> None:
 
 def test_canary_unknown_mapped_to_refused_is_found(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     def sure(self: Any, failed: driver.ConnectionFailed) -> EngineError:
-        self._connections.drop_idle()
+        self._drop_idle()
         return EngineError(f"surely nothing happened: {failed}")
 
     monkeypatch.setattr(PostgresEngine, "_lost", sure)
