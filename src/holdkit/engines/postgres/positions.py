@@ -68,8 +68,8 @@ def replayed(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]], vie
         ):
             home = _home(outcome, command.tenant, lanes)
             if home is not None:
-                rows.append((home[0], command.tenant, home[1], command.op, n))
-    return [("find_positions", columns(rows, 5))] if rows else []
+                rows.append((home[0], command.tenant, home[1], command.op, outcome.slot, n))
+    return [("find_positions", columns(rows, 6))] if rows else []
 
 
 def _home(done: Done, tenant: str, lanes: int) -> tuple[int, str] | None:

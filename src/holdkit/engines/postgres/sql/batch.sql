@@ -422,12 +422,14 @@ with left_over as (
 select lane, before_own from head
 
 -- name: find_positions
--- where the entries of remembered answers are: the record was written before they had numbers
+-- where the entries of remembered answers are: the record was written before they had numbers. (By their slot too: an
+-- operation id may be used anew after its window, and the new answer need not have an entry)
 select k.n, j.lane, j.seq
-from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::int[]) k(lane, tenant, subject, op, n)
+from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
 cross join lateral (
     select o.lane, o.seq from holdkit.journal o
     where o.lane = k.lane and o.tenant = k.tenant and o.subject = k.subject and o.body::json ->> 'op' = k.op
+      and (o.body::json ->> 'slot')::bigint = k.slot
     order by o.seq desc limit 1
 ) j
 
