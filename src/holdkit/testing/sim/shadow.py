@@ -64,33 +64,32 @@ def after(shadow: MemoryEngine, step: Apply) -> MemoryEngine:
 
 
 def resettled(
-    why: str, shadow: MemoryEngine, found: LogEngine, pending: list[Apply], clock: Clock
+    why: str, shadow: MemoryEngine, found: LogEngine, twins: list[MemoryEngine], clock: Clock
 ) -> tuple[MemoryEngine, str]:
     """The shadow after a crash or an error: what was acknowledged, and of one batch in flight a whole part or nothing.
 
-    Also says which: lost, survived or survived in part.
+    `twins` are what each batch in flight would have come to. Also says which: lost, survived or survived in part.
     """
     mine, theirs = journal_of(shadow), journal_of(found)
     if theirs[: len(mine)] != mine:
         raise Broken(f"{why}: an acknowledged entry is gone: {len(theirs)} entries, {len(mine)} acknowledged")
-    twins = [after(shadow, step) for step in pending]
     for candidate in (shadow, *twins):
         if journal_of(candidate) == theirs and difference(candidate, found) is None:
             return copy_of(candidate, clock, theirs), "lost" if candidate is shadow else "survived"
     if not any(len(theirs) > len(mine) and journal_of(twin)[: len(theirs)] == theirs for twin in twins):
         reason = difference(shadow, found) or f"{len(theirs)} entries, {len(mine)} acknowledged"
         raise Broken(f"{why}: neither what was acknowledged nor a part of what was in flight: {reason}")
-    for twin in twins:
-        check_operations(why, shadow, twin, found, clock())
+    latest = max(clock(), found._tables.last_slot)  # a part that survived has pruned by its own slot
+    check_operations(why, shadow, twins, found, latest)
     return copy_of(found, clock, theirs), "survived in part"  # its expiries; `verify` vouches for the rows
 
 
-def check_operations(why: str, shadow: MemoryEngine, twin: MemoryEngine, found: LogEngine, now: Slot) -> None:
-    """Each record is as acknowledged, or as the batch in flight would have it, or past its window."""
-    before, then, there = (engine._tables.operations for engine in (shadow, twin, found))
+def check_operations(why: str, shadow: MemoryEngine, twins: list[MemoryEngine], found: LogEngine, now: Slot) -> None:
+    """Each record is as acknowledged, or as a batch in flight would have it, or past its window."""
+    before, there = shadow._tables.operations, found._tables.operations
     for key in sorted({*before, *there}):
         old = before.get(key)
-        allowed = [old, then.get(key)]
+        allowed = [old, *(twin._tables.operations.get(key) for twin in twins)]
         if old is not None and now - old.slot >= found.limits.retry_window:
             allowed.append(None)
         if there.get(key) not in allowed:

@@ -20,7 +20,7 @@ from ...errors import EngineError, OutcomeUnknown
 from .disk import PowerCut, SimDisk
 from .faults import Faults
 from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
-from .shadow import Broken, difference, journal_of, resettled
+from .shadow import Broken, after, difference, journal_of, resettled
 
 PLENTY = 1 << 40
 
@@ -43,6 +43,9 @@ class World:
         self.followed: list[JournalRow] = []
         self._engine: LogEngine | None = None
         self._pending: list[Apply] = []  # batches whose fate is not known
+        self._wholes: list[
+            MemoryEngine
+        ] = []  # how each that was unknown would have ended, decided on what was there then
         self._snapshot = 0  # the frame behind which the last acknowledged snapshot stands
 
     @property
@@ -109,7 +112,7 @@ class World:
         if self._pending and dice.random() < 0.5:  # whoever got no answer asks again
             self.reached["asked again"] += 1
             self._apply(self._pending.pop())
-        self._pending.clear()
+        self._forget_pending()
 
     # Steps
 
@@ -149,6 +152,7 @@ class World:
             answer = self.engine.apply(step.groups)
         except OutcomeUnknown:
             self.reached["unknown"] += 1
+            self._wholes.append(after(self.shadow, step))  # decided anew on what its first part left, it might do more
             self._unsettled()
             return
         except EngineError as error:
@@ -160,7 +164,7 @@ class World:
             return
         self._pending.remove(step)
         if answer.wrote:
-            self._pending.clear()  # what was unknown before is left out for certain
+            self._forget_pending()  # what was unknown before is left out for certain
         expected = self.shadow.apply(step.groups)
         self.operations += sum(len(group.commands) for group in step.groups)
         self._note(repr(answer.outcomes))
@@ -198,7 +202,7 @@ class World:
         self.reached["several segments"] += segments > 1
         if self._pending:
             self._resettle("reopened in doubt")
-            self._pending.clear()
+            self._forget_pending()
         self._note("reopened")
 
     def _take_snapshot(self) -> None:
@@ -255,9 +259,14 @@ class World:
 
     # Checks
 
+    def _forget_pending(self) -> None:
+        self._pending.clear()
+        self._wholes.clear()
+
     def _resettle(self, why: str) -> None:
         self._faults.paused = True
-        self.shadow, fate = resettled(why, self.shadow, self.engine, self._pending, self._clock)
+        twins = [*(after(self.shadow, step) for step in self._pending), *self._wholes]
+        self.shadow, fate = resettled(why, self.shadow, self.engine, twins, self._clock)
         self.reached[f"in flight {fate}"] += bool(self._pending)
         self._faults.paused = False
         self._note(f"{why} {fate}")
