@@ -12,7 +12,7 @@ from ..core.commands import Group
 from ..core.model import Key, Limits, Slot
 from ..core.outcomes import Outcome
 from ..core.reading import Query
-from ..errors import EngineError
+from ..errors import EngineError, HoldkitError
 
 T = TypeVar("T")
 
@@ -35,6 +35,9 @@ class Applied(Struct, frozen=True, gc=False):
     left_out: Mapping[int, str] = {}
     """Groups, by index, of which nothing was done because a lock was missing, each with a text that names what it waits
     for: those of the same text can wait together. Their outcomes are an empty list."""
+    failed: Mapping[int, HoldkitError] = {}
+    """Groups, by index, that were in a transaction of their own, which failed: with an error as `apply` would raise it. The
+    others are done. Their outcomes are an empty list."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
 
@@ -55,7 +58,8 @@ class Engine(Protocol):
     clock: Clock
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
-        """Decide and write these groups in one transaction, in order.
+        """Decide and write these groups, in order: in one transaction, or, where the engine is distributed, in several, each
+        atomic; then what failed is told group by group.
 
         Never waits for what somebody else's transaction has locked: such groups are left out. `patient` waits, for
         `limits.lock_timeout` at most, then raises `Overloaded`; it leaves groups out only if it must.

@@ -8,7 +8,7 @@ unknown is asked about. What was sent and has no answer is unknown; what was not
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ..core.commands import Group
@@ -142,10 +142,27 @@ class Runner:
         if applied.left_out:
             for index, what in applied.left_out.items():
                 batch[index].error = LeftOut(what)
-        for submission, outcomes in zip(batch, applied.outcomes, strict=True):
-            if outcomes or submission.error is None:
+        for index, (submission, outcomes) in enumerate(zip(batch, applied.outcomes, strict=True)):
+            if (outcomes or submission.error is None) and index not in applied.failed:
                 submission.outcomes = outcomes
-        return applied.wrote
+        return self._settle_failed(batch, applied.failed) or applied.wrote
+
+    def _settle_failed(self, batch: Sequence[Submission], failed: Mapping[int, HoldkitError]) -> bool:
+        """Those in a transaction of their own that failed: each kind as if it had been a batch. Says whether any of them may
+        have written. One that was rejected is sent again with those it shared the transaction with: the same error."""
+        wrote = False
+        shared: dict[int, tuple[HoldkitError, list[Submission]]] = {}
+        for index, error in failed.items():
+            shared.setdefault(id(error), (error, []))[1].append(batch[index])
+        for error, submissions in shared.values():
+            if isinstance(error, OutcomeUnknown):
+                self._resolve(submissions, error)
+                wrote = True
+            elif isinstance(error, BatchRejected) and len(submissions) > 1:
+                wrote |= self._isolate(submissions)
+            else:
+                fail(submissions, _plain(error) if isinstance(error, BatchRejected) else error)
+        return wrote
 
     def _untouched(self) -> bool:
         """Whether the journal is as long as before: then nothing at all was applied, for certain."""
