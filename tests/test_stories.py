@@ -13,6 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import Reason
+from holdkit.engines.postgres.migrating import migrate_to
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
     Story,
@@ -28,10 +29,12 @@ from holdkit.testing.stories.language import VERBS
 
 FOLDER = Path(__file__).parent / "stories"
 STORIES = read_stories(FOLDER)
-ENGINES = {"memory": False, "log": True, "sqlite": True, "postgres": True, "lanes": True}
-"""Each engine, and whether it is durable; `lanes` is PostgreSQL with as many as it has by default."""
+ENGINES = {"memory": False, "log": True, "sqlite": True, "postgres": True, "lanes": True, "apart": True}
+"""Each engine, and whether it is durable; `lanes` is PostgreSQL with as many as it has by default, `apart` the same said as
+where the tables are distributed by lane."""
 COLOURS = ("sync", "async")
-LANES = {"postgres": 1, "lanes": 64}
+LANES = {"postgres": 1, "lanes": 64, "apart": 16}
+SEVERAL = ("lanes", "apart")
 ONE_LANE = frozenset({
     "02-tenants-share-nothing",
     "04-a-batch-stands-without-its-refused",
@@ -48,7 +51,7 @@ CASES = [
     for story in STORIES
     for engine in ENGINES
     for colour in COLOURS
-    if engine != "lanes" or story.name not in ONE_LANE
+    if engine not in SEVERAL or story.name not in ONE_LANE
 ]
 
 
@@ -56,7 +59,7 @@ def tell(story: Story, engine: str, colour: str, folder: Path, database: str = "
     urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}
     url = urls.get(engine, database)
     if engine in LANES:
-        holdkit.migrate(url, lanes=LANES[engine], limits=story.limits)
+        migrate_to(url, "as if" if engine == "apart" else "one server", LANES[engine], story.limits)
 
     def opened(clock: FakeClock, limits: holdkit.Limits | None) -> holdkit.Kernel:
         return holdkit.connect(url, clock=clock, limits=limits)
@@ -81,7 +84,11 @@ def test_story(story: Story, engine: str, colour: str, tmp_path: Path, request: 
 def test_no_story_engine_or_colour_is_left_out() -> None:
     on_disk = sum(path.suffix == ".story" for path in FOLDER.iterdir())
     assert len(STORIES) == on_disk >= 50
-    assert len({case.id for case in CASES}) == len(CASES) == (on_disk * len(ENGINES) - len(ONE_LANE)) * len(COLOURS)
+    assert (
+        len({case.id for case in CASES})
+        == len(CASES)
+        == (on_disk * len(ENGINES) - len(SEVERAL) * len(ONE_LANE)) * len(COLOURS)
+    )
     assert {story.name for story in STORIES} >= ONE_LANE
 
 

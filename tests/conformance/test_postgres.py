@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pytest
 
-from holdkit.core.model import Limits
+from holdkit.core.commands import CreatePool, Group, PlaceHold, Sweep
+from holdkit.core.model import Leg, Limits
+from holdkit.core.reading import FindEnds, FindPool, ReadJournal, entry_of
 from holdkit.engines.port import Clock, Engine
-from holdkit.engines.postgres import PostgresEngine, migrate
+from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.testing.conformance import DurableEngineConformance
+from holdkit.testing.conformance.rig import Rig, demand, equal, placing
+from holdkit.testing.conformance.suite import run_check
+from holdkit.testing.conformance.threads import follow, together
 from holdkit.testing.postgres import ServerAddress
 
 
 class Postgres(DurableEngineConformance):
     lanes = 1
+    layout: Layout = "one server"
 
     @pytest.fixture(autouse=True)
     def place(self, postgres_server: ServerAddress, postgres_url: str) -> None:
@@ -22,7 +31,7 @@ class Postgres(DurableEngineConformance):
 
     def make_engine(self, clock: Clock, limits: Limits) -> Engine:
         with_schema(self.url)
-        migrate(self.url, lanes=self.lanes, limits=limits)
+        migrate_to(self.url, self.layout, self.lanes, limits)
         return PostgresEngine(self.url, clock=clock, limits=limits)
 
     def reopen(self, engine: Engine) -> Engine:
@@ -44,3 +53,83 @@ class TestOneLane(Postgres):
 
 class TestManyLanes(Postgres):
     lanes = 64
+
+
+class Apart(Postgres):
+    """Everything said as where the tables are distributed by lane. There a batch is a transaction per lane, each whole or not
+    at all: the checks that take a batch for one transaction are said of groups."""
+
+    lanes = 16
+    layout: Layout = "as if"
+
+    def test_error_leaves_nothing(self) -> None:
+        run_check(error_leaves_nothing_of_its_group, self.make_engine, self.reopen)
+
+    def test_failed_batch_stays_gone(self) -> None:
+        run_check(failed_group_stays_gone, self.make_engine, self.reopen)
+
+    def test_readers_see_whole_batches(self) -> None:
+        run_check(followers_see_whole_transactions, self.make_engine, self.reopen)
+
+
+class TestApart(Apart):
+    pass
+
+
+def poison(number: int) -> PlaceHold:
+    return placing(number, metadata={"poison": object()})
+
+
+def error_leaves_nothing_of_its_group(rig: Rig) -> None:
+    """Nor of those that share its transaction; the others are done, and nobody's answer is lost."""
+    rig.pools(a=5, b=5)
+    before = rig.ends()
+    ghost = Group((placing(2, op="op-2"), CreatePool(id="ghost", total=1), poison(3)))
+    applied = rig.engine.apply([Group((placing(1),)), ghost, Group((placing(4, "b"),))])
+    equal(sorted(applied.failed), [1], "groups that failed")
+    demand(applied.failed[1].effect == "none", f"an error that certainly did nothing: {applied.failed[1]!r}")
+    equal([len(group) for group in applied.outcomes], [1, 0, 1], "answers beside a group that failed")
+    equal(rig.engine.read(FindPool(("", "ghost"))), None, "a pool of a failed group")
+    equal(
+        [rig.hold(number) is not None for number in (1, 2, 3, 4)], [True, False, False, True], "which holds are there"
+    )
+    entries = [entry for row in rig.rows(before) if not (entry := entry_of(row)).part]
+    equal(len(entries), 2, "what was journaled")
+    demand(not rig.done(placing(2, op="op-2")).replayed, "an operation of a failed group was remembered")
+    rig.sound()
+
+
+def failed_group_stays_gone(rig: Rig) -> None:
+    """Also after opening again."""
+    rig.pools(a=5)
+    before = rig.rows()
+    equal(sorted(rig.engine.apply([Group((poison(2),)), Group((Sweep(),))]).failed), [0], "groups that failed")
+    rig.reopen(close=False)
+    equal(rig.rows(), before, "the journal after a failed group")
+    rig.place(2)
+    rig.sound()
+
+
+def followers_see_whole_transactions(rig: Rig) -> None:
+    """What one group did in several lanes comes with one commit; nothing of one that failed is ever seen."""
+    rig.pools(a=500, b=500)
+    finished = Event()
+
+    def write() -> None:
+        try:
+            for number in range(1, 40):
+                rig.done(placing(number, [Leg("a"), Leg("b")]))
+                mixed = [Group((placing(100 + number, "b"),)), Group((poison(900),))]
+                equal(sorted(rig.engine.apply(mixed).failed), [1], "groups that failed")
+        finally:
+            finished.set()
+
+    def watch() -> None:
+        last, seen = dict[int, int](), dict[int, int]()
+        while not finished.is_set() or seen != last:
+            last = {end.lane: end.seq for end in rig.engine.read(FindEnds())}
+            follow(seen, rig.engine.read(ReadJournal(None, dict(seen), limit=50)))
+
+    together(write, watch, watch)
+    equal((rig.pool("a").held, rig.pool("b").held), (39, 78), "units held")
+    rig.sound()

@@ -35,7 +35,8 @@ from holdkit.core.reading import (
 from holdkit.engines.log import open_engine as open_log
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Clock, Engine
-from holdkit.engines.postgres import PostgresEngine, migrate
+from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.testing import FakeClock
 
@@ -47,14 +48,14 @@ LOG: Builder = open_log
 SQLITE: Builder = lambda place, clock, limits: SqliteEngine(place / "holds.db", clock=clock, limits=limits)  # noqa: E731
 
 
-def postgres(url: str, lanes: int = 1) -> Builder:
+def postgres(url: str, lanes: int = 1, layout: Layout = "one server") -> Builder:
     """An engine in this database; a new place means that the tables are made anew."""
 
     def build(place: Path, clock: Clock, limits: Limits) -> Engine:
         if not (place / "made").exists():
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("drop schema if exists holdkit cascade")
-            migrate(url, lanes=lanes, limits=limits)
+            migrate_to(url, layout, lanes, limits)
             (place / "made").touch()
         return PostgresEngine(url, clock=clock, limits=limits, prune_every=0)
 

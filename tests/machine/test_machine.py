@@ -8,14 +8,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from holdkit.core.outcomes import Reason
+from holdkit.core.commands import Group, Sweep
+from holdkit.core.outcomes import Outcome, Reason
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.port import Applied
 from holdkit.testing.broken import ExpiresLate
 
 from .driven import EnginesAgree, compare
@@ -79,6 +83,38 @@ def test_engines_cannot_be_told_apart(postgres_url: str) -> None:
     assert counts["commands"] >= 30 * EXAMPLES, f"too little was asked: {counts}; to repeat it: {again}"
     for volume in ("done", "replayed", "invalid", "backwards", "restarts", "looks"):
         assert counts[volume] >= EXAMPLES / 10, f"too little of {volume}: {counts}; to repeat it: {again}"
+
+
+class SweepsApart(MemoryEngine):
+    """As where the tables are distributed: a sweep looks around after the groups before it are done, not with them."""
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        outcomes: list[list[Outcome]] = []
+        wrote, last = False, None
+        for lone, some in groupby(groups, lambda group: isinstance(group.commands[0], Sweep) and alone(group)):
+            for batch in [[group] for group in some] if lone else [list(some)]:
+                applied = super().apply(batch, patient=patient)
+                outcomes += applied.outcomes
+                wrote, last = wrote or applied.wrote, applied.last_seq
+        return Applied(outcomes, last, wrote)
+
+
+def alone(group: Group) -> bool:
+    return len(group.commands) == 1 and group.commands[0].op is None
+
+
+@pytest.mark.slow
+def test_nor_can_statements_that_name_one_lane(postgres_url: str) -> None:
+    """As where the tables are distributed by lane; with one lane, so that whole journals can be compared."""
+    number = chosen_seed()
+    memory: Builder = lambda _, clock, limits: SweepsApart(clock=clock, limits=limits)  # noqa: E731
+    machine = machine_on({"memory": memory, "postgres": postgres(postgres_url, layout="as if")}, number)
+    try:
+        run(machine, max(1, EXAMPLES // 5))
+    except BaseException as failure:
+        failure.add_note(f"HOLDKIT_SEED={number}, in short:\n{short_story(machine)}")
+        raise
+    assert machine.counts["commands"] >= 5 * EXAMPLES
 
 
 def test_canary_an_off_by_one_in_expiry_is_noticed() -> None:

@@ -61,22 +61,21 @@ def sweep(url: str, limit: int, in_json: bool) -> int:
 @click.option(
     "--lanes",
     type=click.IntRange(1, 65_536),
-    default=64,
-    show_default=True,
-    help="fixed when the tables are made: 64 for one server, 1024 where Citus is planned",
+    help="a power of two, fixed when the tables are made; 64 for one server, 1024 with --citus, unless you say otherwise",
 )
+@click.option("--citus", is_flag=True, help="distribute the tables by lane over the workers of a Citus cluster")
 @click.option("--sql", "as_sql", is_flag=True, help="only print the script that would make the tables")
 @as_json
-def migrate(url: str | None, lanes: int, as_sql: bool, in_json: bool) -> int:
+def migrate(url: str | None, lanes: int | None, citus: bool, as_sql: bool, in_json: bool) -> int:
     """Make Holdkit's tables in a PostgreSQL database, or bring them up to date. Old or new, never half."""
     if as_sql:
         from ..engines.postgres import migration_sql
 
-        click.echo(migration_sql(lanes), nl=False)
+        click.echo(migration_sql(lanes, citus=citus), nl=False)
         return FINE
     if url is None:
         raise click.UsageError("give the URL of a database, or --sql")
-    version = make_tables(url, lanes=lanes)
+    version = make_tables(url, lanes=lanes, citus=citus)
     say({"version": version}, in_json, f"the schema is version {version}")
     return FINE
 

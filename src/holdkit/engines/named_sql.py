@@ -11,10 +11,10 @@ from importlib.resources import files
 _MARK = "-- name: "
 
 
-def load_blocks(package: str) -> dict[str, str]:
-    """Every named statement under the package's folder `sql`."""
+def load_blocks(package: str, folder: str = "sql") -> dict[str, str]:
+    """Every named statement of the files in the package's folder."""
     blocks: dict[str, str] = {}
-    for file in sorted(files(package).joinpath("sql").iterdir(), key=lambda path: path.name):
+    for file in sorted(files(package).joinpath(folder).iterdir(), key=lambda path: path.name):
         if file.name.endswith(".sql"):
             for name, text in parse(file.read_text("utf-8")):
                 if name in blocks:

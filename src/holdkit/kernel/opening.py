@@ -63,10 +63,11 @@ def open_engine(
     raise invalid("url", "url_unknown", f"has the scheme {parts.scheme!r}; known are {known}")
 
 
-def migrate(url: str, *, lanes: int = 64, limits: Limits | None = None) -> int:
+def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None, citus: bool = False) -> int:
     """Make Holdkit's tables in a PostgreSQL database, or bring them up to date, and give the schema's version.
 
-    `lanes` and the limits that change meaning are fixed when the tables are made. (The other engines do this on opening.)
+    `lanes` and the limits that change meaning are fixed when the tables are made. With `citus` the tables are distributed by
+    lane over the workers of a Citus cluster. (The other engines do this on opening.)
     """
     asked: object = url
     if not isinstance(asked, str) or not _is_postgres(asked):
@@ -75,7 +76,7 @@ def migrate(url: str, *, lanes: int = 64, limits: Limits | None = None) -> int:
     _need_psycopg()
     from ..engines.postgres import migrate as migrate_postgres
 
-    return migrate_postgres(url, lanes=lanes, limits=limits)
+    return migrate_postgres(url, lanes=lanes, limits=limits, citus=citus)
 
 
 def _is_postgres(url: str) -> bool:

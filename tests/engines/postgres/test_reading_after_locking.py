@@ -91,12 +91,12 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
     take: Callable[..., Any] = loading.Rows.take
 
     def hasty(*arguments: Any) -> Any:
-        *begin, lock, due, holds = statements(*arguments)
-        return [*begin, holds, lock, due] if holds[0] == "load_holds" else [*begin, lock, due, holds]
+        lock, due, *holds = statements(*arguments)
+        return [*holds, lock, due]
 
     def sorted_back(self: loading.Rows, answers: Any, *arguments: Any) -> Any:
-        begin, *holds, lock, due = answers
-        return take(self, [begin, lock, due, *holds], *arguments)
+        *holds, lock, due = answers
+        return take(self, [lock, due, *holds], *arguments)
 
     monkeypatch.setattr(loading, "_first", hasty)
     monkeypatch.setattr(loading.Rows, "take", sorted_back)

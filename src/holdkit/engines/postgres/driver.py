@@ -6,7 +6,7 @@ exchange has a deadline. Decides nothing and retries nothing; what went wrong is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import psycopg
@@ -52,7 +52,14 @@ class ConnectionFailed(Exception):
 class Wire:
     """A libpq connection, spoken to in pipeline mode. Colourless: each exchange is a generator that says what it waits for."""
 
-    def __init__(self, pgconn: pq.abc.PGconn, *, prepare: bool = True, on_statement: OnStatement | None = None) -> None:
+    def __init__(
+        self,
+        pgconn: pq.abc.PGconn,
+        *,
+        prepare: bool = True,
+        on_statement: OnStatement | None = None,
+        named: Mapping[str, Sql] | None = None,
+    ) -> None:
         self.pgconn = pgconn
         self.on_statement = on_statement
         self.busy = False
@@ -62,7 +69,7 @@ class Wire:
         self._prepare = prepare
         self._prepared: set[str] = set()
         self._columns: dict[str, list[tuple[int, Callable[[bytes], Any]]]] = {}
-        self._named = load()
+        self._named = named or load()
 
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
         """Send these in one go, and give the rows of each."""
@@ -174,8 +181,9 @@ class Driver(Wire):
         prepare: bool = True,
         patience: float = 30.0,
         on_statement: OnStatement | None = None,
+        named: Mapping[str, Sql] | None = None,
     ) -> None:
-        super().__init__(pgconn, prepare=prepare, on_statement=on_statement)
+        super().__init__(pgconn, prepare=prepare, on_statement=on_statement, named=named)
         self.patience = patience
         """Seconds an exchange may take."""
         self.notices: list[str] = []

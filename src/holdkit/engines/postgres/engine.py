@@ -11,6 +11,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from ...core.audit import Difference
@@ -20,17 +21,23 @@ from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
 from ..port import Applied, BatchRejected, Clock
+from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .connections import Connections
-from .driver import ConnectionFailed, OnStatement, Script, StatementFailed
+from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
 from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
 from .listening import Listener, Teller
-from .loading import Terms, lock_timeout
+from .loading import SeveralLanes
 from .migrating import check_schema
+from .one_lane import load_one_lane
 from .opening import IMPATIENCE, check_server, connect, read_url, trouble
 from .reading import At, answer
 from .script import Ran, Stage, apply_script, lock_pools
+from .splitting import by_lane
+from .sweeping import Listed, look_around
+from .terms import Terms, bounded, lock_timeout
+from .trying import AGAIN, Again, keep_trying
 
 T = TypeVar("T")
 
@@ -38,10 +45,6 @@ SIZE: Final = 6
 """Connections at most for those who never wait long: batches and reads."""
 PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
-ATTEMPTS: Final = 20
-"""How often a transaction that certainly did nothing is tried again."""
-AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
-"""Serialization failure, deadlock, our own check of a row count, a key that was taken meanwhile: run it again."""
 _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 """Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
@@ -70,8 +73,13 @@ class PostgresEngine:
         asked = limits or Limits()
         seconds = asked.lock_timeout / SECOND
         self._connections, self._patient = (
-            Connections(lambda: connect(self._address, asked, on_statement), size, seconds) for size in (SIZE, PATIENT)
+            Connections(
+                lambda: connect(self._address, asked, on_statement, distributed=self.distributed), size, seconds
+            )
+            for size in (SIZE, PATIENT)
         )
+        self.distributed = False
+        """Whether the tables are distributed by lane: each statement then names one."""
         try:
             with self._connections.one() as driver:
                 self.unsafe = check_server(driver, self._address)
@@ -84,43 +92,57 @@ class PostgresEngine:
             if isinstance(error, ConnectionFailed):
                 raise EngineError(f"the connection to {self.url} was lost: {error}") from error
             raise
-        self.lanes, self.limits = schema.lanes, schema.limits
-        self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement)
+        self.lanes, self.limits, self.distributed = schema.lanes, schema.limits, schema.distributed
+        if self.distributed:
+            self._drop_idle()  # set up before that was known
+        named = load_one_lane()[0] if self.distributed else None
+        self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement, named)
         self._pid = os.getpid()
         self._prune_every, self._pruned = prune_every, 0.0
         self._teller = Teller(self._connections)
         self._listener: Listener | None = None
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
-        """Decide and write these groups in one transaction, in order; what others have locked is left out, or waited for."""
+        """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
+        What others have locked is left out, or waited for."""
         self._check()
-        stage = Stage()
-        for attempt in range(ATTEMPTS):
-            try:
-                ran = self._attempt(groups, stage, patient)
-                while ran.outcomes is None:
-                    ran = self._attempt(groups, stage, patient)
-            except _Again as again:
-                if attempt + 1 == ATTEMPTS:
-                    raise again.error from again.error.__cause__
-                time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
-            else:
-                return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
-        raise AssertionError("the last attempt returns or raises")
+        if self.distributed:
+            several = bounded(self.limits)  # who counts everything may have to sweep anywhere
+            transact = partial(self._transact, patient=patient)
+            return apply_apart(groups, self.lanes, transact, self._find_sweep, several=several)
+        ran = self._transact(Share(groups), patient)
+        assert ran.outcomes is not None
+        return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
 
-    def _attempt(self, groups: Sequence[Group], stage: Stage, patient: bool) -> Ran:
-        slot = None if self._injected is None else self._injected()
-        waits = lock_timeout(self.limits) if patient else str(IMPATIENCE) if self._address.pooled else None
-        terms = Terms(self.limits, self.lanes, slot, patient, waits)
+    def _transact(self, share: Share, patient: bool) -> Ran:
+        """One transaction, tried again while it certainly did nothing."""
+        stage = Stage()
+
+        def run() -> Ran:
+            ran = self._attempt(share, stage, patient)
+            while ran.outcomes is None:
+                ran = self._attempt(share, stage, patient)
+            return ran
+
+        return keep_trying(run)
+
+    def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
+        waits = lock_timeout(self.limits) if patient else None
+        if waits is None and (self._address.pooled or self.distributed):  # the connection's own does not count there
+            waits = str(IMPATIENCE)
+        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several)
         pruning = time.monotonic() - self._pruned > self._prune_every
-        script = apply_script(groups, terms, stage, random.getrandbits(62), pruning=pruning)
+        batch = random.getrandbits(62)
+        script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed)
         with (self._patient if patient else self._connections).one() as driver:
             try:
-                ran = driver.run(script)
+                ran = driver.run(by_lane(script, share.lanes) if self.distributed else script)
             except StatementFailed as failed:
-                return self._refused(groups, failed, patient)
+                return self._refused(share.groups, failed, patient)
             except ConnectionFailed as failed:
                 raise self._lost(failed) from failed
+            except SeveralLanes:
+                raise
             except Exception as error:
                 if driver.committing:
                     raise OutcomeUnknown(f"interrupted while {self.url} was committing: ask again") from error
@@ -133,19 +155,28 @@ class PostgresEngine:
             self._teller.nudge()
         return ran
 
+    def _terms(self, **terms: Any) -> Terms:
+        slot = None if self._injected is None else self._injected()
+        return Terms(self.limits, self.lanes, slot, **terms, distributed=self.distributed)
+
+    def _find_sweep(self, limit: int) -> tuple[Listed, set[int]]:
+        """What a sweep would find to do, and lanes with something to prune: looks without locks."""
+        terms, now = self._terms(patient=False), self.clock()
+        return self._ask(lambda driver: driver.run(look_around(limit, terms, now)))
+
     def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool) -> Ran:
         """The server refused a statement, so nothing was committed."""
         error = trouble(self._address, failed)
         error.__cause__ = failed
         if failed.sqlstate in AGAIN:
-            raise _Again(error)
+            raise Again(error)
         if failed.sqlstate == "55P03" and not patient:  # something new, that another transaction is just making
             if len(groups) > 1:
                 raise BatchRejected(str(error)) from failed  # for one of them: it is left out once it is alone
             return Ran([[]], {0: "what is being made"}, False)
         if failed.sqlstate == "25006" or failed.sqlstate[:3] == "57P":  # a failover: our other connections are old too
             self._drop_idle()
-            raise _Again(error)
+            raise Again(error)
         if isinstance(error, EngineError) and len(groups) > 1:
             raise BatchRejected(str(error)) from failed
         raise error
@@ -154,7 +185,7 @@ class PostgresEngine:
         self._drop_idle()
         if failed.sent_commit:
             return OutcomeUnknown(f"the connection to {self.url} was lost during COMMIT ({failed}): ask again")
-        return _Again(EngineError(f"the connection to {self.url} was lost: {failed}"))
+        return Again(EngineError(f"the connection to {self.url} was lost: {failed}"))
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
@@ -178,9 +209,9 @@ class PostgresEngine:
         return Applied(ran.outcomes, None, ran.wrote)
 
     def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[Ran]]:
-        slot = None if self._injected is None else self._injected()
-        terms = Terms(self.limits, self.lanes, slot, patient=True, joined=True)
+        terms = self._terms(patient=True, joined=True, several=self.distributed)
         stage = Stage()
+        _, lanes = lanes_of(groups, self.lanes)
 
         def script() -> Script[Ran]:
             if lock:
@@ -189,25 +220,31 @@ class PostgresEngine:
                 return Ran([], {}, False)
             return (yield from apply_script(groups, terms, stage, random.getrandbits(62)))
 
-        return script
+        return (lambda: by_lane(script(), sorted(lanes) or (0,))) if self.distributed else script
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""
         self._check()
-        for attempt in range(ATTEMPTS):
+
+        def question(driver: Driver) -> T:
+            result: T = answer(At(driver, self._terms(patient=True)), query)
+            return result
+
+        return self._ask(question)
+
+    def _ask(self, question: Callable[[Driver], T]) -> T:
+        """Something that changes nothing, asked again if the connection is lost."""
+
+        def ask() -> T:
             try:
                 with self._connections.one() as driver:
-                    slot = None if self._injected is None else self._injected()
-                    result: T = answer(At(driver, self.limits, self.lanes, slot), query)
-                    return result
+                    return question(driver)
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
-                self._drop_idle()
-                if attempt + 1 == ATTEMPTS:
-                    raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
-                time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
-        raise AssertionError("the last attempt returns or raises")
+                raise self._lost(failed) from failed
+
+        return keep_trying(ask)
 
     def verify(self) -> Iterator[Difference]:
         """Fold the whole journal and name every row that differs from it."""
@@ -243,14 +280,6 @@ class PostgresEngine:
             raise EngineError(f"{self.url} is closed")
         if os.getpid() != self._pid:
             raise EngineError(f"{self.url} was opened before a fork; open it anew after fork")
-
-
-class _Again(HoldkitError):
-    """Nothing was done for certain: worth another attempt; `error` is what to say if there is none left."""
-
-    def __init__(self, error: HoldkitError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 def open_engine(

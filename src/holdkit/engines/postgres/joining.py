@@ -9,7 +9,7 @@ own patience: then the statement is cancelled, and nothing was done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -20,7 +20,7 @@ from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, Overloaded
 from .driver import ConnectionFailed, OnStatement, Row, Script, Statement, StatementFailed, Wire
 from .script import Contention, Ran
-from .statements import load
+from .statements import Sql, load
 from .waiting import GRACE, READ, WRITE, Steps, wait, wait_async
 
 T = TypeVar("T")
@@ -42,6 +42,8 @@ class Terms(Struct, frozen=True):
     """The database's own mark: the connection must be to the same one."""
     patience: float
     on_statement: OnStatement | None
+    named: Mapping[str, Sql] | None = None
+    """The statements, where they are not the usual ones."""
 
 
 def run_joined(tx: object, terms: Terms, make: Make) -> Ran:
@@ -181,7 +183,7 @@ class _Lent(Wire):
 
 def joined(pgconn: pq.abc.PGconn, terms: Terms, make: Make) -> Steps[Ran]:
     """Run the script in a savepoint, again if another transaction came between."""
-    wire = _Lent(pgconn, prepare=False, on_statement=terms.on_statement)
+    wire = _Lent(pgconn, prepare=False, on_statement=terms.on_statement, named=terms.named)
     pgconn.enter_pipeline_mode()
     try:
         for _ in range(ATTEMPTS):

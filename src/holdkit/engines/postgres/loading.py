@@ -7,20 +7,19 @@ caller's transaction stops nobody but those who want the same pools. Decides not
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
 
 from msgspec import Struct
 
-from ...core.decide import NOTHING_DUE, Needs, SweepList
+from ...core.decide import Needs, SweepList
 from ...core.ladders.finding import prunable
-from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.lanes import lane_of_hold, lane_of_pool
+from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
 from .driver import BEGIN, Row, Script, Statement
 from .rows import (
     hold_keys,
     hold_of,
-    legs_of,
     operation_keys,
     operation_of,
     pool_keys,
@@ -28,29 +27,16 @@ from .rows import (
     record_keys,
     record_of,
 )
-
-IDLE_POOLS = 100
-"""How many empty on-demand pools one sweep takes away."""
-
-
-class Terms(NamedTuple):
-    """On what terms a batch is loaded and written."""
-
-    limits: Limits
-    lanes: int
-    slot: Slot | None
-    """An injected clock's, or None: the server's, read after the locks."""
-    patient: bool
-    """Wait for what is locked."""
-    lock_timeout: str | None = None
-    """To be set first; None: the connection's own will do."""
-    joined: bool = False
-    """In a caller's own transaction: no error on contention, no numbers, and no pool is removed."""
+from .sweeping import Listed, swept
+from .terms import Terms, bounded
 
 
-def lock_timeout(limits: Limits) -> str:
-    """How long the patient wait for a lock: milliseconds."""
-    return str(max(1, limits.lock_timeout // 1000))
+class SeveralLanes(Exception):
+    """What should have been one lane's affair needs others too, `lanes` among them: nothing was done."""
+
+    def __init__(self, lanes: set[int]) -> None:
+        super().__init__(f"needs {len(lanes)} lanes")
+        self.lanes = lanes
 
 
 class Gathered(Struct):
@@ -69,17 +55,6 @@ class Gathered(Struct):
     """Whether entries of callers' transactions wait for their numbers, in any lane."""
 
 
-class Listed(NamedTuple):
-    """What a sweep found to do, at a first look without locks."""
-
-    holds: dict[Key, tuple[str, ...]]
-    pools: list[Key]
-    more: bool
-
-
-NOTHING_LISTED = Listed({}, [], False)
-
-
 def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     """Begin, lock and load everything that `needs` names."""
     rows = Rows({}, {}, {}, {}, {})
@@ -88,28 +63,54 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     holds = sorted({*needs.holds, *listed.holds})
     records = sorted(needs.records)
     operations = sorted(needs.operations)
-    answers = yield tuple(_first(named, holds, standing, records, operations, terms))
-    if terms.lock_timeout is not None:
-        del answers[1]
-    slot, floor, unnumbered, found = rows.take(answers, bool(records), bool(holds), bool(operations))
+    opening = _opening(terms)
+    if terms.several and standing:
+        named = sorted({*named, *(yield from _pools_of(standing, opening, terms))})
+        opening, standing = [], []
+    first = _first(named, holds, standing, records, operations, terms)
+    answers = (yield (*opening, *first))[len(opening) :]
+    seen, floor, unnumbered, found = rows.take(answers, bool(records), bool(holds), bool(operations))
+    slot = seen[-1]
     touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits.retention, slot)}
     wanted = {*named, *touched, *rows.pools_of(listed.holds, terms.limits.retention, slot)}
+    if terms.distributed and not terms.several:
+        _check_lanes(wanted, holds, terms.lanes)
     horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
-    if horizon > slot and len(rows.pools) > 1:
-        yield from _load_later_due(rows, found, slot, horizon, terms)
+    if horizon > seen[0] and len(rows.pools) > 1:
+        yield from _load_later_due(rows, found, seen[0], horizon, terms)
     due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
     locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), terms)
     if due:
         locked_out |= yield from _load_due_holds(rows, due, terms)
+    if due or terms.several:
         unnumbered = (
             True  # a caller who marked one of them expired may have committed since we looked: its entry goes first
         )
-    counts = (yield from _count(terms)) if _bounded(terms.limits) else Counts()
+    counts = (yield from _count(terms)) if bounded(terms.limits) else Counts()
     for pool in locked_out & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, terms.limits,
                     floor, counts)  # fmt: skip
-    return Gathered(loaded, _swept(listed, rows, terms), due, found, rows.stamps, locked_out, unnumbered)
+    return Gathered(
+        loaded, swept(listed, rows.holds, rows.pools, terms), due, found, rows.stamps, locked_out, unnumbered
+    )
+
+
+def _opening(terms: Terms) -> list[Statement]:
+    return [BEGIN] if terms.lock_timeout is None else [BEGIN, ("set_patience", (terms.lock_timeout,))]
+
+
+def _pools_of(holds: list[Key], opening: list[Statement], terms: Terms) -> Script[list[Key]]:
+    """Where a statement has one lane: the pools of these holds, so that they can be locked in order of lane."""
+    *_, found = yield (*opening, ("find_pools_of_holds", hold_keys(holds, terms.lanes)))
+    return [(row[0], row[1]) for row in found]
+
+
+def _check_lanes(pools: Iterable[Key], holds: Iterable[Key], lanes: int) -> None:
+    """A transaction that is one lane's affair must not become another's as well."""
+    found = {lane_of_pool(key, lanes) for key in pools} | {lane_of_hold(key[1], lanes) for key in holds}
+    if len(found) > 1:
+        raise SeveralLanes(found)
 
 
 def _first(
@@ -124,9 +125,7 @@ def _first(
     lanes, waiting = terms.lanes, "_waiting" if terms.patient else ""
     pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes)
     clock = (terms.slot, terms.limits.max_due + 1)
-    statements: list[Statement] = [BEGIN]
-    if terms.lock_timeout is not None:
-        statements.append(("set_patience", (terms.lock_timeout,)))
+    statements: list[Statement] = []
     if records:
         statements.append((f"lock_records{waiting}", record_keys(records, lanes)))
     if standing:
@@ -154,10 +153,10 @@ class Rows(Struct):
 
     def take(
         self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
-    ) -> tuple[Slot, int, bool, dict[Key, list[DueLeg]]]:
-        """Take in the answers of the first round trip: the slot, the fence floor, whether entries wait for their numbers,
-        and what is due on locked pools."""
-        rest = iter(answers[1:])
+    ) -> tuple[tuple[Slot, Slot], int, bool, dict[Key, list[DueLeg]]]:
+        """Take in the answers of the first round trip: the slot (where lanes were asked one by one: the first and the last),
+        the fence floor, whether entries wait for their numbers, and what is due on locked pools."""
+        rest = iter(answers)
         if records:
             for row in next(rest):
                 self.records[row[0], row[1], row[2]] = record_of(row)
@@ -177,7 +176,8 @@ class Rows(Struct):
         if operations:
             for row in next(rest):
                 self.operations[row[0], row[1]] = operation_of(row)
-        return found[0][0], found[0][1] or 0, found[0][2], due
+        slots, floors, waiting = zip(*{row[:3] for row in found}, strict=True)
+        return (min(slots), max(slots)), max(floor or 0 for floor in floors), any(waiting), due
 
     def pools_of(self, keys: Iterable[Key], retention: Slot, slot: Slot) -> set[Key]:
         """The pools of these holds; one that may be pruned touches none, as in the core's own `touched`."""
@@ -199,7 +199,8 @@ def _load_later_due(
 ) -> Script[None]:
     """A command over several pools is decided at the latest of their slots: what comes due by then, beyond a pool's own."""
     (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), terms.lanes), slot, horizon)),)
-    for tenant, pool, deadline, hold in sorted(later):
+    known = {(*pool, *leg) for pool, legs in found.items() for leg in legs}  # of lanes that were asked by a later clock
+    for tenant, pool, deadline, hold in sorted({*later} - known):
         found.setdefault((tenant, pool), []).append((deadline, hold))
 
 
@@ -209,6 +210,8 @@ def _load_due_holds(rows: Rows, due: dict[Key, list[DueLeg]], terms: Terms) -> S
     A pool with a due leg whose hold is locked by another is as good as locked itself.
     """
     behind = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
+    if terms.distributed and not terms.several:
+        _check_lanes(due, behind, terms.lanes)
     name = "lock_due_holds_waiting" if terms.patient else "lock_due_holds"
     (found,) = yield ((name, hold_keys(behind, terms.lanes)),)
     rows.holds.update({(row[0], row[1]): hold_of(row) for row in found})
@@ -225,42 +228,7 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
     return lambda key: due.get(key, none)
 
 
-# Sweeping
-
-
-def list_sweep(limit: int, terms: Terms, idle_pools: int = IDLE_POOLS) -> Script[Listed]:
-    """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
-    holds, pools = yield (("find_sweep", (terms.slot, limit + 1)),
-                          ("find_idle_pools", (0 if terms.joined else idle_pools,)))  # fmt: skip
-    listed: dict[Key, tuple[str, ...]] = {}
-    legs = 0
-    for row in holds[:limit]:
-        held = tuple(leg.pool for leg in legs_of(row[2]) if leg.held)
-        legs += len(held)
-        if listed and legs > terms.limits.max_due:
-            break
-        listed[row[0], row[1]] = held
-    return Listed(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
-
-
-def _swept(listed: Listed, rows: Rows, terms: Terms) -> SweepList:
-    """What of it could be locked; a pool that somebody else has comes another time."""
-    if listed is NOTHING_LISTED:
-        return NOTHING_DUE
-    holds = [
-        key
-        for key, pools in listed.holds.items()
-        if key in rows.holds and all((key[0], pool) in rows.pools for pool in pools)
-    ]
-    pools = [] if terms.joined else [pool for pool in listed.pools if pool in rows.pools]
-    return SweepList(holds, pools, listed.more or len(holds) < len(listed.holds))
-
-
 # Bounded tables
-
-
-def _bounded(limits: Limits) -> bool:
-    return limits.max_pools is not None or limits.max_holds is not None or limits.max_operations is not None
 
 
 def _count(terms: Terms) -> Script[Counts]:

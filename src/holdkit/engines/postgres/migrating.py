@@ -7,7 +7,7 @@ it knows, and a schema of our name that is not ours. Never touches anything outs
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import psycopg
@@ -23,38 +23,61 @@ from .opening import Address, connect, read_url
 from .statements import load, migrations
 
 LANES = 64
-"""For one server; take 1,024 where Citus is planned."""
+"""For one server."""
+CITUS_LANES = 1024
+"""Where the tables are distributed: many more than there will ever be shards."""
+DISTRIBUTED = ("pools", "holds", "legs", "heads", "journal", "unnumbered", "operations", "records")
+"""By lane, the first as the one that the others go with. What is left is small and stays on the coordinator."""
+Layout = Literal["one server", "citus", "as if"]
+"""`as if` says everything as on Citus, on an ordinary server: for tests."""
 
 
-def migrate(url: str, *, lanes: int = LANES, limits: Limits | None = None) -> int:
-    """Bring the schema up to date, and give its version. `lanes` and `limits` count only when it is made."""
-    whole(lanes, "lanes", 1, MAX_LANES)
-    if lanes & (lanes - 1):
-        raise invalid("lanes", "lanes_not_a_power_of_two", "must be a power of two")
+def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None, citus: bool = False) -> int:
+    """Bring the schema up to date, and give its version. `lanes`, `limits` and `citus` count only when it is made."""
+    return migrate_to(url, "citus" if citus else "one server", lanes, limits)
+
+
+def migrate_to(url: str, layout: Layout, lanes: int | None = None, limits: Limits | None = None) -> int:
+    """The same, by the name of the layout."""
+    lanes = _lanes(lanes, layout)
     address = read_url(url)
     connect(address, limits or Limits()).close()  # for its words, where it cannot be reached
     try:
         try:
-            return _transact(address, lanes, limits or Limits())
+            return _transact(address, lanes, limits or Limits(), layout)
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema):  # another made the schema meanwhile
-            return _transact(address, lanes, limits or Limits())
+            return _transact(address, lanes, limits or Limits(), layout)
     except psycopg.Error as error:
         advice = "; this role may not create a schema here" if error.sqlstate == "42501" else ""
         raise EngineError(f"cannot migrate {address.shown}: {str(error).strip()}{advice}") from error
 
 
-def _transact(address: Address, lanes: int, limits: Limits) -> int:
+def _lanes(lanes: int | None, layout: Layout) -> int:
+    if lanes is None:
+        return LANES if layout == "one server" else CITUS_LANES
+    whole(lanes, "lanes", 1, MAX_LANES)
+    if lanes & (lanes - 1):
+        raise invalid("lanes", "lanes_not_a_power_of_two", "must be a power of two")
+    return lanes
+
+
+def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
     with psycopg.connect(address.conninfo) as connection:
         connection.execute("set local lock_timeout = '10s'")
-        return _migrate(connection, address, lanes, limits)
+        return _migrate(connection, address, lanes, limits, layout)
 
 
-def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, limits: Limits) -> int:
+def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
     cursor = psycopg.RawCursor(connection)
     sql = load()
     schemas, ours = _one(cursor.execute(sql["has_schema"].text).fetchone())
     if schemas and not ours:
         raise EngineError(f"cannot migrate {address.shown}: it has a schema holdkit that is not ours; rename it")
+    if layout == "citus" and not _one(cursor.execute(sql["has_citus"].text).fetchone())[0]:
+        raise EngineError(
+            f"cannot migrate {address.shown}: the extension citus is not there; run `create extension citus` on the "
+            f"coordinator and add its workers first, or leave out --citus"
+        )
     if not ours:
         cursor.execute("create schema holdkit")
         cursor.execute(sql["create_version_table"].text)
@@ -62,30 +85,52 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
     present = int(_one(cursor.execute(sql["schema_version"].text).fetchone())[0])
     steps = migrations()
     _check_known(present, address)
+    if present and layout != "one server" and not cursor.execute(sql["is_distributed"].text).fetchone():
+        raise EngineError(
+            f"cannot migrate {address.shown}: its tables were made for one server, and which lane a pool has cannot change; "
+            f"make a new database with --citus and let the application begin there"
+        )
     for number, name, text in steps:
         if number > present:
             cursor.execute(text.encode())
             cursor.execute(sql["record_version"].text, (number, name))
             if number == 1:
-                stored = _first_settings(lanes, limits)
+                if layout == "citus":
+                    for statement in distributing():
+                        cursor.execute(statement.encode())
+                stored = _first_settings(lanes, limits, layout)
                 for key, value in stored.items():
                     cursor.execute(sql["put_setting"].text, (key, msgspec.json.encode(value).decode()))
                 cursor.execute(sql["create_heads"].text, (lanes,))
     return steps[-1][0]
 
 
-def _first_settings(lanes: int, limits: Limits) -> dict[str, Any]:
+def distributing() -> list[str]:
+    """What distributes the tables, co-located, so that all of a lane is in one place."""
+    first = DISTRIBUTED[0]
+    return [
+        f"select create_distributed_table('holdkit.{table}', 'lane', "
+        f"colocate_with => '{'none' if table == first else f'holdkit.{first}'}')"
+        for table in DISTRIBUTED
+    ]
+
+
+def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any]:
     """What is fixed when the tables are made; `identity` tells this database from every other."""
     limits_stored = {f"limit.{name}": value for name, value in stored_form(limits).items()}
-    return {"identity": secrets.token_hex(16), "lanes": lanes, **limits_stored}
+    distributed = {} if layout == "one server" else {"distributed": True}
+    return {"identity": secrets.token_hex(16), "lanes": lanes, **distributed, **limits_stored}
 
 
-def migration_sql(lanes: int = LANES, limits: Limits | None = None) -> str:
+def migration_sql(lanes: int | None = None, limits: Limits | None = None, *, citus: bool = False) -> str:
     """The same as a script, for those who let nobody else change their schemas."""
+    layout: Layout = "citus" if citus else "one server"
+    lanes = _lanes(lanes, layout)
     lines = ["begin;", "create schema holdkit;", load()["create_version_table"].text + ";"]
     for number, name, text in migrations():
         lines += [text, f"insert into holdkit.migrations (version, name) values ({number}, '{name}');"]
-    for key, value in _first_settings(lanes, limits or Limits()).items():
+    lines += [f"{statement};" for statement in (distributing() if citus else ())]
+    for key, value in _first_settings(lanes, limits or Limits(), layout).items():
         lines.append(
             f"insert into holdkit.settings (name, value) values ('{key}', '{msgspec.json.encode(value).decode()}');"
         )
@@ -114,6 +159,8 @@ class Schema(Struct, frozen=True):
     """As the settings have it: JSON."""
     lanes: int
     limits: Limits
+    distributed: bool
+    """By lane."""
 
 
 def check_schema(driver: Driver, address: Address, asked: Limits | None) -> Schema:
@@ -134,4 +181,5 @@ def check_schema(driver: Driver, address: Address, asked: Limits | None) -> Sche
     if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
         raise EngineError(f"{address.shown}: its settings lack the number of lanes; restore a backup")
     limits = {name[6:]: value for name, value in stored.items() if name.startswith("limit.") and name[6:] in MEANING}
-    return Schema(texts.get("identity", ""), lanes, limits_in_force(address.shown, limits, asked, Limits()))
+    in_force = limits_in_force(address.shown, limits, asked, Limits())
+    return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True)

@@ -16,7 +16,8 @@ from ...core.model import SECOND, Limits
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from .driver import Driver, OnStatement, StatementFailed
-from .loading import lock_timeout
+from .one_lane import load_one_lane
+from .terms import lock_timeout
 
 OLDEST: Final = 130_000
 """The oldest server version that is claimed to work."""
@@ -36,6 +37,9 @@ _PLANNER: Final = {
     "search_path": "pg_catalog",
     "default_transaction_isolation": "read committed",
 }
+
+_DISTRIBUTED: Final = {"plan_cache_mode": "force_custom_plan"}
+"""Where to send a statement is said by its lane: Citus cannot plan one that does not know it yet."""
 
 
 class Address(Struct, frozen=True):
@@ -87,7 +91,9 @@ def _malformed(url: str, words: str = "") -> InvalidRequest:
     return invalid("url", "url_malformed", f"is not a PostgreSQL URL: {words}")
 
 
-def connect(address: Address, limits: Limits, on_statement: OnStatement | None = None) -> Driver:
+def connect(
+    address: Address, limits: Limits, on_statement: OnStatement | None = None, *, distributed: bool = False
+) -> Driver:
     """A connection of our own, set up."""
     try:
         connection = psycopg.connect(address.conninfo, autocommit=True)
@@ -96,22 +102,25 @@ def connect(address: Address, limits: Limits, on_statement: OnStatement | None =
     patience = limits.lock_timeout / SECOND
     if not address.pooled:
         try:
-            connection.execute(settings_text(limits))
+            connection.execute(settings_text(limits, distributed=distributed))
         except psycopg.Error as error:
             connection.close()
             raise EngineError(f"cannot set up a connection to {address.shown}: {_first_line(error)}") from error
     pgconn = connection.pgconn
-    driver = Driver(pgconn, prepare=not address.pooled, patience=2 * patience + 10, on_statement=on_statement)
+    named = load_one_lane()[0] if distributed else None
+    driver = Driver(
+        pgconn, prepare=not address.pooled, patience=2 * patience + 10, on_statement=on_statement, named=named
+    )
     driver.owner = connection  # it would hang up when collected
     return driver
 
 
-def settings_text(limits: Limits) -> str:
+def settings_text(limits: Limits, *, distributed: bool = False) -> str:
     """What our own connections are set to."""
     wait = int(lock_timeout(limits))
     timeouts = {"lock_timeout": min(wait, IMPATIENCE), "statement_timeout": 2 * wait + 5_000,
                 "idle_in_transaction_session_timeout": 2 * wait + 10_000}  # fmt: skip
-    settings: Mapping[str, Any] = {**_PLANNER, **timeouts}
+    settings: Mapping[str, Any] = {**_PLANNER, **(_DISTRIBUTED if distributed else {}), **timeouts}
     return "; ".join(f"set {name} = '{value}'" for name, value in settings.items())
 
 

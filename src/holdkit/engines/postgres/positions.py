@@ -19,6 +19,9 @@ from .driver import Row, Statement
 from .parts import Parts
 from .rows import columns
 
+_TAKING = ("write_journal", "take_numbers")
+"""What gives the numbers before the batch's own."""
+
 
 def strip_positions(view: View) -> None:
     """Numbers are not known before the commit: what is remembered for a retry carries none."""
@@ -29,9 +32,7 @@ def strip_positions(view: View) -> None:
 
 def place_of(parts: Parts, statements: Sequence[Statement], answers: Sequence[list[Row]]) -> list[tuple[int, int]]:
     """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
-    heads = next(
-        (rows for (name, _), rows in zip(statements, answers, strict=False) if name.startswith("write_journal")), []
-    )
+    heads = next((rows for (name, _), rows in zip(statements, answers, strict=False) if name.startswith(_TAKING)), [])
     before = {row[0]: row[1] for row in heads}
     if not before:
         return []

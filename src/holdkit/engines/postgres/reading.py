@@ -6,9 +6,10 @@ callers' transactions have left without, so that a follower misses nothing. List
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import merge
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from ...core.codec import decode_entry
@@ -30,9 +31,11 @@ from ...core.reading import (
     seen_hold,
     seen_pool,
 )
-from .driver import BEGIN, COMMIT, Driver, Row
-from .loading import lock_timeout
-from .rows import hold_of, pool_of, record_of
+from .driver import BEGIN, COMMIT, Driver, Row, Script
+from .numbering import number_left
+from .rows import hold_of, pool_keys, pool_of, record_of
+from .splitting import by_lane
+from .terms import Terms, lock_timeout
 
 _DIGITS: Final = "0123456789abcdef"
 
@@ -41,10 +44,33 @@ class At(NamedTuple):
     """Where and when a question is answered."""
 
     driver: Driver
-    limits: Limits
-    lanes: int
-    slot: Slot | None
-    """An injected clock's, or None: the server's."""
+    terms: Terms
+
+    @property
+    def limits(self) -> Limits:
+        """As everywhere."""
+        return self.terms.limits
+
+    @property
+    def lanes(self) -> int:
+        """How many there are."""
+        return self.terms.lanes
+
+    @property
+    def slot(self) -> Slot | None:
+        """An injected clock's, or None: the server's."""
+        return self.terms.slot
+
+    def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """One statement's rows; where the tables are distributed, lane after lane."""
+        if not self.terms.distributed:
+            return self.driver.ask(name, parameters)
+        return self.driver.run(by_lane(_asking(name, parameters), range(self.lanes)))
+
+
+def _asking(name: str, parameters: Sequence[Any]) -> Script[list[Row]]:
+    (rows,) = yield ((name, parameters),)
+    return rows
 
 
 def answer(at: At, query: Query[Any]) -> Any:
@@ -58,18 +84,18 @@ def _pool(row: Row) -> Pool:
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
     """One pool, due legs counted as returned."""
-    rows = at.driver.ask("read_pool", (at.slot, lane_of_pool(query.key, at.lanes), *query.key))
+    rows = at.ask("read_pool", (at.slot, lane_of_pool(query.key, at.lanes), *query.key))
     return _pool(rows[0]) if rows else None
 
 
 def list_pools(at: At, query: ListPools) -> list[Pool]:
     """A page of pools by id."""
     reserved = query.prefix.startswith("~")
-    rows = at.driver.ask(
+    rows = at.ask(
         "read_pools",
         (at.slot, query.tenant, query.after, query.prefix, beyond(query.prefix), reserved, query.limit),
     )
-    return [_pool(row) for row in rows]
+    return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
 
 
 def beyond(prefix: str) -> str | None:
@@ -87,8 +113,22 @@ def find_hold(at: At, query: FindHold) -> StoredHold | None:
     tenant, hold_id = query.key
     if not _is_id(hold_id):
         return None
-    rows = at.driver.ask("read_hold", (at.slot, lane_of_hold(hold_id, at.lanes), tenant, hold_id))
-    return seen_hold(hold_of(rows[0]), at.limits, rows[0][16]) if rows else None
+    rows = at.ask("read_hold", (at.slot, lane_of_hold(hold_id, at.lanes), tenant, hold_id))
+    return _seen(at, rows)[0] if rows else None
+
+
+def _seen(at: At, rows: Sequence[Row]) -> list[StoredHold | None]:
+    """Each as it looks now. Where lanes are asked one by one, the time of pools in other lanes was not seen by its own."""
+    holds = [hold_of(row) for row in rows]
+    slots = [row[16] for row in rows]
+    if at.terms.distributed:
+        for index, hold in enumerate(holds):
+            home = lane_of_hold(hold.id, at.lanes)
+            pools = [(hold.tenant, leg.pool) for leg in hold.legs]
+            apart = [pool for pool in pools if lane_of_pool(pool, at.lanes) != home]
+            found = at.ask("read_slots", pool_keys(apart, at.lanes)) if apart else []
+            slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
+    return [seen_hold(hold, at.limits, slot) for hold, slot in zip(holds, slots, strict=True)]
 
 
 def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
@@ -98,12 +138,12 @@ def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
     begin = first_id_after(query.after)
     while len(found) < query.limit and begin is not None:
         if query.entity is not None:
-            rows = at.driver.ask("read_holds_of_entity",
+            rows = at.ask("read_holds_of_entity",
                                  (at.slot, query.tenant, query.entity, begin, state, query.pool, query.limit))  # fmt: skip
         else:
-            rows = at.driver.ask("read_holds", (at.slot, query.tenant, begin, state, query.pool, query.limit))
-        seen = (seen_hold(hold_of(row), at.limits, row[16]) for row in rows)
-        found += [hold for hold in seen if hold is not None and query.state in (None, hold.state)]
+            rows = at.ask("read_holds", (at.slot, query.tenant, begin, state, query.pool, query.limit))
+        rows = sorted(rows, key=itemgetter(1))[: query.limit]
+        found += [hold for hold in _seen(at, rows) if hold is not None and query.state in (None, hold.state)]
         if len(rows) < query.limit:
             break
         begin = first_id_after(rows[-1][1])
@@ -133,14 +173,14 @@ def _is_id(text: str) -> bool:
 
 def find_record(at: At, query: FindRecord) -> Record | None:
     """One record."""
-    rows = at.driver.ask("read_record", (lane_of_record(query.key, at.lanes), *query.key))
+    rows = at.ask("read_record", (lane_of_record(query.key, at.lanes), *query.key))
     return record_of(rows[0]) if rows else None
 
 
 def list_records(at: At, query: ListRecords) -> list[Record]:
     """A page of records of one kind."""
-    rows = at.driver.ask("read_records", (query.tenant, query.kind, query.after, query.limit))
-    return [record_of(row) for row in rows]
+    rows = at.ask("read_records", (query.tenant, query.kind, query.after, query.limit))
+    return [record_of(row) for row in sorted(rows, key=itemgetter(2))[: query.limit]]
 
 
 # The journal
@@ -148,8 +188,11 @@ def list_records(at: At, query: ListRecords) -> list[Record]:
 
 def number(at: At) -> None:
     """Give numbers to what callers' transactions have left without: nobody else may come by for a long time."""
-    lanes = [row[0] for row in at.driver.ask("has_unnumbered")]
-    if lanes:
+    lanes = [row[0] for row in at.ask("has_unnumbered")]
+    if at.terms.distributed:
+        for lane in lanes:
+            at.driver.run(by_lane(number_left(lane, at.terms), (lane,)))
+    elif lanes:
         nothing: list[Any] = []
         at.driver.say((
             BEGIN,
@@ -162,10 +205,10 @@ def number(at: At) -> None:
 def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
     """Entries behind a place: in order within each lane, and the lanes merged by time."""
     number(at)
-    lanes = list(range(at.lanes))
-    rows = at.driver.ask(
-        "read_journal", (lanes, [query.after.get(lane, 0) for lane in lanes], query.tenant, query.limit)
-    )
+    after, lanes = query.after, list(range(at.lanes))
+    if at.terms.distributed:  # only those that have gone on
+        lanes = [lane for lane, seq in at.ask("read_heads") if seq > after.get(lane, 0)]
+    rows = at.ask("read_journal", (lanes, [after.get(lane, 0) for lane in lanes], query.tenant, query.limit))
     return _merged(rows)[: query.limit]
 
 
@@ -184,22 +227,22 @@ def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
         lanes.add(lane_of_hold(subject, at.lanes))
     for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
         lanes.add(lane_of_record((tenant, subject[:cut], subject[cut + 1 :]), at.lanes))
-    found = [
-        JournalRow(*row) for lane in sorted(lanes) for row in at.driver.ask("read_history", (lane, tenant, subject))
-    ]
+    found = [JournalRow(*row) for lane in sorted(lanes) for row in at.ask("read_history", (lane, tenant, subject))]
     return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part]
 
 
 def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
     """The last entry of every lane."""
     number(at)
-    return [JournalRow(*row) for row in at.driver.ask("read_ends")]
+    if at.terms.distributed:
+        return find_entries(at, FindEntries(tuple((lane, seq) for lane, seq in at.ask("read_heads") if seq)))
+    return [JournalRow(*row) for row in at.ask("read_ends")]
 
 
 def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
     """The entries at these places."""
     lanes, seqs = [lane for lane, _ in query.positions], [seq for _, seq in query.positions]
-    return [JournalRow(*row) for row in at.driver.ask("read_entries", (lanes, seqs))]
+    return [JournalRow(*row) for row in at.ask("read_entries", (lanes, seqs))]
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {

@@ -19,9 +19,12 @@ from ...core.model import Key, RecordKey
 from ...core.outcomes import Outcome
 from ...core.view import View
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
-from .loading import NOTHING_LISTED, Gathered, Listed, Terms, gather, left_out, list_sweep
+from .loading import Gathered, gather, left_out
+from .numbering import number_apart
 from .positions import place_of, replayed, strip_positions, with_found, with_positions
-from .rows import pool_keys
+from .rows import columns, pool_keys
+from .sweeping import NOTHING_LISTED, Listed, list_sweep
+from .terms import Terms
 from .writing import prune, write_back
 
 
@@ -49,15 +52,23 @@ class Stage(Struct):
 
 
 def apply_script(
-    groups: Sequence[Group], terms: Terms, stage: Stage, batch: int, *, pruning: bool = False
+    groups: Sequence[Group],
+    terms: Terms,
+    stage: Stage,
+    batch: int,
+    *,
+    pruning: bool = False,
+    listed: Listed | None = None,
 ) -> Script[Ran]:
-    """Apply the groups in order. `batch` is a random number; with `pruning` old rows are taken away."""
+    """Apply the groups in order. `batch` is a random number; with `pruning` old rows are taken away. A sweep goes by what
+    was `listed`, or lists it itself."""
     need = needs(groups)
     if terms.limits.max_pools is not None or terms.limits.max_holds is not None:
         ran = yield from make_room(need, terms, stage, batch)
         if ran is not None:
             return ran
-    listed = (yield from list_sweep(need.sweep, terms)) if need.sweep else NOTHING_LISTED
+    if listed is None:
+        listed = (yield from list_sweep(need.sweep, terms)) if need.sweep else NOTHING_LISTED
     gathered = yield from gather(need, listed, terms)
     view = View(gathered.loaded)
     first = backlog(view, {pool: legs for pool, legs in gathered.due.items() if pool in gathered.loaded.pools})
@@ -108,11 +119,13 @@ def finish(
     wrote = bool(statements)
     replays = bool(view.loaded.operations)
     if terms.limits.max_holds is not None and view.holds.changed:
-        statements.append(("make_room", (terms.limits.max_holds,)))
+        statements = yield from _retire(statements, terms)
+    if parts.lanes and terms.distributed and not terms.joined:
+        statements = yield from number_apart(statements, view, parts, gathered, terms)
     if pruning:
         statements += prune(terms, view.loaded.slot)
     asking = replayed(groups, outcomes, view, terms.lanes) if replays else []
-    answers = yield (*statements, *asking, COMMIT if statements or replays else ROLLBACK)
+    answers = yield (*statements, *asking, COMMIT if wrote or statements or replays else ROLLBACK)
     check_counts(statements, answers, terms)
     if view.entries:
         outcomes = with_positions(outcomes, place_of(parts, statements, answers))
@@ -123,10 +136,13 @@ def finish(
 
 def write_only(view: View, gathered: Gathered, terms: Terms, batch: int) -> Script[Ran]:
     """What goes first, and nothing else."""
-    statements, _ = write_back(view, gathered, terms, batch)
+    statements, parts = write_back(view, gathered, terms, batch)
+    wrote = bool(statements)
+    if parts.lanes and terms.distributed and not terms.joined:
+        statements = yield from number_apart(statements, view, parts, gathered, terms)
     answers = yield (*statements, COMMIT)
     check_counts(statements, answers, terms)
-    return Ran(None, {}, bool(statements))
+    return Ran(None, {}, wrote)
 
 
 def check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]], terms: Terms) -> None:
@@ -160,6 +176,20 @@ def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran
         if empty:
             return (yield from _sweep_first(Listed({}, empty, False), terms, batch))
     return None
+
+
+def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]]:
+    """max_holds is reached: ended holds leave, oldest first. Gives what is still to be said."""
+    bound = terms.limits.max_holds
+    assert bound is not None
+    if not terms.distributed:
+        return [*statements, ("make_room", (bound,))]
+    *answers, ((present,),) = yield (*statements, ("count_holds", ()))  # with those that this batch has ended
+    check_counts(statements, answers, terms)
+    if present <= bound:
+        return []
+    (ended,) = yield (("find_ended_holds", (present - bound,)),)
+    return [("drop_ended_holds", columns(ended, 3))] if ended else []
 
 
 def _sweep_first(listed: Listed, terms: Terms, batch: int) -> Script[Ran]:

@@ -1,6 +1,7 @@
 """The statements of this engine, by name, with the types of their parameters. No SQL is written anywhere else here.
 
-A statement that takes locks has a second form, ``<name>_waiting``: the same without `skip locked`.
+A statement that takes locks has a second form, ``<name>_waiting``: the same without `skip locked`. What is said only where the
+tables are distributed by lane, ``/* apart: … */``, is left out here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from msgspec import Struct
 from ..named_sql import load_blocks, load_migrations
 
 _PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
+APART = re.compile(r"\s*/\* apart: (.*?) \*/", re.DOTALL)
 _CONTROL = ("begin", "commit", "rollback")
 
 
@@ -25,17 +27,29 @@ class Sql(Struct, frozen=True):
 
 
 @cache
-def load() -> MappingProxyType[str, Sql]:
-    """Every named statement of this engine."""
-    found = {name: Sql(name) for name in _CONTROL}
+def texts() -> MappingProxyType[str, str]:
+    """Every named statement as it is written."""
+    found = {name: name for name in _CONTROL}
     for name, text in load_blocks(__package__).items():
-        found[name] = Sql(text, _types(name, text))
+        found[name] = text
         if text.endswith("skip locked"):
-            found[f"{name}_waiting"] = Sql(text.removesuffix("skip locked").rstrip(), found[name].types)
+            found[f"{name}_waiting"] = text.removesuffix("skip locked").rstrip()
     return MappingProxyType(found)
 
 
-def _types(name: str, text: str) -> tuple[str, ...]:
+@cache
+def load() -> MappingProxyType[str, Sql]:
+    """Every named statement of this engine, for tables on one server."""
+    return MappingProxyType({name: sql_of(name, APART.sub("", text)) for name, text in texts().items()})
+
+
+def sql_of(name: str, text: str) -> Sql:
+    """A statement with the types of its parameters."""
+    return Sql(text, types_of(name, text))
+
+
+def types_of(name: str, text: str) -> tuple[str, ...]:
+    """What each parameter is cast to."""
     types: dict[int, str] = {}
     for number, cast in _PARAMETER.findall(text):
         types[int(number)] = types.get(int(number)) or cast

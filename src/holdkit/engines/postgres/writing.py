@@ -13,7 +13,7 @@ from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.model import Key, Limits, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement
-from .loading import Gathered, Terms, lock_timeout
+from .loading import Gathered
 from .parts import Parts, parts_of
 from .rows import (
     changed_hold_row,
@@ -26,6 +26,7 @@ from .rows import (
     pool_row,
     record_row,
 )
+from .terms import Terms, lock_timeout
 
 PRUNED = 1_000
 """Rows of each kind that one pruning takes away at most."""
@@ -45,7 +46,8 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     statements: list[Statement] = []
     pools = _pools(view, gathered, terms.lanes) if view.pools.changed else NO_POOLS
     holds = _holds(view, terms.lanes) if view.holds.changed else NO_HOLDS
-    if pools.moved and holds.placed and not pools.born and not pools.gone and not holds.others:
+    simple = pools.moved and holds.placed and not pools.born and not pools.gone and not holds.others
+    if simple and not terms.distributed:
         statements.append(_place(pools, holds, stamp, strict, terms.lanes))
     else:
         statements += [*pools.statements(stamp, strict), *holds.statements(terms.lanes, strict)]
@@ -58,7 +60,7 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     parts = parts_of(view.entries, terms.lanes)
     if parts.lanes and terms.joined:
         statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
-    elif parts.lanes:
+    elif parts.lanes and not terms.distributed:  # there, `numbering` comes behind
         statements += _numbered(view, parts, gathered, terms.lanes, terms.limits)
     return Writes(statements, parts)
 
@@ -225,18 +227,23 @@ def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
 def _numbered(view: View, parts: Parts, gathered: Gathered, lanes: int, limits: Limits) -> list[Statement]:
     touched = sorted(parts.counts)
     statements: list[Statement] = []
-    removed = sorted({lane_of_pool(key, lanes) for key, pool in view.pools.changed.items() if pool is None})
     patience = lock_timeout(limits)
     if len(touched) > 1 or gathered.unnumbered:
         statements.append(("lock_heads", (touched, patience)))
-    if removed and view.fence_floor != view.loaded.fence_floor:
-        statements.append(("raise_floor", (removed, view.fence_floor)))
+    statements += raised_floor(view, lanes)
     entries = (touched, [parts.counts[lane] for lane in touched], *parts.columns)
     if gathered.unnumbered:
         statements.append(("write_journal_behind", entries))
     else:
         statements.append(("write_journal", (*entries, patience)))
     return statements
+
+
+def raised_floor(view: View, lanes: int) -> list[Statement]:
+    """Pools were removed: their lanes remember the fences."""
+    removed = sorted({lane_of_pool(key, lanes) for key, pool in view.pools.changed.items() if pool is None})
+    changed = removed and view.fence_floor != view.loaded.fence_floor
+    return [("raise_floor", (removed, view.fence_floor))] if changed else []
 
 
 def _unnumbered(view: View, parts: Parts, gathered: Gathered, lanes: int, stamp: int, batch: int) -> list[Statement]:

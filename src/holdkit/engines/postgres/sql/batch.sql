@@ -2,10 +2,11 @@
 -- Every step that locks is a statement of its own: a statement's snapshot is older than the locks it waits for. Keys come as
 -- arrays and are joined by their whole primary key. `skip locked` is left out where somebody is to wait (statements.py).
 -- A write counts its rows and, if $strict, raises when the count is wrong: COMMIT travels in the same round trip.
+-- `/* apart: … */` is part of the statement where the tables are distributed by lane, and a comment elsewhere (one_lane.py).
 
 -- name: set_patience
 -- how long this transaction waits for a lock
-select set_config('lock_timeout', $1::text, true)
+select set_config('lock_timeout', $1::text, true) /* apart: from holdkit.heads h where h.lane = $lane */
 
 -- name: lock_records
 -- first of all in the lock order
@@ -57,7 +58,7 @@ select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
-           exists (select from holdkit.unnumbered) as unnumbered
+           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -85,7 +86,7 @@ select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
-           exists (select from holdkit.unnumbered) as unnumbered
+           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -324,7 +325,7 @@ with put as (
     order by k.lane, k.tenant, k.id
     on conflict (lane, tenant, id) do update
     set fingerprint = excluded.fingerprint, slot = excluded.slot, outcome = excluded.outcome, crc = excluded.crc
-    where o.slot <= $8::bigint
+    where o.slot <= $8::bigint /* apart: or case when o.slot > $8 then 1 / (o.slot < 0 or not $10::bool)::int = 0 end */
     returning 1
 )
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
@@ -444,15 +445,17 @@ cross join lateral (select max(u.stamp) as stamp from holdkit.unnumbered u where
 -- name: prune_operations
 -- past the retry window they are gone for every reader already
 delete from holdkit.operations o
-using (select lane, tenant, id from holdkit.operations where slot <= $1::bigint order by slot limit $2::int
+using (select p.lane, p.tenant, p.id from holdkit.operations p
+       where p.slot <= $1::bigint /* apart: and p.lane = $lane */ order by p.slot limit $2::int
        for update skip locked) old
 where o.lane = old.lane and o.tenant = old.tenant and o.id = old.id
 
 -- name: prune_holds
 -- past the retention they are gone for every reader already
 delete from holdkit.holds h
-using (select lane, tenant, id from holdkit.holds
-       where not open and ended_at is not null and ended_at <= $1::bigint order by ended_at, id limit $2::int
+using (select p.lane, p.tenant, p.id from holdkit.holds p
+       where not p.open and p.ended_at is not null and p.ended_at <= $1::bigint /* apart: and p.lane = $lane */
+       order by p.ended_at, p.id limit $2::int
        for update skip locked) old
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 

@@ -10,6 +10,14 @@ select current_setting('server_version_num')::int, current_setting('server_encod
 -- whether there is anything of that name, whoever made it
 select (select count(*) from pg_catalog.pg_namespace where nspname = 'holdkit'), to_regclass('holdkit.migrations') is not null
 
+-- name: has_citus
+-- whether tables can be distributed here
+select count(*) > 0 from pg_catalog.pg_extension where extname = 'citus'
+
+-- name: is_distributed
+-- whether ours are; no row otherwise
+select 1 from holdkit.settings s where s.name = 'distributed' and s.value = 'true'
+
 -- name: create_version_table
 -- which migrations were applied, and when
 create table holdkit.migrations (

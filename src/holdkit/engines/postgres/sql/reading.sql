@@ -21,9 +21,13 @@ from holdkit.heads h cross join lateral (
     where o.lane = h.lane and o.tenant = $2::text and o.id > $3::text and o.id >= $4::text
       and ($5::text is null or o.id < $5) and ($6::bool or left(o.id, 1) <> '~')
     order by o.id limit $7::int
-) p
+) p /* apart: where h.lane = $lane */
 order by p.id
 limit $7
+
+-- name: read_heads
+-- every lane's last number: which have gone on
+select h.lane, h.seq from holdkit.heads h order by h.lane
 
 -- name: read_hold
 -- one hold, and the latest slot of its pools
@@ -50,7 +54,7 @@ from holdkit.heads d cross join lateral (
       and ($4::text is null or o.state = $4 or o.state = 'held')
       and ($5::text is null or o.pools @> array[$5])
     order by o.id limit $6::int
-) h
+) h /* apart: where d.lane = $lane */
 order by h.id
 limit $6
 
@@ -65,14 +69,14 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
 from holdkit.holds h
 where h.tenant = $2::text and h.entity = $3::text and h.id >= $4::uuid
   and ($5::text is null or h.state = $5 or h.state = 'held')
-  and ($6::text is null or h.pools @> array[$6])
+  and ($6::text is null or h.pools @> array[$6]) /* apart: and h.lane = $lane */
 order by h.id
 limit $7::int
 
 -- name: read_record
 -- one record
-select tenant, kind, id, body, version, slot from holdkit.records
-where lane = $1::int and tenant = $2::text and kind = $3::text and id = $4::text
+select r.tenant, r.kind, r.id, r.body, r.version, r.slot from holdkit.records r
+where r.lane = $1::int and r.tenant = $2::text and r.kind = $3::text and r.id = $4::text
 
 -- name: read_records
 -- a page of records of one kind, by id, lane by lane
@@ -81,7 +85,7 @@ from holdkit.heads h cross join lateral (
     select * from holdkit.records o
     where o.lane = h.lane and o.tenant = $1::text and o.kind = $2::text and o.id > $3::text
     order by o.id limit $4::int
-) r
+) r /* apart: where h.lane = $lane */
 order by r.id
 limit $4
 

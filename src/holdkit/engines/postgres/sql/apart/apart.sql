@@ -1,0 +1,79 @@
+-- What is said otherwise where the tables are distributed by lane. Written for several lanes, as everything here; one_lane.py
+-- makes the form that names one lane of it. There, an insert cannot be a part of another statement, and a part of a statement
+-- that changes rows cannot call what is volatile.
+
+-- name: find_pools_of_holds
+-- before anything is locked: the pools of a hold never change
+select h.tenant, p.id
+from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
+join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
+cross join unnest(h.pools) p(id)
+
+-- name: lock_lane_heads
+-- last of all, and in order of lane
+select h.lane from holdkit.heads h where h.lane = any($1::int[]) order by h.lane for no key update of h
+
+-- name: take_unnumbered
+-- what callers' transactions have left without a number, by whoever has the head
+delete from holdkit.unnumbered u where u.lane = any($1::int[])
+returning u.lane, u.stamp, u.batch, u.n, u.tenant, u.subject, u.body, u.crc
+
+-- name: take_numbers
+-- as many as there are entries; gives the last number before the batch's own
+with head as (
+    update holdkit.heads h
+    set seq = h.seq + k.every
+    from unnest($1::int[], $2::int[], $3::int[]) k(lane, every, own)
+    where h.lane = k.lane
+    returning h.lane, h.seq - k.own as before_own
+)
+select max(lane), max(before_own), 1 / (count(*) = 1)::int from head
+
+-- name: write_entries
+-- behind `take_numbers`: so many numbers before the last
+insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
+select k.lane, own.seq - k.back, k.tenant, k.subject, k.body, k.crc
+from unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::text[], $6::int[]) k(lane, back, tenant, subject, body, crc)
+
+-- name: read_clock
+-- the coordinator's: for a look, which decides nothing
+select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
+
+-- name: find_due_holds
+-- the holds with due legs anywhere, earliest deadline first; a look without locks
+select h.tenant, replace(h.id::text, '-', ''), h.legs
+from holdkit.holds h
+where h.open and h.deadline is not null and h.deadline <= $1::bigint
+order by h.deadline, h.id
+limit $2::int
+
+-- name: find_stale_lanes
+-- where a sweep finds operations past the retry window, or holds past the retention; a look without locks
+select o.lane from holdkit.operations o where o.slot <= $1::bigint group by o.lane order by min(o.slot), o.lane limit $2::int
+
+-- name: find_retired_lanes
+-- the same for holds past the retention
+select h.lane from holdkit.holds h
+where not h.open and h.ended_at is not null and h.ended_at <= $1::bigint
+group by h.lane order by min(h.ended_at), h.lane limit $2::int
+
+-- name: count_holds
+-- asked only where max_holds is set
+select count(*) from holdkit.holds
+
+-- name: find_ended_holds
+-- max_holds is reached: the oldest that have ended; a look without locks
+select h.lane, h.tenant, replace(h.id::text, '-', '') from holdkit.holds h
+where not h.open and h.ended_at is not null order by h.ended_at, h.id limit $1::int
+
+-- name: drop_ended_holds
+-- they leave; their history stays in the journal
+delete from holdkit.holds h
+using unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
+where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and not h.open
+
+-- name: read_slots
+-- the latest slot of pools in other lanes than their hold
+select max(p.slot)
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id

@@ -1,0 +1,65 @@
+"""What a sweep finds to do, at a first look without locks. Decides nothing and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ...core.decide import NOTHING_DUE, SweepList
+from ...core.model import Key, Slot
+from .driver import Script
+from .rows import legs_of
+from .terms import Terms
+
+IDLE_POOLS = 100
+"""How many empty on-demand pools one sweep takes away."""
+
+STALE_LANES = 32
+"""In how many other lanes one sweep prunes, where each is a transaction of its own."""
+
+
+class Listed(NamedTuple):
+    """What a sweep found to do, at a first look without locks."""
+
+    holds: dict[Key, tuple[str, ...]]
+    pools: list[Key]
+    more: bool
+
+
+NOTHING_LISTED = Listed({}, [], False)
+
+
+def list_sweep(limit: int, terms: Terms, idle_pools: int = IDLE_POOLS) -> Script[Listed]:
+    """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
+    name, slot = "find_sweep", terms.slot
+    if terms.distributed:  # where a look goes everywhere it cannot ask for the time as well
+        name = "find_due_holds"
+        (((slot,),),) = yield (("read_clock", (slot,)),)
+    holds, pools = yield ((name, (slot, limit + 1)),
+                          ("find_idle_pools", (0 if terms.joined else idle_pools,)))  # fmt: skip
+    listed: dict[Key, tuple[str, ...]] = {}
+    legs = 0
+    for row in holds[:limit]:
+        held = tuple(leg.pool for leg in legs_of(row[2]) if leg.held)
+        legs += len(held)
+        if listed and legs > terms.limits.max_due:
+            break
+        listed[row[0], row[1]] = held
+    return Listed(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
+
+
+def look_around(limit: int, terms: Terms, now: Slot) -> Script[tuple[Listed, set[int]]]:
+    """What a sweep would find, and lanes with something to prune, the stalest first; a look without locks."""
+    listed = yield from list_sweep(limit, terms)
+    answers = yield (("find_stale_lanes", (now - terms.limits.retry_window, STALE_LANES)),
+                     ("find_retired_lanes", (now - terms.limits.retention, STALE_LANES)))  # fmt: skip
+    return listed, {row[0] for rows in answers for row in rows}
+
+
+def swept(listed: Listed, holds: Collection[Key], pools: Collection[Key], terms: Terms) -> SweepList:
+    """What of it could be locked; a pool that somebody else has comes another time."""
+    if listed is NOTHING_LISTED:
+        return NOTHING_DUE
+    locked = [key for key, its in listed.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)]
+    empty = [] if terms.joined else [pool for pool in listed.pools if pool in pools]
+    return SweepList(locked, empty, listed.more or len(locked) < len(listed.holds))

@@ -1,0 +1,37 @@
+"""Trying again what certainly did nothing: bounded, with growing random pauses. Never what may have been committed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from ...errors import HoldkitError
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 20
+"""How often a transaction that certainly did nothing is tried again."""
+AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
+"""Serialization failure, deadlock, our own check of a row count, a key that was taken meanwhile: run it again."""
+
+
+class Again(HoldkitError):
+    """Nothing was done for certain: worth another attempt; `error` is what to say if there is none left."""
+
+    def __init__(self, error: HoldkitError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def keep_trying(call: Callable[[], T]) -> T:
+    """What it gives in the end, or what its last attempt has to say."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return call()
+        except Again as again:
+            if attempt + 1 == ATTEMPTS:
+                raise again.error from again.error.__cause__
+            time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
+    raise AssertionError("the last attempt returns or raises")

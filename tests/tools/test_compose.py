@@ -1,0 +1,42 @@
+"""compose.yaml, as far as it can be read without Docker: its versions are pinned, every service has its profile."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+TEXT = (Path(__file__).resolve().parents[2] / "compose.yaml").read_text("utf-8")
+
+
+def services() -> dict[str, str]:
+    _, _, rest = TEXT.partition("\nservices:\n")
+    parts = re.split(r"^  ([\w-]+):\n", rest, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_what_there_is() -> None:
+    assert list(services()) == ["postgres", "citus", "citus-worker-1", "citus-worker-2", "citus-join"]
+
+
+def test_every_service_has_a_profile_and_a_pinned_image() -> None:
+    for name, body in services().items():
+        assert "profiles:" in body or "<<: *citus" in body, name
+    images = re.findall(r"image: (\S+)", TEXT)
+    assert images
+    assert all(re.search(r":\d+(\.\d+)*$", image) for image in images)
+
+
+def test_every_worker_is_joined_and_ports_stay_on_this_machine() -> None:
+    workers = [name for name in services() if "worker" in name]
+    assert all(f"citus_add_node('{worker}'" in services()["citus-join"] for worker in workers)
+    assert all(port.startswith("127.0.0.1:") for port in re.findall(r'ports: \["([^"]+)"\]', TEXT))
+
+
+def test_it_is_indented_with_spaces_and_its_aliases_are_there() -> None:
+    assert "\t" not in TEXT
+    assert {*re.findall(r"\*(\w+)$", TEXT, re.MULTILINE)} <= {*re.findall(r"&(\w+)$", TEXT, re.MULTILINE)}
+    try:
+        import yaml  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        return  # read as text above
+    assert set(yaml.safe_load(TEXT)["services"]) == set(services())
