@@ -204,7 +204,10 @@ def test_a_statement_that_is_cancelled_did_nothing(engine: PostgresEngine, postg
         tx.execute("select from holdkit.pools for update")
         waiting = thread.submit(engine.apply, groups(place("gpu")), patient=True)
         await_waiter(postgres_url)
-        ask(postgres_url, "select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+        ask(
+            postgres_url,
+            "select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+        )
         with pytest.raises(Overloaded, match="gave up this attempt"):
             waiting.result(scenes.PATIENCE)
     assert scenes.pool(engine, "gpu").held == 0
