@@ -220,7 +220,10 @@ def test_a_session_that_is_ended_is_opened_again(engine: PostgresEngine, postgre
         tx.execute("select from holdkit.pools for update")
         waiting = thread.submit(engine.apply, groups(place("gpu")), patient=True)
         await_waiter(postgres_url)
-        ask(postgres_url, "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+        ask(
+            postgres_url,
+            "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+        )
         await_waiter(postgres_url)
         tx.rollback()
         assert waiting.result(scenes.PATIENCE).outcomes[0]

@@ -94,7 +94,10 @@ def test_ended_half_way_it_never_was(urls: list[str], monkeypatch: pytest.Monkey
             other.execute("select pg_advisory_xact_lock(7)")
             waiting = thread.submit(migrate, url, lanes=4)
             await_waiter(url)
-            ask(url, "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+            ask(
+                url,
+                "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+            )
             with pytest.raises(EngineError, match="cannot migrate"):
                 waiting.result(scenes.PATIENCE)
             other.rollback()
