@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.model import HeldLeg, Limits, Pool, Record, State, StoredHold
-from holdkit.core.reading import seen_hold, seen_pool
+from holdkit.core.reading import beyond, seen_hold, seen_pool
 
 HOLD = StoredHold("", "h", (HeldLeg("p", 5, 3, 2, 1), HeldLeg("q", 2, 2)), "owner", 0, 1, deadline=100)
 LIMITS = Limits(retention=50)
@@ -76,3 +76,31 @@ def test_the_bounds_that_come_without_asking() -> None:
     assert (limits.retry_window, limits.retention) == (day, 30 * day)
     assert (limits.min_ttl, limits.max_ttl, limits.max_lifetime) == (1, 30 * day, 90 * day)
     assert (limits.max_legs, limits.max_due) == (1_000, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("", None),
+        ("a", "b"),
+        ("ab", "ac"),
+        ("\ud7ff", "\ue000"),  # between them lie the surrogates, which no text holds
+        ("a\U0010ffff", "b"),
+        ("\U0010ffff\U0010ffff", None),
+    ],
+)
+def test_the_first_text_beyond_a_prefix(prefix: str, expected: str | None) -> None:
+    assert beyond(prefix) == expected
+
+
+def test_a_hold_that_went_on_is_the_same_life() -> None:
+    later = structs.replace(HOLD, state=State.CONFIRMED, deadline=200, entity="order:1", reason="paid", version=4)
+    assert HOLD.same_life(later)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"owner_hash": "x"}, {"held_at": 1}, {"fence": 2}, {"actor": "a"}, {"correlation_id": "c"}, {"metadata": "{}"}],
+)
+def test_a_hold_that_took_a_retired_id_is_another_life(other: dict[str, object]) -> None:
+    assert not HOLD.same_life(structs.replace(HOLD, **other))

@@ -121,6 +121,11 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         """Whether the deadline has come: the one rule of time."""
         return self.deadline is not None and self.deadline <= now
 
+    def same_life(self, other: StoredHold) -> bool:
+        """Whether both are the same hold at different times; else one took the id of another that had retired."""
+        return (self.owner_hash, self.held_at, self.fence, self.actor, self.correlation_id, self.metadata) == (
+            other.owner_hash, other.held_at, other.fence, other.actor, other.correlation_id, other.metadata)  # fmt: skip
+
 
 class Record(Struct, frozen=True, gc=False, omit_defaults=True):
     """A small durable document beside the holds: sagas, cursors, keys."""

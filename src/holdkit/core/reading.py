@@ -112,6 +112,16 @@ class FindEnds(Query[list[JournalRow]], frozen=True):
     """The last entry of each lane that has any, in order of lane."""
 
 
+def beyond(prefix: str) -> str | None:
+    """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
+    while prefix:
+        last = ord(prefix[-1])
+        if last < 0x10FFFF:
+            return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
+        prefix = prefix[:-1]
+    return None
+
+
 def seen_hold(hold: StoredHold | None, limits: Limits, now: Slot) -> StoredHold | None:
     """How a hold looks at `now`: due means expired, past the retention means gone."""
     if hold is None or retired(hold, limits.retention, now):

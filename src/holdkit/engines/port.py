@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -18,6 +19,11 @@ T = TypeVar("T")
 
 Clock: TypeAlias = Callable[[], Slot]
 """Reads the engine's one authority on time."""
+
+
+def wall_clock() -> Slot:
+    """Microseconds UTC."""
+    return time.time_ns() // 1000
 
 
 class BatchRejected(EngineError):

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdkit.core.commands import PlaceHold
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
-from holdkit.core.reading import FindHold
+from holdkit.core.reading import FindEntries, FindHold, ReadJournal
 from holdkit.engines.postgres import PostgresEngine, driver, migrate
 from holdkit.engines.postgres.listening import Teller
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
@@ -178,3 +179,24 @@ def test_canary_unknown_run_again_without_asking_is_found(line: Line, monkeypatc
     points = [cut for cut in cuts(line, with_op=False, cold=False) if cut[0] == "server"]
     wrong = [each for cut in points[-8:] for each in line.trial(cut, with_op=False, cold=False)[1]]
     assert any("but it is there" in each for each in wrong)
+
+
+@pytest.mark.slow
+def test_a_read_of_the_journal_is_answered_wherever_the_line_is_cut(line: Line) -> None:
+    """Also while it gives entries of callers' transactions their numbers, COMMIT included: that can be done twice."""
+    wrong: list[str] = []
+    struck = 0
+    for number in range(1, 40):
+        with psycopg.connect(line.url) as tx:
+            line.straight.apply_in(tx, groups(place("seats")))
+        line.engine.read(FindEntries(()))  # on a line that is warm
+        line.proxy.arm(("server", number))
+        try:
+            line.engine.read(ReadJournal(None, {}, 1))
+        except Exception as error:  # noqa: BLE001 - whatever it is, a read should have been asked again
+            wrong.append(f"{number}: {type(error).__name__}: {error}")
+        struck += line.proxy.fired.is_set()
+        line.proxy.disarm()
+    assert wrong == []
+    assert struck > 10
+    scenes.sound(line.straight, line.url)

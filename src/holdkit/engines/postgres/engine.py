@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar
 
 from ...core.audit import Difference
 from ...core.commands import Group
-from ...core.model import SECOND, Key, Limits, Slot
+from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
-from ..port import Applied, BatchRejected, Clock
+from ..port import Applied, BatchRejected, Clock, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .connections import Connections
@@ -47,11 +47,6 @@ PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
 _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 """Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
-
-
-def wall_clock() -> Slot:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class PostgresEngine:
@@ -233,7 +228,8 @@ class PostgresEngine:
         return self._ask(question)
 
     def _ask(self, question: Callable[[Driver], T]) -> T:
-        """Something that changes nothing, asked again if the connection is lost."""
+        """Something that decides nothing, asked again if the connection is lost: also where it was giving entries their
+        numbers, which can be done twice."""
 
         def ask() -> T:
             try:
@@ -242,7 +238,8 @@ class PostgresEngine:
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
-                raise self._lost(failed) from failed
+                self._drop_idle()
+                raise Again(EngineError(f"the connection to {self.url} was lost: {failed}")) from failed
 
         return keep_trying(ask)
 

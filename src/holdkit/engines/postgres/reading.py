@@ -28,6 +28,7 @@ from ...core.reading import (
     Query,
     ReadHistory,
     ReadJournal,
+    beyond,
     seen_hold,
     seen_pool,
 )
@@ -96,16 +97,6 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
         (at.slot, query.tenant, query.after, query.prefix, beyond(query.prefix), reserved, query.limit),
     )
     return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
-
-
-def beyond(prefix: str) -> str | None:
-    """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
-    while prefix:
-        last = ord(prefix[-1])
-        if last < 0x10FFFF:
-            return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
-        prefix = prefix[:-1]
-    return None
 
 
 def find_hold(at: At, query: FindHold) -> StoredHold | None:

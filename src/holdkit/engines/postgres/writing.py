@@ -179,7 +179,7 @@ def _holds(view: View, lanes: int) -> Holds:
                 holds.born.append(new_hold_row(hold, lanes))
                 holds.legs_born.extend((*leg, units) for leg, units in leg_rows(hold, lanes).items())
             continue
-        if _born_again(was, hold):
+        if not was.same_life(hold):
             holds.reborn.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
             holds.born.append(new_hold_row(hold, lanes))
         else:
@@ -193,12 +193,6 @@ def _holds(view: View, lanes: int) -> Holds:
 def _place(pools: Pools, holds: Holds, stamp: int, strict: bool, lanes: int) -> Statement:
     count = len(pools.moved) + len(holds.placed)
     return ("place_holds", (*pools.columns(stamp), *placed_columns(holds.placed, lanes), count, strict))
-
-
-def _born_again(before: StoredHold, after: StoredHold) -> bool:
-    """Whether a new hold took the id of a retired one: what never changes in a life is different."""
-    return (before.owner_hash, before.held_at, before.fence, before.actor, before.correlation_id, before.metadata) != (
-        after.owner_hash, after.held_at, after.fence, after.actor, after.correlation_id, after.metadata)  # fmt: skip
 
 
 def _records(view: View, lanes: int, strict: bool) -> list[Statement]:

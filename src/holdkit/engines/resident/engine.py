@@ -6,7 +6,6 @@ bounded. Subclasses say what makes a batch durable and where the journal is; the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from typing import Any, TypeVar
@@ -20,7 +19,7 @@ from ...core.model import Key, Limits, Slot
 from ...core.reading import Query
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest
-from ..port import Applied, Clock
+from ..port import Applied, Clock, wall_clock
 from .journal import Journal
 from .reads import answer
 from .tables import Tables
@@ -35,11 +34,6 @@ PRUNED = 1_000
 
 SWEPT_POOLS = 100
 """Empty pools that one sweep removes at most."""
-
-
-def wall_clock() -> Slot:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class ResidentEngine:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,11 +16,11 @@ from urllib.parse import quote
 
 from ...core.audit import Difference
 from ...core.commands import Group
-from ...core.model import SECOND, Key, Limits, Slot
+from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError
 from ..callers import driver_connection
-from ..port import Applied, Clock
+from ..port import Applied, Clock, wall_clock
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, check_connection, in_transaction, run_joined
@@ -34,11 +33,6 @@ from .turnstile import Turnstile
 from .writer import Writer
 
 T = TypeVar("T")
-
-
-def wall_clock() -> Slot:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class SqliteEngine:

@@ -23,6 +23,7 @@ from ...core.reading import (
     Query,
     ReadHistory,
     ReadJournal,
+    beyond,
     seen_hold,
     seen_pool,
 )
@@ -59,16 +60,6 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
         "tenant": query.tenant, "after": query.after, "prefix": query.prefix, "upper": beyond(query.prefix), "now": at.now,
         "reserved": query.prefix.startswith("~"), "limit": query.limit})  # fmt: skip
     return [_pool(row) for row in rows]
-
-
-def beyond(prefix: str) -> str | None:
-    """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
-    while prefix:
-        last = ord(prefix[-1])
-        if last < 0x10FFFF:
-            return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
-        prefix = prefix[:-1]
-    return None
 
 
 def _hold(row: Row, at: At) -> StoredHold | None:

@@ -120,16 +120,10 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
             if filed.pop((leg.pool, deadline), None) != leg.held:
                 writes.legs.append((tenant, leg.pool, deadline, hold_id, leg.held))
     writes.legs_gone.extend((tenant, pool, filed_under, hold_id) for pool, filed_under in filed)
-    if _born_again(before, after):
+    if not before.same_life(after):
         writes.born_again.append(new_hold_row(after, is_open))
     else:
         writes.changed.append(changed_hold_row(after, is_open))
-
-
-def _born_again(before: StoredHold, after: StoredHold) -> bool:
-    """Whether a new hold took the id of a retired one: what never changes in a life is different."""
-    return (before.owner_hash, before.held_at, before.fence, before.actor, before.correlation_id, before.metadata) != (
-        after.owner_hash, after.held_at, after.fence, after.actor, after.correlation_id, after.metadata)  # fmt: skip
 
 
 def prune(gathered: Gathered, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
