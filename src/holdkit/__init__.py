@@ -62,11 +62,12 @@ from .errors import (
     SlotOverflow,
     VersionConflict,
 )
-from .kernel._async.kernel import AsyncKernel
-from .kernel._sync.kernel import Kernel
+from .faces._async.kernel import AsyncKernel
+from .faces._sync.kernel import Kernel
+from .faces.opening import connect, connect_async
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
-from .kernel.opening import connect, connect_async, migrate
+from .kernel.opening import migrate
 from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, SweepReport, VerifyReport
 from .kernel.turnstile import Stats

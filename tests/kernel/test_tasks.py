@@ -408,7 +408,7 @@ def test_a_cancelled_connect_closes_what_it_opened(monkeypatch: pytest.MonkeyPat
         assert go.wait(PATIENCE)
         return engine
 
-    monkeypatch.setattr("holdkit.kernel.opening.open_engine", slow)
+    monkeypatch.setattr("holdkit.faces.opening.open_engine", slow)
 
     async def main() -> None:
         task = await start(connect_async("memory://"))

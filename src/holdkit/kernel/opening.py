@@ -1,9 +1,7 @@
-"""From a URL to a kernel: `connect` and `connect_async`."""
+"""From a URL to an engine, and its tables: `open_engine` and `migrate`."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -14,10 +12,6 @@ from ..core.model import MAX_SLOT, Limits
 from ..core.validation import invalid
 from ..engines.port import Clock, Engine
 from ..errors import EngineError
-from ._async.kernel import AsyncKernel
-from ._sync.kernel import Kernel
-from .minting import Mint, Randomness
-from .waiters import AsyncSubmitter, Submitter
 
 DEFAULT_URL = "sqlite:///holds.db"
 
@@ -109,46 +103,3 @@ def _check_limits(limits: Limits | None) -> None:
         unbounded = value is None and name in ("max_pools", "max_holds", "max_operations")
         if not unbounded and (type(value) is not int or not 0 <= value <= MAX_SLOT):
             raise invalid("limits", "limits_malformed", f"has {name}={value!r}, which is no whole number from 0 on")
-
-
-def connect(
-    url: str = DEFAULT_URL,
-    *,
-    clock: Clock | None = None,
-    limits: Limits | None = None,
-    randomness: Randomness = os.urandom,
-) -> Kernel:
-    """Open a kernel for threads. `clock` and `randomness` replace the machine's in tests and simulations."""
-    random = _checked(randomness)
-    engine = open_engine(url, clock=clock, limits=limits)
-    return Kernel(Submitter(engine), Mint(engine.clock, random, engine.lanes))
-
-
-async def connect_async(
-    url: str = DEFAULT_URL,
-    *,
-    clock: Clock | None = None,
-    limits: Limits | None = None,
-    randomness: Randomness = os.urandom,
-) -> AsyncKernel:
-    """Open a kernel for the tasks of the running event loop: the same names, awaited."""
-    random = _checked(randomness)
-    opening = asyncio.create_task(asyncio.to_thread(open_engine, url, clock=clock, limits=limits))
-    try:
-        engine = await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(_give_back)
-        raise
-    return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, random, engine.lanes))
-
-
-def _give_back(opening: asyncio.Task[Engine]) -> None:
-    """Close an engine that nobody waits for any more."""
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
-
-
-def _checked(randomness: Randomness) -> Randomness:
-    if not callable(randomness):
-        raise invalid("randomness", "randomness_not_callable", "must be a function such as os.urandom")
-    return randomness

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..kernel._sync.kernel import Kernel
-from ..kernel.opening import connect
+from ..faces._sync.kernel import Kernel
+from ..faces.opening import connect
 from .clock import FakeClock
 
 

@@ -17,7 +17,7 @@ from .following import AsyncFollower, end_of_journal
 
 if TYPE_CHECKING:
     from .desk import AsyncDesk
-    from .kernel import AsyncKernel
+    from .kernel import AsyncHolds
 
 log = logging.getLogger("holdkit")
 
@@ -30,7 +30,7 @@ POLL = 0.5
 class AsyncSweeper:
     """Sweeps every few seconds until stopped: ``with hk.sweeper(every=5): …``, or keep it and call `stop`."""
 
-    def __init__(self, kernel: AsyncKernel, desk: AsyncDesk, every: float, limit: int) -> None:
+    def __init__(self, kernel: AsyncHolds, desk: AsyncDesk, every: float, limit: int) -> None:
         self._kernel, self._every, self._limit = kernel, every, limit
         self._stop = AsyncSignal()
         self.sweeps = 0

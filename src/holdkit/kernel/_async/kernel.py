@@ -1,4 +1,4 @@
-"""The kernel users hold: `hold`, `confirm`, `release` and their kin, on any engine."""
+"""The kernel on any engine: `hold`, `confirm`, `release` and their kin. Knows no face."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from .lending import AsyncHolding, AsyncLease
 from .reads import AsyncReads
 
 
-class AsyncKernel(AsyncReads):
-    """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+class AsyncHolds(AsyncReads):
+    """A connection to one engine, for one tenant; safe to share by everything that runs in this process.
 
-    def tenant(self, name: str) -> AsyncKernel:
+    The kernel without its faces; `holdkit.AsyncKernel` adds those.
+    """
+
+    def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
-        return AsyncKernel(self._submitter, self._mint, text(name, "tenant", 64))
+        return type(self)(self._submitter, self._mint, text(name, "tenant", 64))
 
     @property
     def limits(self) -> Limits:

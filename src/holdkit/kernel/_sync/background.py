@@ -17,7 +17,7 @@ from .following import Follower, end_of_journal
 
 if TYPE_CHECKING:
     from .desk import Desk
-    from .kernel import Kernel
+    from .kernel import Holds
 
 log = logging.getLogger("holdkit")
 
@@ -30,7 +30,7 @@ POLL = 0.5
 class Sweeper:
     """Sweeps every few seconds until stopped: ``with hk.sweeper(every=5): …``, or keep it and call `stop`."""
 
-    def __init__(self, kernel: Kernel, desk: Desk, every: float, limit: int) -> None:
+    def __init__(self, kernel: Holds, desk: Desk, every: float, limit: int) -> None:
         self._kernel, self._every, self._limit = kernel, every, limit
         self._stop = Signal()
         self.sweeps = 0

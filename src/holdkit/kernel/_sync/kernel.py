@@ -1,5 +1,5 @@
 # Generated from ../_async/kernel.py by tools/gen_sync.py: do not edit.
-"""The kernel users hold: `hold`, `confirm`, `release` and their kin, on any engine."""
+"""The kernel on any engine: `hold`, `confirm`, `release` and their kin. Knows no face."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from .lending import Holding, Lease
 from .reads import Reads
 
 
-class Kernel(Reads):
-    """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+class Holds(Reads):
+    """A connection to one engine, for one tenant; safe to share by everything that runs in this process.
 
-    def tenant(self, name: str) -> Kernel:
+    The kernel without its faces; `holdkit.Kernel` adds those.
+    """
+
+    def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
-        return Kernel(self._submitter, self._mint, text(name, "tenant", 64))
+        return type(self)(self._submitter, self._mint, text(name, "tenant", 64))
 
     @property
     def limits(self) -> Limits:

@@ -1,0 +1,1 @@
+"""The faces: claims, items, resources, windows, sagas. Arguments into commands, outcomes into friendly results; no rules."""

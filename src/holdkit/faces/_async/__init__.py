@@ -1,0 +1,1 @@
+"""The faces for tasks; `_sync` is generated from here."""

@@ -1,0 +1,58 @@
+"""From a URL to a kernel with its faces: `connect` and `connect_async`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from ..core.model import Limits
+from ..core.validation import invalid
+from ..engines.port import Clock, Engine
+from ..kernel.minting import Mint, Randomness
+from ..kernel.opening import DEFAULT_URL, open_engine
+from ..kernel.waiters import AsyncSubmitter, Submitter
+from ._async.kernel import AsyncKernel
+from ._sync.kernel import Kernel
+
+
+def connect(
+    url: str = DEFAULT_URL,
+    *,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    randomness: Randomness = os.urandom,
+) -> Kernel:
+    """Open a kernel for threads. `clock` and `randomness` replace the machine's in tests and simulations."""
+    random = _checked(randomness)
+    engine = open_engine(url, clock=clock, limits=limits)
+    return Kernel(Submitter(engine), Mint(engine.clock, random, engine.lanes))
+
+
+async def connect_async(
+    url: str = DEFAULT_URL,
+    *,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    randomness: Randomness = os.urandom,
+) -> AsyncKernel:
+    """Open a kernel for the tasks of the running event loop: the same names, awaited."""
+    random = _checked(randomness)
+    opening = asyncio.create_task(asyncio.to_thread(open_engine, url, clock=clock, limits=limits))
+    try:
+        engine = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_give_back)
+        raise
+    return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, random, engine.lanes))
+
+
+def _give_back(opening: asyncio.Task[Engine]) -> None:
+    """Close an engine that nobody waits for any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+def _checked(randomness: Randomness) -> Randomness:
+    if not callable(randomness):
+        raise invalid("randomness", "randomness_not_callable", "must be a function such as os.urandom")
+    return randomness
