@@ -92,7 +92,12 @@ def live(url: str = "memory://", *, settings: Settings = QUICK) -> Iterator[Live
 
     async def run() -> None:
         listening = asyncio.Event()
-        made.on_started = lambda address: (told.update(url=address), listening.set())
+
+        def on_started(address: str) -> None:
+            told["url"] = address
+            listening.set()
+
+        made.on_started = on_started
         serving = asyncio.create_task(made.serve())
         waiting = asyncio.create_task(listening.wait())
         await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
