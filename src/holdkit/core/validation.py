@@ -115,6 +115,8 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
     whole(command.total, "total", 0, MAX_QUANTITY)
     if isinstance(command, CreatePool):
         _check_flag(command.exist_ok, "exist_ok")
+    elif command.if_version is not None:
+        whole(command.if_version, "if_version", 1, MAX_QUANTITY)
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
