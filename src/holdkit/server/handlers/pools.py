@@ -18,7 +18,7 @@ SCANNED = 20_000
 """Pools that one search for a part of a name looks through before it answers with what it has."""
 
 
-_tag: Final = re.compile(rb'"([0-9]{1,15})\\.[0-9]{1,16}"')
+_tag: Final = re.compile(rb'"([0-9]{1,15})\.[0-9]{1,16}"')
 
 
 def pool_tag(pool: Pool) -> bytes:
