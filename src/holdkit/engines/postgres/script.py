@@ -49,6 +49,8 @@ class Stage(Struct):
     sweep_holds: bool = False
     pools_over: int = 0
     """How many pools too many there would be."""
+    distrust: bool = False
+    """Something that was to be born is there already."""
 
 
 def apply_script(
