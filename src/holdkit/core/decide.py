@@ -60,13 +60,10 @@ class Needs(Struct, frozen=True):
 
 def needs(groups: Iterable[Group]) -> Needs:
     """What these groups need loaded."""
-    pools: set[Key] = set()
-    holds: set[Key] = set()
-    operations: set[Key] = set()
-    records: set[RecordKey] = set()
+    pools, holds, standing = set[Key](), set[Key](), set[Key]()
+    operations, asked = set[Key](), set[Key]()
+    records = set[RecordKey]()
     limit = 0
-    standing: set[Key] = set()
-    asked: set[Key] = set()
     for group in groups:
         for command in group.commands:
             tenant = command.tenant

@@ -46,7 +46,7 @@ SIZE: Final = 6
 PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
 DOUBTS: Final = 64
-"""After a retry was met, so many batches look for operations and ids before they write them."""
+"""After a retry or a refusal was met, so many batches look for operations and ids before they write them."""
 _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 """Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
@@ -128,8 +128,8 @@ class PostgresEngine:
         waits = lock_timeout(self.limits) if patient else None
         if waits is None and (self._address.pooled or self.distributed):  # the connection's own does not count there
             waits = str(IMPATIENCE)
-        trusting = not (stage.distrust or self._doubts or self.distributed or bounded(self.limits))
-        self._doubts = max(0, self._doubts - 1)
+        self._doubts = DOUBTS if stage.distrust else max(0, self._doubts - 1)
+        trusting = not (self._doubts or self.distributed or bounded(self.limits))
         terms = self._terms(patient=patient, lock_timeout=waits, several=share.several, trusting=trusting)
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
@@ -138,10 +138,7 @@ class PostgresEngine:
             try:
                 ran = driver.run(by_lane(script, share.lanes) if self.distributed else script)
             except StatementFailed as failed:
-                if trusting and failed.sqlstate in TAKEN:
-                    stage.distrust, self._doubts = True, DOUBTS
-                    return Ran(None, {}, False)
-                return self._refused(share.groups, failed, patient)
+                return self._refused(share.groups, failed, patient, stage if trusting else None)
             except ConnectionFailed as failed:
                 raise self._lost(failed) from failed
             except SeveralLanes:
@@ -167,8 +164,11 @@ class PostgresEngine:
         terms, now = self._terms(patient=False), self.clock()
         return self._ask(lambda driver: driver.run(look_around(limit, terms, now)))
 
-    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool) -> Ran:
+    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool, trusted: Stage | None) -> Ran:
         """The server refused a statement, so nothing was committed."""
+        if trusted is not None and failed.sqlstate in TAKEN:
+            trusted.distrust = True
+            return Ran(None, {}, False)
         error = trouble(self._address, failed)
         error.__cause__ = failed
         if failed.sqlstate in AGAIN:
