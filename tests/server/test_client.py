@@ -13,8 +13,8 @@ import pytest
 
 import holdkit
 from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
-from holdkit.core.commands import AnyCommand
 from holdkit.client import AsyncRemoteKernel, NotAdmitted, Policy, RemoteKernel, connect, connect_async
+from holdkit.core.commands import AnyCommand
 
 from .rig import Live, live
 

@@ -20,13 +20,14 @@ from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
-from ..port import Applied, BatchRejected, Clock, wall_clock
+from ..port import Applied, BatchRejected, Clock, Lent, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
 from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
+from .lending import Lending
 from .listening import Listener, Teller
 from .loading import SeveralLanes
 from .migrating import check_schema
@@ -37,7 +38,7 @@ from .script import Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
 from .sweeping import Listed, look_around
 from .terms import Terms, bounded, lock_timeout
-from .trying import AGAIN, Again, keep_trying
+from .trying import AGAIN, TAKEN, Again, keep_trying
 
 T = TypeVar("T")
 
@@ -45,12 +46,16 @@ SIZE: Final = 6
 """Connections at most for those who never wait long: batches and reads."""
 PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
+DOUBTS: Final = 64
+"""After a retry or a refusal was met, so many batches look for operations and ids before they write them."""
 _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 """Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
 
 class PostgresEngine:
     """Holds in PostgreSQL."""
+
+    serial = False
 
     def __init__(
         self,
@@ -89,13 +94,15 @@ class PostgresEngine:
             raise
         self.lanes, self.limits, self.distributed = schema.lanes, schema.limits, schema.distributed
         if self.distributed:
-            self._drop_idle()  # set up before that was known
+            self._connections.drop_idle()  # set up before that was known
         named = load_one_lane()[0] if self.distributed else None
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement, named)
         self._pid = os.getpid()
         self._prune_every, self._pruned = prune_every, 0.0
+        self._doubts = 0  # so many batches more look for what they are about to write: retries come in swarms
         self._teller = Teller(self._connections)
         self._listener: Listener | None = None
+        self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
@@ -125,7 +132,9 @@ class PostgresEngine:
         waits = lock_timeout(self.limits) if patient else None
         if waits is None and (self._address.pooled or self.distributed):  # the connection's own does not count there
             waits = str(IMPATIENCE)
-        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several)
+        self._doubts = DOUBTS if stage.distrust else max(0, self._doubts - 1)
+        trusting = not (self._doubts or self.distributed or bounded(self.limits))
+        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several, trusting=trusting)
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
         script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed)
@@ -133,7 +142,7 @@ class PostgresEngine:
             try:
                 ran = driver.run(by_lane(script, share.lanes) if self.distributed else script)
             except StatementFailed as failed:
-                return self._refused(share.groups, failed, patient)
+                return self._refused(share.groups, failed, patient, stage if trusting else None)
             except ConnectionFailed as failed:
                 raise self._lost(failed) from failed
             except SeveralLanes:
@@ -159,8 +168,11 @@ class PostgresEngine:
         terms, now = self._terms(patient=False), self.clock()
         return self._ask(lambda driver: driver.run(look_around(limit, terms, now)))
 
-    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool) -> Ran:
+    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool, trusted: Stage | None) -> Ran:
         """The server refused a statement, so nothing was committed."""
+        if trusted is not None and failed.sqlstate in TAKEN:
+            trusted.distrust = True
+            return Ran(None, {}, False)
         error = trouble(self._address, failed)
         error.__cause__ = failed
         if failed.sqlstate in AGAIN:
@@ -200,6 +212,16 @@ class PostgresEngine:
         self._check()
         connection = await driver_connection_async(tx)
         ran = await run_joined_async(connection, self._join, self._joined_script(groups, lock))
+        assert ran.outcomes is not None
+        return Applied(ran.outcomes, None, ran.wrote)
+
+    def lend(self, work: Callable[[Lent], T]) -> T:
+        """A transaction of our own, with `work` in it."""
+        self._check()
+        return self._lending.run(work)
+
+    def _lent(self, connection: Any, groups: Sequence[Group]) -> Applied:
+        ran = run_joined(connection, self._join, self._joined_script(groups, ()))
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
@@ -266,11 +288,13 @@ class PostgresEngine:
             self._listener.close()
         self._connections.close()
         self._patient.close()
+        self._lending.close()
 
     def _drop_idle(self) -> None:
         """Our connections may all lead to a server that is gone."""
         self._connections.drop_idle()
         self._patient.drop_idle()
+        self._lending.drop_idle()
 
     def _check(self) -> None:
         if self._connections.closed:
