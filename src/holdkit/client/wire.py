@@ -227,7 +227,8 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
     kind = _TYPES.get(type(command))
     if kind is None:
         raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
-    found = {name: getattr(command, name) for name in command.__struct_fields__ if name not in _OURS}
+    said = msgspec.to_builtins(command)  # without what is at its default
+    found = {name: getattr(command, name) for name in command.__struct_fields__ if name in said and name not in _OURS}
     if isinstance(command, PlaceHold | Consume):
         found["legs"] = legs_json(command.legs)
     for field in ("ttl", "by"):
@@ -236,7 +237,7 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
     for field in ("deadline", "until"):
         if found.get(field) is not None:
             found[field] = instant(found[field], field)
-    return {"type": kind} | {name: value for name, value in found.items() if value is not None}
+    return {"type": kind, **found}
 
 
 _OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version"))
