@@ -61,6 +61,7 @@ from .errors import (
     Refused,
     SlotOverflow,
     VersionConflict,
+    WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
 from .faces._async.resources import AsyncResourceKernel
@@ -148,6 +149,7 @@ __all__ = [
     "SweepReport",
     "VerifyReport",
     "VersionConflict",
+    "WindowClosed",
     "connect",
     "connect_async",
     "context",
