@@ -22,7 +22,7 @@ async def echo(request: Request) -> JSONResponse:
 class Echo(uvicorn.Server):
     """Says where it listens."""
 
-    async def startup(self, sockets: object = None) -> None:
+    async def startup(self, sockets: object = None) -> None:  # noqa: ARG002 - uvicorn gives them
         """Then print the port."""
         await super().startup()
         print(self.servers[0].sockets[0].getsockname()[1], flush=True)

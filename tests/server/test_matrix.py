@@ -27,6 +27,7 @@ BODIES: dict[str, Any] = {
     "extend": {"by": 60},
     "batch": {"commands": [{"type": "hold", "pool": "theirs", "ttl": 60}]},
     "make_key": {"name": "n"},
+    "make_webhook": {"url": "https://192.0.2.1/"},
 }
 
 
@@ -53,7 +54,8 @@ async def scene(here: Stand) -> dict[str, str]:
     await here.call("POST", "/v1/pools", {"id": "theirs", "total": 5}, tenant="acme")
     hold = await here.call("POST", "/v1/holds", {"pool": "theirs", "ttl": 60}, op="theirs", tenant="acme")
     key = await here.running.keys.make("theirs", scope="read", tenant="acme")
-    return {"pool": "theirs", "hold": hold.json()["id"], "key": key.info.id, **IDS}
+    hook = await here.call("POST", "/v1/webhooks", {"url": "https://192.0.2.1/theirs"}, tenant="acme")
+    return {"pool": "theirs", "hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], **IDS}
 
 
 IDS: dict[str, str] = {}
@@ -119,7 +121,7 @@ def test_no_key_of_too_small_a_scope_passes_any_route() -> None:
 
 
 def test_another_tenants_things_do_not_exist() -> None:
-    missing = {"pool": "missing", "hold": "0" * 32, "key": "a" * 16}
+    missing = {"pool": "missing", "hold": "0" * 32, "key": "a" * 16, "webhook": "0" * 16}
 
     async def work(here: Stand, ids: dict[str, str]) -> None:
         before = await state(here)

@@ -226,6 +226,13 @@ class RotateWish(Struct, kw_only=True, forbid_unknown_fields=True):
     grace: Span = 300
 
 
+class NewHook(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Deliver the journal of your tenant from now on."""
+
+    url: str
+    actions: Annotated[list[str], Meta(max_length=50, description="which; all, if none is named")] = []
+
+
 class Nothing(Struct, forbid_unknown_fields=True):
     """No query is understood here."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from . import answers, bodies
-from .handlers import batches, holds, journal, operating, pools, watching
+from .handlers import batches, holds, hooks, journal, operating, pools, watching
 from .keys import KeyInfo
 from .routing import Route
 
@@ -97,4 +97,16 @@ ROUTES: Final = (
           reasons=("key_not_found",), summary="A new secret for a key; the old one counts a little longer"),
     Route(method="DELETE", path="/v1/keys/{key}", handler=operating.revoke_key, scope="admin", kind="revoke_key",
           answer=KeyInfo, reasons=("key_not_found",), summary="Revoke a key"),
+    Route(method="GET", path="/v1/webhooks", handler=hooks.list_hooks, scope="admin", kind="list_webhooks",
+          answer=answers.HookPage, summary="The webhooks of your tenant"),
+    Route(method="POST", path="/v1/webhooks", handler=hooks.make_hook, scope="admin", body=bodies.NewHook, status=201,
+          kind="make_webhook", answer=answers.HookAnswer, summary="Deliver the journal from now on; the secret is shown once"),
+    Route(method="DELETE", path="/v1/webhooks/{webhook}", handler=hooks.remove_hook, scope="admin",
+          kind="remove_webhook", answer=answers.HookAnswer, reasons=("webhook_not_found",), summary="Deliver no more"),
+    Route(method="GET", path="/v1/webhooks/{webhook}/parked", handler=hooks.list_parked, scope="admin",
+          kind="list_parked", answer=answers.ParkedPage, reasons=("webhook_not_found",),
+          summary="What could not be delivered"),
+    Route(method="POST", path="/v1/webhooks/{webhook}/replay", handler=hooks.replay_hook, scope="admin",
+          kind="replay_webhook", answer=answers.ReplayAnswer, reasons=("webhook_not_found",),
+          summary="Go on, and try what is parked once more"),
 )  # fmt: skip
