@@ -61,6 +61,7 @@ from .errors import (
     Refused,
     SlotOverflow,
     VersionConflict,
+    WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
 from .faces._sync.kernel import Kernel
@@ -140,6 +141,7 @@ __all__ = [
     "SweepReport",
     "VerifyReport",
     "VersionConflict",
+    "WindowClosed",
     "connect",
     "connect_async",
     "context",

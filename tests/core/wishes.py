@@ -12,7 +12,7 @@ from holdkit.core.model import Leg
 from .world import confirm, consume, expire, extend, give_back, place, release
 
 NAMES = st.sampled_from("abcde")
-POOLS = st.sampled_from(["p", "q", "~k", "~l"])
+POOLS = st.sampled_from(["p", "q", "~k", "~l", "~w"])
 UNITS = st.integers(1, 4)
 SPANS = st.integers(1, 40)
 CONTEXT = st.fixed_dictionaries(
@@ -35,7 +35,17 @@ AMOUNTS = st.one_of(
 def legs(draw: st.DrawFn) -> tuple[Leg, ...]:
     """One to three legs; those on reserved pools bring them along."""
     names = draw(st.lists(POOLS, min_size=1, max_size=3, unique=True))
-    return tuple(Leg(name, draw(UNITS), draw(st.integers(0, 4)) if name.startswith("~") else None) for name in names)
+    return tuple(draw(leg(name)) for name in names)
+
+
+@st.composite
+def leg(draw: st.DrawFn, name: str) -> Leg:
+    """A leg; one of a face may bring a label or a window along."""
+    if not name.startswith("~"):
+        return Leg(name, draw(UNITS))
+    opens = draw(st.sampled_from([0, 0, 0, 40, 90])) if name == "~w" else None
+    return Leg(name, draw(UNITS), draw(st.integers(0, 4)), "the label" if name == "~l" else None, opens,
+               None if opens is None else opens + 60)  # fmt: skip
 
 
 @st.composite

@@ -31,7 +31,7 @@ from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.extending import extend_hold
 from .ladders.finding import prunable, retired
 from .ladders.placing import consume, place_hold
-from .ladders.pools import create_pool, remove_empty_pools, resize_pool
+from .ladders.pools import create_pool, remove_idle_pools, resize_pool
 from .ladders.records import put_record
 from .model import Key, RecordKey, Slot
 from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
@@ -86,11 +86,13 @@ def needs(groups: Iterable[Group]) -> Needs:
 
 
 class SweepList(Struct, frozen=True):
-    """What a sweep found to do: holds with due legs in order of (deadline, id), and on-demand pools that are empty."""
+    """What a sweep found to do: holds with due legs in order of (deadline, id), and on-demand pools that may go, in order of (since when, id)."""
 
     holds: list[Key]
     pools: list[Key]
     more: bool = False
+    pressed: bool = False
+    """The table of pools is full: those that are only kept to be looked up may go too."""
 
 
 NOTHING_DUE = SweepList([], [])
@@ -216,7 +218,7 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
     """The holds that were listed, as far as this sweep's own limit goes, and the pools."""
     before = len(view.entries)
     expired, more = sweep(view, due.holds, command.limit, now)
-    remove_empty_pools(view, due.pools, now)
+    remove_idle_pools(view, due.pools, now, pressed=due.pressed)
     seq = view.next_seq - 1 if len(view.entries) > before else 0
     return Done(slot=now, seq=seq, expired=expired, more=more or due.more)
 

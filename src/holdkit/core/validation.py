@@ -38,8 +38,10 @@ from .values import (
     invalid,
     metadata,
     pool_id,
+    pool_label,
     text,
     whole,
+    window,
 )
 
 __all__ = ["check", "hold_id", "invalid", "metadata", "pool_id", "text", "whole"]
@@ -115,6 +117,8 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
     whole(command.total, "total", 0, MAX_QUANTITY)
     if isinstance(command, CreatePool):
         _check_flag(command.exist_ok, "exist_ok")
+        if command.label is not None:
+            pool_label(command.label, faces=faces)
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
@@ -139,6 +143,10 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         whole(leg.quantity, "quantity", 1, MAX_QUANTITY)
         if leg.create_with_total is not None:
             whole(leg.create_with_total, "create_with_total", 0, MAX_QUANTITY)
+        if leg.label is not None:
+            pool_label(leg.label, faces=faces)
+        if leg.opens is not None or leg.closes is not None:
+            window(leg.opens, leg.closes, faces=faces)
         if leg.pool in seen:
             raise invalid("legs", "pool_twice", f"pool {leg.pool!r} is named twice")
         seen.add(leg.pool)

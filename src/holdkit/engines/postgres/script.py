@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...core.backlog import backlog, overflow, return_backlog, spare
 from ...core.commands import Group, Sweep
-from ...core.decide import Needs, SweepList, decide_group, decide_groups, needs
+from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
 from ...core.model import Key, RecordKey
 from ...core.outcomes import Outcome
@@ -171,10 +171,10 @@ def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran
             return (yield from _sweep_first(listed, terms, batch))
     if stage.pools_over:  # after the holds, for those may have left their pools empty
         excess, stage.pools_over = stage.pools_over, 0
-        listed = yield from list_sweep(1, terms, excess + len(need.pools))
+        listed = yield from list_sweep(1, terms, excess + len(need.pools), pressed=True)
         empty = spare(listed.pools, need, excess)
         if empty:
-            return (yield from _sweep_first(Listed({}, empty, False), terms, batch))
+            return (yield from _sweep_first(Listed({}, empty, False, pressed=True), terms, batch))
     return None
 
 
@@ -195,9 +195,5 @@ def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]
 def _sweep_first(listed: Listed, terms: Terms, batch: int) -> Script[Ran]:
     gathered = yield from gather(Needs(set(), set(), set(), set()), listed, terms)
     view = View(gathered.loaded)
-    decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds))),))], SweepList(*_of(gathered)))
+    decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds))),))], gathered.swept)
     return (yield from write_only(view, gathered, terms, batch))
-
-
-def _of(gathered: Gathered) -> tuple[list[Key], list[Key]]:
-    return gathered.swept.holds, gathered.swept.pools
