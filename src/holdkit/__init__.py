@@ -65,6 +65,8 @@ from .errors import (
 )
 from .faces._async.kernel import AsyncKernel
 from .faces._sync.kernel import Kernel
+from .faces.allowances import Allowance, Usage
+from .faces.grid import Availability
 from .faces.opening import connect, connect_async
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
@@ -82,9 +84,11 @@ __all__ = [
     "Aborted",
     "Action",
     "Actor",
+    "Allowance",
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
+    "Availability",
     "BelowInUse",
     "ConfirmHold",
     "Consume",
@@ -139,6 +143,7 @@ __all__ = [
     "Stats",
     "Sweep",
     "SweepReport",
+    "Usage",
     "VerifyReport",
     "VersionConflict",
     "WindowClosed",
