@@ -1,0 +1,104 @@
+"""The window is chosen by the slot of the decision: never by a client's clock, however wrong that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdkit import Allowance, InsufficientCapacity
+from holdkit.core.commands import Group
+from holdkit.core.model import Leg
+from holdkit.errors import WindowClosed
+from holdkit.faces.allowances import Meter
+from holdkit.testing import FakeClock
+from tests.kernel.rig import Async, Sync, Watched
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+
+
+class Lagging(Watched):
+    """An engine that decides by its own clock, while its callers read another: as with a database on another machine."""
+
+    def __init__(self, lag: float) -> None:
+        super().__init__(FakeClock(start=600 * SECOND))
+        self.clock = lambda: self.fake.now() - round(lag * SECOND)
+
+
+def overspent(colour: Sync | Async, lag: float) -> list[str]:
+    """Take what there is, across the edge of a window, with a clock that is off; tell every window that gave too much, and
+    every decision that was counted where it does not belong."""
+    engine = Lagging(lag)
+    hk = colour.open(engine)
+    api = hk.rates("api", Allowance(2, per="minute"))
+    for slot in (600 * SECOND, 660 * SECOND - 1, 660 * SECOND, 690 * SECOND, 719 * SECOND, 720 * SECOND):
+        engine.fake.set(slot)
+        for number in range(3):
+            with suppress(InsufficientCapacity):  # and nothing else: a lag must not be seen
+                api.take("a", op=f"{slot}-{number}")
+    wrong: list[str] = []
+    taken: dict[int, int] = {}
+    for entry in hk.follow(wait=False):
+        if entry.action == "hold.held":
+            window = entry.slot // MINUTE
+            taken[window] = taken.get(window, 0) + 1
+            wrong += [
+                f"decided at {entry.slot}, counted in {effect.pool.id}"
+                for effect in entry.pools
+                if effect.pool.id != f"~rates/api/a/60s@{window * 60}"
+            ]
+    wrong += [f"window {window}: {count}" for window, count in taken.items() if count > 2]
+    assert taken.keys() == {10, 11, 12} or wrong
+    hk.close()
+    return wrong
+
+
+@pytest.mark.parametrize("lag", [0, 0.000001, 30, 59.999999, 60, 3600, -0.000001, -30, -60, -3600])
+def test_a_client_whose_clock_is_off_spends_what_there_is_where_it_belongs(colour: Sync | Async, lag: float) -> None:
+    assert overspent(colour, lag) == []
+
+
+@pytest.mark.parametrize("lag", [0.000001, 30, -30])
+def test_canary_a_window_chosen_by_the_clients_clock_is_noticed(
+    colour: Sync | Async, lag: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Legs that do not say when they may be granted: the guess is taken for the truth."""
+    true_leg: Callable[..., Leg] = Meter.leg
+    monkeypatch.setattr(Meter, "leg", lambda *said: replace(true_leg(*said), opens=None, closes=None))
+    assert overspent(colour, lag)
+
+
+def test_guessing_ends(colour: Sync | Async) -> None:
+    """Windows that end faster than they can be found are told as such, and nothing is written."""
+    engine = Lagging(30)
+    hk = colour.open(engine)
+
+    def hurry(groups: Sequence[Group]) -> None:
+        engine.fake.advance(1)
+
+    engine.before = hurry
+    with pytest.raises(WindowClosed) as no:
+        hk.rates("api", Allowance(2, per="second")).take("a", op="x")
+    assert no.value.transient
+    assert len(engine.batches) == 8
+    assert list(hk.journal()) == []
+    engine.before = None
+    assert not hk.rates("api", Allowance(2, per="second")).take("a", op="x").replayed, "turned away is not settled"
+    hk.close()
+
+
+def test_a_budget_is_resized_in_the_window_that_runs_there(colour: Sync | Async) -> None:
+    engine = Lagging(30)
+    hk = colour.open(engine)
+    llm: Any = hk.budgets("llm", tokens=Allowance(100, per="minute"))
+    llm.consume("team", 10)
+    engine.fake.advance(60)
+    llm.consume("team", 10)
+    engine.fake.advance(1)  # the client believes that the first window still runs
+    pool = llm.resize("team", "tokens", 500, op="x")
+    assert (pool.id, pool.total) == ("~budgets/llm/team/tokens/60s@660", 500)
+    hk.close()
