@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdkit import Allowance, InsufficientCapacity
+from holdkit import Allowance, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
 from holdkit.errors import WindowClosed
@@ -101,4 +101,41 @@ def test_a_budget_is_resized_in_the_window_that_runs_there(colour: Sync | Async)
     engine.fake.advance(1)  # the client believes that the first window still runs
     pool = llm.resize("team", "tokens", 500, op="x")
     assert (pool.id, pool.total) == ("~budgets/llm/team/tokens/60s@660", 500)
+    hk.close()
+
+
+def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(colour: Sync | Async) -> None:
+    """The commit's fate was lost, and by the time it is asked for the window has gone: that refusal is no proof."""
+    engine = Watched(FakeClock(start=59 * SECOND))
+    hk = colour.open(engine)
+    api = hk.rates("api", Allowance(1, per="minute"))
+
+    def lose(groups: Sequence[Group]) -> None:
+        engine.before = None
+        engine.fake.set(60 * SECOND)
+        raise OutcomeUnknown("the line was cut")
+
+    engine.before = lose
+    with pytest.raises(OutcomeUnknown):
+        api.take("a", op="x")
+    taken = api.take("a", op="x")
+    assert (taken.replayed, taken.legs[0].pool) == (False, "~rates/api/a/60s@60")
+    hk.close()
+
+
+def test_an_unknown_that_happened_is_found_in_a_later_window(colour: Sync | Async) -> None:
+    engine = Watched(FakeClock(start=59 * SECOND))
+    hk = colour.open(engine)
+    api = hk.rates("api", Allowance(1, per="minute"))
+
+    def lose(groups: Sequence[Group]) -> None:
+        engine.after = None
+        engine.fake.set(60 * SECOND)
+        raise OutcomeUnknown("the line was cut")
+
+    engine.after = lose
+    taken = api.take("a", op="x")
+    assert taken.legs[0].pool == "~rates/api/a/60s@0"
+    assert api.take("a", op="x").id == taken.id
+    assert api.remaining("a") == 1
     hk.close()
