@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdkit.core.commands import AnyCommand, CreatePool, Group, PutRecord, ResizePool, Sweep
 from holdkit.core.model import Leg
@@ -35,17 +36,18 @@ AMOUNTS = st.one_of(
 def legs(draw: st.DrawFn) -> tuple[Leg, ...]:
     """One to three legs; those on reserved pools bring them along."""
     names = draw(st.lists(POOLS, min_size=1, max_size=3, unique=True))
-    return tuple(draw(leg(name)) for name in names)
+    return tuple(draw(brought(name)) if name.startswith("~") else Leg(name, draw(UNITS)) for name in names)
 
 
 @st.composite
-def leg(draw: st.DrawFn, name: str) -> Leg:
-    """A leg; one of a face may bring a label or a window along."""
-    if not name.startswith("~"):
-        return Leg(name, draw(UNITS))
+def brought(draw: st.DrawFn, name: str) -> Leg:
+    """A leg that brings its pool along, perhaps with a label or a window, or says what the application answered of it."""
     opens = draw(st.sampled_from([0, 0, 0, 40, 90])) if name == "~w" else None
-    return Leg(name, draw(UNITS), draw(st.integers(0, 4)), "the label" if name == "~l" else None, opens,
-               None if opens is None else opens + 60)  # fmt: skip
+    closes = None if opens is None else opens + 60
+    leg = Leg(name, draw(UNITS), label="the label" if name == "~l" else None, opens=opens, closes=closes)
+    if draw(st.booleans()):
+        return replace(leg, create_with_total=draw(st.integers(0, 4)))
+    return replace(leg, total=draw(st.integers(0, 6)), in_use=draw(st.sampled_from([None, None, 0, 3])))
 
 
 @st.composite
@@ -65,7 +67,8 @@ def extensions(draw: st.DrawFn) -> dict[str, int]:
 def commands(draw: st.DrawFn) -> AnyCommand:
     """Any command."""
     verb = draw(st.sampled_from(["place"] * 6 + ["confirm", "release", "extend"] * 2 + OTHERS))
-    context, name = draw(CONTEXT), draw(NAMES)
+    context: dict[str, Any] = draw(CONTEXT)
+    name = draw(NAMES)
     if verb in ("confirm", "release", "extend", "return"):
         context |= draw(OWNERS)
     if verb == "place":

@@ -100,6 +100,11 @@ class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
     """The first slot of the window in which this leg may be granted, and"""
     closes: Slot | None = None
     """the first one after it: decided at any other, the command is refused."""
+    total: int | None = None
+    """What the application answered: the pool's total becomes this in the same step, whatever comes of the command. Faces
+    only."""
+    in_use: int | None = None
+    """The application's own count of what is in use, in place of the pool's counters: `total` - `in_use` is available."""
 
 
 class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):

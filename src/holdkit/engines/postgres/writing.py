@@ -80,13 +80,15 @@ class Pools(NamedTuple):
     """Of the moved ones, before."""
     scanned: list[Slot]
     """Up to where each of these has no due leg any more."""
+    labelled: list[Key]
+    """Those of them that have a label."""
     floor: int = 0
     """What the fences of new ones began above."""
 
     @property
     def plain(self) -> bool:
         """Whether pools moved and none has a label."""
-        return bool(self.moved) and not self.born and not self.gone and not any(row[PLAIN] for row in self.moved)
+        return bool(self.moved) and not self.born and not self.gone and not self.labelled
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
         """One for each kind."""
@@ -104,11 +106,11 @@ class Pools(NamedTuple):
         return [*columns(self.moved, 15)[:width], stamp, self.versions, self.scanned]
 
 
-NO_POOLS = Pools([], [], [], [], [])
+NO_POOLS = Pools([], [], [], [], [], [])
 
 
 def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
-    pools = Pools([], [], [], [], [], view.loaded.fence_floor)
+    pools = Pools([], [], [], [], [], [], view.loaded.fence_floor)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
@@ -122,6 +124,8 @@ def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
             pools.born.append(new_pool_row(pool, lanes))
         else:
             pools.moved.append(pool_row(pool, lanes))
+            if pool.label is not None:
+                pools.labelled.append(key)
             pools.versions.append(before.version)
             pools.scanned.append(scanned_to(view, gathered, key))
     return pools
