@@ -91,8 +91,12 @@ def test_one_budget_may_have_two_windows(place: Place) -> None:
     place.clock.advance(60)
     assert llm.remaining("team") == {"tokens": 60}
     with pytest.raises(InsufficientCapacity) as no:
-        llm.hold("team", 61, ttl=30)
+        llm.hold("team", 61, ttl=30, op="x")
     assert no.value.retry_after == 3540.0
+    place.clock.advance(60)
+    with pytest.raises(InsufficientCapacity) as again:
+        llm.hold("team", 61, ttl=30, op="x")
+    assert (again.value.replayed, again.value.budgets) == (True, ("tokens",))
     ended = llm.confirm(llm.hold("team", 50, ttl=30), 120)
     assert llm.uncovered(ended) == {"tokens": 60}, "the hour had 60 left, the minute 100"
     assert [(usage.per, usage.consumed) for usage in llm.usage("team")] == [("60s", 100), ("3600s", 150)]

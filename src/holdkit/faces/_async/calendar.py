@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ...core.commands import Consume, Group, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.outcomes import Reason, Refusal
-from ...core.reading import ListPools
+from ...core.reading import FindPools
 from ...core.validation import check
 from ...core.values import invalid, whole
 from ...kernel._async.calls import Call
@@ -25,8 +25,6 @@ from ...kernel.surface import Hold
 from ..cells import Cell
 from ..grid import Availability, Grid, Wanted
 from .windows import Frame
-
-PAGE = 1_000
 
 
 class AsyncCalendar:
@@ -143,11 +141,5 @@ class AsyncCalendar:
 
     async def _pools(self, place: str, cells: list[Cell]) -> dict[str, Pool]:
         """Those pools of a range that are there, by id."""
-        found: dict[str, Pool] = {}
-        after, last = f"{place}{cells[0].key}"[:-1], place + cells[-1].key
-        while True:
-            page = await self._desk.submitter.read(ListPools(self._tenant, place, after, PAGE))
-            found.update((pool.id, pool) for pool in page)
-            if len(page) < PAGE or page[-1].id >= last:
-                return found
-            after = page[-1].id
+        keys = tuple((self._tenant, place + cell.key) for cell in cells)
+        return {pool.id: pool for pool in await self._desk.submitter.read(FindPools(keys)) if pool is not None}

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
 from ...core.outcomes import Done
-from ...core.reading import FindPool
+from ...core.reading import FindPools
 from ...core.values import whole
 from ...errors import InsufficientCapacity, WindowClosed
 from ...kernel._async.calls import Call
 from ...kernel._async.desk import AsyncDesk
 from ...kernel.answers import pool_of
 from ...kernel.waiters import Undo
-from ..allowances import Meter, Usage, client_of
+from ..allowances import Meter, Usage
 
 TRIES: Final = 8
 """How often a window is guessed: a second guess fails only if its window ends in the same instant."""
@@ -38,13 +38,14 @@ class AsyncWindows:
         self.desk, self.frame, self.tenant, self.meters = desk, frame, tenant, meters
 
     async def usage(self, client: str) -> list[Usage]:
-        """How a client stands in each window that runs; a window that nobody has used yet is shown as it would begin."""
-        client = client_of(client)
+        """How a client stands in each window that runs by the clock here; one that nobody has used is shown as it would
+        begin."""
         now = self.desk.now()
+        windows = [meter.period.window(now) for meter in self.meters]
+        ids = [meter.pool(client, window) for meter, window in zip(self.meters, windows, strict=True)]
+        pools = await self.desk.submitter.read(FindPools(tuple((self.tenant, id) for id in ids)))
         found: list[Usage] = []
-        for meter in self.meters:
-            window = meter.period.window(now)
-            pool = await self.desk.submitter.read(FindPool((self.tenant, meter.pool(client, window))))
+        for meter, window, pool in zip(self.meters, windows, pools, strict=True):
             total, held, consumed = (
                 (meter.total_for(client), 0, 0) if pool is None else (pool.total, pool.held, pool.consumed)
             )
@@ -79,7 +80,7 @@ class AsyncWindows:
         short = {shortfall.pool for shortfall in refused.shortfalls}
         now = self.desk.now()
         ends = [leg.closes for leg in legs if leg.pool in short and leg.closes is not None]
-        budgets = {meter.budget for (meter, _), leg in zip(asked, legs, strict=True) if leg.pool in short}
+        budgets = {meter.budget for meter, _ in asked if any(map(meter.counts, short))}
         refused.details["retry_after"] = max(0, max(ends, default=now) - now) / SECOND
         refused.details["budgets"] = tuple(sorted(budgets - {""}))
 

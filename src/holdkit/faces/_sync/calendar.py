@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ...core.commands import Consume, Group, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.outcomes import Reason, Refusal
-from ...core.reading import ListPools
+from ...core.reading import FindPools
 from ...core.validation import check
 from ...core.values import invalid, whole
 from ...kernel._sync.calls import Call
@@ -26,8 +26,6 @@ from ...kernel.surface import Hold
 from ..cells import Cell
 from ..grid import Availability, Grid, Wanted
 from .windows import Frame
-
-PAGE = 1_000
 
 
 class Calendar:
@@ -142,11 +140,5 @@ class Calendar:
 
     def _pools(self, place: str, cells: list[Cell]) -> dict[str, Pool]:
         """Those pools of a range that are there, by id."""
-        found: dict[str, Pool] = {}
-        after, last = f"{place}{cells[0].key}"[:-1], place + cells[-1].key
-        while True:
-            page = self._desk.submitter.read(ListPools(self._tenant, place, after, PAGE))
-            found.update((pool.id, pool) for pool in page)
-            if len(page) < PAGE or page[-1].id >= last:
-                return found
-            after = page[-1].id
+        keys = tuple((self._tenant, place + cell.key) for cell in cells)
+        return {pool.id: pool for pool in self._desk.submitter.read(FindPools(keys)) if pool is not None}
