@@ -55,14 +55,11 @@ class Period(Struct, frozen=True):
         if at is None or not 1 < at.year <= LAST_YEAR:
             raise invalid("per", "per_beyond_calendar", f"no calendar reaches slot {slot}: give a length such as '24h'")
         first = _first(self.name, at.astimezone(ZoneInfo(self.zone)).date())
-        while day_start(self.zone, first) > slot:  # the clocks went back over midnight: that date had begun before
-            first = _first(self.name, first - _A_DAY)
-        while day_start(self.zone, _next(self.name, first)) <= slot:
+        while (
+            day_start(self.zone, _next(self.name, first)) <= slot
+        ):  # put back over midnight, the clocks show the day before
             first = _next(self.name, first)
         return Window(day_start(self.zone, first), day_start(self.zone, _next(self.name, first)))
-
-
-_A_DAY: Final = timedelta(days=1)
 
 
 def _first(unit: str, day: date) -> date:

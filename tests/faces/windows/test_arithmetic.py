@@ -33,6 +33,7 @@ def at(zone: str, *when: int, fold: int = 0) -> int:
 @given(SLOTS, st.sampled_from(ODD) | st.sampled_from(ZONES), st.sampled_from(CALENDAR))
 @example(at("Pacific/Apia", 2011, 12, 31), "Pacific/Apia", "day")
 @example(at("America/Goose_Bay", 2010, 11, 7), "America/Goose_Bay", "day")
+@example(at("America/Goose_Bay", 2010, 11, 6, 23, 30, fold=1), "America/Goose_Bay", "day")
 @example(at("America/Havana", 2023, 11, 5, 0, 30, fold=1), "America/Havana", "day")
 def test_every_slot_is_in_one_window_and_the_next_begins_where_it_ends(slot: int, zone: str, unit: str) -> None:
     period = period_of(unit, zone)
@@ -80,6 +81,22 @@ def test_days_are_as_long_as_they_are(day: tuple[str, int, int, int], hours: flo
     zone, *date_ = day
     window = period_of("day", zone).window(at(zone, *date_, 12))
     assert (window.closes - window.opens) / HOUR == hours
+
+
+def test_a_day_goes_on_when_the_clocks_show_the_day_before() -> None:
+    again = at("America/Goose_Bay", 2010, 11, 6, 23, 30, fold=1)
+    assert period_of("day", "America/Goose_Bay").window(again).opens == at("America/Goose_Bay", 2010, 11, 7)
+
+
+@pytest.mark.parametrize("seconds", [900, 3600, 5400, 7200, 86_400])
+@pytest.mark.parametrize("day", HOURS, ids=str)
+def test_the_last_time_of_a_day_ends_with_it(day: tuple[str, int, int, int], seconds: int) -> None:
+    zone, *date_ = day
+    window = period_of("day", zone).window(at(zone, *date_, 12))
+    begin, end = (datetime.fromtimestamp(edge // SECOND, UTC) for edge in (window.opens, window.closes))
+    cells = Times(zone, seconds * SECOND).cells(begin, end, 400)
+    assert [cell.closes for cell in cells] == [*(moment(cell.begins) for cell in cells[1:]), window.closes]
+    assert len(cells) == -(-(window.closes - window.opens) // (seconds * SECOND))
 
 
 def test_a_skipped_date_has_no_window_and_no_slot() -> None:
