@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -9,13 +10,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdkit import Allowance, InsufficientCapacity, OutcomeUnknown
+import holdkit
+from holdkit import Allowance, AsyncKernel, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
+from holdkit.engines.port import wall_clock
 from holdkit.errors import WindowClosed
 from holdkit.faces.allowances import Meter
+from holdkit.kernel.minting import Mint
+from holdkit.kernel.opening import open_engine
+from holdkit.kernel.waiters import AsyncSubmitter
 from holdkit.testing import FakeClock
-from tests.kernel.rig import Async, Sync, Watched
+from tests.kernel.rig import PATIENCE, Async, Sync, Watched
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -139,3 +145,49 @@ def test_an_unknown_that_happened_is_found_in_a_later_window(colour: Sync | Asyn
     assert api.take("a", op="x").id == taken.id
     assert api.remaining("a") == 1
     hk.close()
+
+
+@pytest.mark.parametrize("lag", [3600, -3600])
+def test_on_postgres_the_servers_clock_counts(colour: Sync | Async, lag: int, postgres_url: str) -> None:
+    """The real thing: a machine whose clock is an hour off, and a server that decides by its own."""
+    holdkit.migrate(postgres_url)
+    engine = open_engine(postgres_url, clock=None, limits=None)
+    engine.clock = lambda: wall_clock() - lag * SECOND
+    hk = colour.open(engine)
+    llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
+    for _ in range(3):
+        hold = llm.hold("team", 10, ttl=600)
+        assert hold.legs[0].pool == f"~budgets/llm/team/tokens/60s@{hold.held_at // MINUTE * 60}"
+        assert abs(hold.held_at - wall_clock()) < 600 * SECOND
+    hk.close()
+
+
+def test_a_hold_granted_to_a_cancelled_block_is_released() -> None:
+    async def main() -> list[str]:
+        engine = Watched()
+        hk = AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock))
+        llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
+        engine.gate.clear()
+
+        async def spend() -> None:
+            async with llm.holding("team", 60, ttl=60):
+                raise AssertionError("it was cancelled before")
+
+        task = asyncio.create_task(spend())
+        await asyncio.to_thread(engine.wait_entered)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine.gate.set()
+        async for entry in hk.follow():
+            if entry.action == "hold.released":
+                break
+        assert await llm.remaining("team") == {"tokens": 100}
+        story = [str(entry.action) for entry in await hk.journal()]
+        await hk.aclose()
+        return story
+
+    async def bounded() -> list[str]:
+        return await asyncio.wait_for(main(), PATIENCE)
+
+    assert asyncio.run(bounded()) == ["pool.created", "hold.held", "hold.released"]

@@ -39,7 +39,7 @@ class Model:
         return {(name, length, at // (length * SECOND)): amounts[name] for name, length in TOTALS if amounts.get(name)}
 
     def left(self, window: tuple[str, int, int]) -> int:
-        held = sum(hold["windows"].get(window, 0) for hold in self.alive())
+        held: int = sum(hold["windows"].get(window, 0) for hold in self.alive())
         return TOTALS[window[:2]] - self.used[window] - held
 
     def alive(self) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def test_budgets_are_as_in_the_model(steps: list[Any]) -> None:
                 hk.sweep()
             elif verb == "hold":
                 granted = outcome(
-                    lambda calls=said[0], tokens=said[1]: holds.append(  # type: ignore[misc]
+                    lambda calls=said[0], tokens=said[1]: holds.append(
                         llm.hold("a", {"calls": calls, "tokens": tokens}, ttl=LIFE)
                     )
                 )
