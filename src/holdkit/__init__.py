@@ -64,10 +64,13 @@ from .errors import (
     WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
+from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
+from .faces._sync.resources import ResourceKernel
 from .faces.allowances import Allowance, Usage
 from .faces.grid import Availability
 from .faces.opening import connect, connect_async
+from .faces.resources import Resource, ResourceHold, ResourcePool
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
@@ -88,6 +91,7 @@ __all__ = [
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
+    "AsyncResourceKernel",
     "Availability",
     "BelowInUse",
     "ConfirmHold",
@@ -136,6 +140,10 @@ __all__ = [
     "ReleaseHold",
     "ReleaseReason",
     "ResizePool",
+    "Resource",
+    "ResourceHold",
+    "ResourceKernel",
+    "ResourcePool",
     "ReturnUnits",
     "Shortfall",
     "SlotOverflow",

@@ -8,11 +8,14 @@ from ...core.commands import Ttl
 from ...kernel._async.kernel import AsyncHolds
 from ..allowances import Allowance, meters_of
 from ..grid import Capacity, Closed, grid_of
+from ..resource_keys import Key, Window
+from ..resources import Resource
 from ..windows import Zone
 from .accounts import AsyncAccounts
 from .budgets import AsyncBudgets
 from .calendar import AsyncCalendar
 from .rates import AsyncRates
+from .resources import AsyncResourceKernel
 from .windows import AsyncWindows
 
 
@@ -42,3 +45,7 @@ class AsyncKernel(AsyncHolds):
         """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with ``every="30m"`` by
         times of day. A night is over when its date is, in the zone."""
         return AsyncCalendar(self._desk, self._frame, self._tenant, grid_of(name, rooms, zone, every, closed))
+
+    def resource(self, resource: Resource[Key, Window]) -> AsyncResourceKernel[Key, Window]:
+        """The kernel of one resource, whose capacity the application answers."""
+        return AsyncResourceKernel(self, self._desk, self._placing, self._frame, resource)

@@ -9,11 +9,14 @@ from ...core.commands import Ttl
 from ...kernel._sync.kernel import Holds
 from ..allowances import Allowance, meters_of
 from ..grid import Capacity, Closed, grid_of
+from ..resource_keys import Key, Window
+from ..resources import Resource
 from ..windows import Zone
 from .accounts import Accounts
 from .budgets import Budgets
 from .calendar import Calendar
 from .rates import Rates
+from .resources import ResourceKernel
 from .windows import Windows
 
 
@@ -43,3 +46,7 @@ class Kernel(Holds):
         """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with ``every="30m"`` by
         times of day. A night is over when its date is, in the zone."""
         return Calendar(self._desk, self._frame, self._tenant, grid_of(name, rooms, zone, every, closed))
+
+    def resource(self, resource: Resource[Key, Window]) -> ResourceKernel[Key, Window]:
+        """The kernel of one resource, whose capacity the application answers."""
+        return ResourceKernel(self, self._desk, self._placing, self._frame, resource)
