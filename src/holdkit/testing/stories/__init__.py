@@ -38,6 +38,16 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     sweep    limit=500
     batch [atomic] … end                      the commands between are one `apply`
 
+Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own
+
+    rate     api 10/1s 100/minute             so many per window, per client
+    take     a api client [3]
+    budget   llm requests:3/minute tokens:1000/day@Europe/Berlin
+    estimate a llm client requests:1 tokens:600 ttl=60
+    spent    a llm tokens:250                 keep_rest overage=
+    calendar inn double:2 suite:1 zone=Europe/Lisbon
+    stay     a inn double:1 1971-07-01 1971-07-04 ttl=60
+
 Reads
 
     expect   pool gpu                   -> held=2 available=0

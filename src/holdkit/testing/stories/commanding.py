@@ -25,6 +25,7 @@ from ... import (
     ResizePool,
     ReturnUnits,
     Sweep,
+    VerifyReport,
 )
 from ...core.commands import AnyCommand
 from ..clock import FakeClock
@@ -37,6 +38,18 @@ class StoryFailed(AssertionError):
     """An answer was not what the story says."""
 
 
+class Face(Struct, frozen=True):
+    """What a method of the kernel makes, to be asked instead of the kernel."""
+
+    method: str
+    positional: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def made_by(self, kernel: Any) -> Any:
+        """The face, on this kernel."""
+        return getattr(kernel, self.method)(*self.positional, **self.options)
+
+
 class Call(Struct, frozen=True):
     """A method of the kernel, to be called for a tenant and in a context. The answer is its result or its exception."""
 
@@ -47,6 +60,12 @@ class Call(Struct, frozen=True):
     around: dict[str, Any] = field(default_factory=dict)
     where: str = ""
     """The line it came from, for an exception that nobody expected."""
+    face: Face | None = None
+
+    def asked(self, kernel: Any) -> Any:
+        """What the method is called on."""
+        bound = kernel if self.tenant is None else kernel.tenant(self.tenant)
+        return bound if self.face is None else self.face.made_by(bound)
 
 
 class Restart(Struct, frozen=True):
@@ -58,6 +77,9 @@ Step: TypeAlias = Generator[Call | Restart, Any, None]
 
 METHODS: Final = {"pool": "create_pool", "resize": "resize_pool", "return": "return_units", "record": "put_record"}
 """The verbs whose method has another name."""
+
+BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay")
+"""The verbs that give a hold its name."""
 
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {
     "pool": CreatePool,
@@ -81,6 +103,7 @@ class Commander:
         self.story, self.clock = story, clock
         self.holds: dict[str, Hold] = {}
         self.cursors: dict[str, str] = {}
+        self.faces: dict[str, Face] = {}
         self.tenant: str | None = None
         self.around: dict[str, Any] = {}
         self.where = ""
@@ -178,10 +201,17 @@ class Commander:
             self.complain(line, complaints(wanted, answer))
         elif isinstance(answer, Exception):
             self.complain(line, [f"got {type(answer).__name__}: {answer}"])
-        if isinstance(answer, Hold) and line.verb in ("hold", "consume"):
+        if isinstance(answer, Hold) and line.verb in BIRTHS:
             before = self.holds.setdefault(line.said["name"], answer)
             if (before.id, before.owner) != (answer.id, answer.owner):
                 self.complain(line, [f"the name {line.said['name']!r} belongs to another hold: {before.id}"])
+
+    def verified(self, line: Line) -> Step:
+        """The journal and the rows agree."""
+        report = yield Call("verify", where=self.where)
+        if not isinstance(report, VerifyReport):
+            self.complain(line, [f"verify failed: {report}"])
+        self.complain(line, [f"verify: {difference}" for difference in report.differences])
 
     def complain(self, line: Line, found: list[str]) -> None:
         """Fail, naming the line, if there is anything to complain of."""
