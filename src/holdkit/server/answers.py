@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from ..core.model import Pool, Slot, StoredHold
 from ..kernel.spelling import EPOCH, datetime_of
 from ..kernel.surface import Hold, JournalEntry
+from .budgeting import AllowanceWish
 from .keys import KeyInfo
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode
@@ -327,4 +328,40 @@ class ReplayAnswer(Struct):
 
     taken: int
     parked: int
+    server_time: datetime
+
+
+class BudgetAnswer(Struct):
+    """A set of budgets."""
+
+    name: str
+    budgets: dict[str, list[AllowanceWish]]
+    server_time: datetime
+
+
+class BudgetPage(Struct):
+    """Sets of budgets in order of name."""
+
+    items: list[BudgetAnswer]
+    next: str | None
+    server_time: datetime
+
+
+class UsageAnswer(Struct):
+    """How a client stands in one window."""
+
+    budget: str
+    per: str
+    opens: datetime
+    closes: datetime
+    total: int
+    held: int
+    consumed: int
+    available: int
+
+
+class UsagePage(Struct):
+    """How a client stands."""
+
+    items: list[UsageAnswer]
     server_time: datetime

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from . import answers, bodies
-from .handlers import batches, holds, hooks, journal, operating, pools, watching
+from .budgeting import BudgetSet
+from .handlers import batches, budgets, holds, hooks, journal, operating, pools, watching
 from .keys import KeyInfo
 from .routing import Route
 
@@ -88,6 +89,25 @@ ROUTES: Final = (
           summary="Return what is due; the server does so by itself"),
     Route(method="POST", path="/v1/verify", handler=operating.verify, scope="admin", operator=True, kind="verify",
           answer=answers.VerifyAnswer, summary="Fold the whole journal and compare it with every row"),
+    Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=bodies.PageQuery, kind="list_budgets",
+          answer=answers.BudgetPage, summary="Sets of budgets"),
+    Route(method="GET", path="/v1/budgets/{budget}", handler=budgets.show_budget, kind="show_budget",
+          answer=answers.BudgetAnswer, reasons=("budget_not_found",), summary="One set of budgets"),
+    Route(method="PUT", path="/v1/budgets/{budget}", handler=budgets.put_budget, scope="admin", body=BudgetSet,
+          kind="put_budget", answer=answers.BudgetAnswer, summary="Write down a set of budgets, or change it"),
+    Route(method="GET", path="/v1/budgets/{budget}/usage", handler=budgets.show_usage, query=bodies.ClientQuery,
+          kind="budget_usage", answer=answers.UsagePage, reasons=("budget_not_found",),
+          summary="How a client stands in each window that runs"),
+    Route(method="POST", path="/v1/budgets/{budget}/hold", handler=budgets.hold_budget, scope="hold",
+          body=bodies.BudgetHold, retry_key="required", status=201, kind="budget_hold", answer=answers.HoldNow,
+          reasons=("budget_not_found", *_TAKING), summary="Hold an estimate"),
+    Route(method="POST", path="/v1/budgets/{budget}/consume", handler=budgets.consume_budget, scope="hold",
+          body=bodies.BudgetConsume, retry_key="required", status=201, kind="budget_consume", answer=answers.HoldNow,
+          reasons=("budget_not_found", *_TAKING), summary="Spend what is known"),
+    Route(method="POST", path="/v1/budgets/{budget}/confirm", handler=budgets.confirm_budget, scope="hold",
+          body=bodies.BudgetConfirm, retry_key="required", kind="budget_confirm", answer=answers.HoldNow,
+          reasons=("budget_not_found", *_ENDING, "quantity_exceeds_hold", "insufficient_capacity"),
+          summary="Say what an estimate came to"),
     Route(method="GET", path="/v1/keys", handler=operating.list_keys, scope="admin", kind="list_keys",
           answer=answers.KeyPage, summary="The keys of your tenant, without their secrets"),
     Route(method="POST", path="/v1/keys", handler=operating.make_key, scope="admin", body=bodies.NewKeyWish, status=201,
