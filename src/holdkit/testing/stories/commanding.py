@@ -23,6 +23,7 @@ from ... import (
     PutRecord,
     ReleaseHold,
     ResizePool,
+    Resource,
     ReturnUnits,
     Sweep,
 )
@@ -47,6 +48,8 @@ class Call(Struct, frozen=True):
     around: dict[str, Any] = field(default_factory=dict)
     where: str = ""
     """The line it came from, for an exception that nobody expected."""
+    resource: Resource[str, None] | None = None
+    """Whose kernel is called, if not the kernel itself."""
 
 
 class Restart(Struct, frozen=True):
@@ -74,6 +77,20 @@ COMMANDS: Final[dict[str, type[AnyCommand]]] = {
 }
 
 
+class Told(Resource[str, None]):
+    """A resource whose capacities the story tells."""
+
+    kind = "told"
+
+    def __init__(self) -> None:
+        self.capacities: dict[str, int] = {}
+
+    def capacity(self, tx: Any, key: str, window: None) -> int:
+        """As it was told last; nothing, if it never was."""
+        del tx, window
+        return self.capacities.get(key, 0)
+
+
 class Commander:
     """What a telling knows, and how it commands and judges."""
 
@@ -81,6 +98,7 @@ class Commander:
         self.story, self.clock = story, clock
         self.holds: dict[str, Hold] = {}
         self.cursors: dict[str, str] = {}
+        self.told = Told()
         self.tenant: str | None = None
         self.around: dict[str, Any] = {}
         self.where = ""
@@ -108,7 +126,19 @@ class Commander:
         """Have the driver close and open the kernel."""
         yield Restart()
 
+    def on_capacity(self, line: Line) -> Step:
+        """What the application answers from now on."""
+        self.told.capacities[line.said["key"]] = line.said["total"]
+        yield from ()
+
     # Commands
+
+    def on_reserve(self, line: Line) -> Step:
+        """A hold on a resource."""
+        said = dict(line.said)
+        del said["name"]
+        call = self.call("hold", said.pop("key"), **said)
+        self.judge(line, (yield structs.replace(call, resource=self.told)))
 
     def command(self, line: Line) -> Step:
         """Any command: call its method, judge its answer."""
@@ -178,7 +208,7 @@ class Commander:
             self.complain(line, complaints(wanted, answer))
         elif isinstance(answer, Exception):
             self.complain(line, [f"got {type(answer).__name__}: {answer}"])
-        if isinstance(answer, Hold) and line.verb in ("hold", "consume"):
+        if isinstance(answer, Hold) and line.verb in ("hold", "consume", "reserve"):
             before = self.holds.setdefault(line.said["name"], answer)
             if (before.id, before.owner) != (answer.id, answer.owner):
                 self.complain(line, [f"the name {line.said['name']!r} belongs to another hold: {before.id}"])

@@ -144,6 +144,8 @@ VERBS: Final[dict[str, Verb]] = {
     "return": Verb(named(words.amounts, "quantity"), ENDING, expecting.HOLDS, command=True),
     "record": Verb(two("kind", "id"), {**CALL, "body": words.text, "if_version": words.scalar}, expecting.RECORDS, command=True),
     "sweep": Verb(none, {"limit": words.scalar}, expecting.SWEEPS, command=True),
+    "capacity": Verb(one("key"), {"total": words.whole}),
+    "reserve": Verb(two("name", "key"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot, "quantity": words.scalar}, expecting.HOLDS),
     "batch": Verb(batch),
     "end": Verb(none, {}, expecting.BATCHES, may_be_silent=True),
     "expect pool": Verb(one("id"), {}, expecting.SEEN_POOL),

@@ -67,7 +67,8 @@ def _answer(kernel: Kernel, call: Call) -> Any:
     try:
         bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
-            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            held = bound if call.resource is None else bound.resource(call.resource)
+            answer = getattr(held, call.method)(*call.positional, **call.options)
             return list(answer) if isinstance(answer, Iterator) else answer
     except HoldkitError as error:
         return error
@@ -80,7 +81,8 @@ async def _answer_async(kernel: AsyncKernel, call: Call) -> Any:
     try:
         bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
-            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            held = bound if call.resource is None else bound.resource(call.resource)
+            answer = getattr(held, call.method)(*call.positional, **call.options)
             return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
     except HoldkitError as error:
         return error
