@@ -133,7 +133,7 @@ SYNTAX = {
     "hold a -> held": "names no pool",
     "hold -> held": "names no hold",
     "hold a 'gpu 1 -> held": "a quote is not closed",
-    "reserve a gpu 1 -> held": "the verb 'reserve' is not known",
+    "book a gpu 1 -> held": "the verb 'book' is not known",
     "expect flock gpu -> held=1": "the verb 'expect flock' is not known",
     "expect pool gpu": "must say what it expects",
     "expect pool gpu -> done": "is no answer",

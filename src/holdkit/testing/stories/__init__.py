@@ -36,6 +36,8 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     return   a | a 2
     record   kind id body='{}' if_version=0   body=none removes it
     sweep    limit=500
+    capacity show total=5                     what the application answers for a resource from now on
+    reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null
     batch [atomic] … end                      the commands between are one `apply`
 
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own

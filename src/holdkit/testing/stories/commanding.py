@@ -23,6 +23,7 @@ from ... import (
     PutRecord,
     ReleaseHold,
     ResizePool,
+    Resource,
     ReturnUnits,
     Sweep,
     VerifyReport,
@@ -78,7 +79,7 @@ Step: TypeAlias = Generator[Call | Restart, Any, None]
 METHODS: Final = {"pool": "create_pool", "resize": "resize_pool", "return": "return_units", "record": "put_record"}
 """The verbs whose method has another name."""
 
-BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay")
+BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve")
 """The verbs that give a hold its name."""
 
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {
@@ -96,6 +97,20 @@ COMMANDS: Final[dict[str, type[AnyCommand]]] = {
 }
 
 
+class Told(Resource[str, None]):
+    """A resource whose capacities the story tells."""
+
+    kind = "told"
+
+    def __init__(self) -> None:
+        self.capacities: dict[str, int] = {}
+
+    def capacity(self, tx: Any, key: str, window: None) -> int:
+        """As it was told last; nothing, if it never was."""
+        del tx, window
+        return self.capacities.get(key, 0)
+
+
 class Commander:
     """What a telling knows, and how it commands and judges."""
 
@@ -104,6 +119,7 @@ class Commander:
         self.holds: dict[str, Hold] = {}
         self.cursors: dict[str, str] = {}
         self.faces: dict[str, Face] = {}
+        self.told = Told()
         self.tenant: str | None = None
         self.around: dict[str, Any] = {}
         self.where = ""
@@ -131,7 +147,19 @@ class Commander:
         """Have the driver close and open the kernel."""
         yield Restart()
 
+    def on_capacity(self, line: Line) -> Step:
+        """What the application answers from now on."""
+        self.told.capacities[line.said["key"]] = line.said["total"]
+        yield from ()
+
     # Commands
+
+    def on_reserve(self, line: Line) -> Step:
+        """A hold on a resource."""
+        said = dict(line.said)
+        del said["name"]
+        call = self.call("hold", said.pop("key"), **said)
+        self.judge(line, (yield structs.replace(call, face=Face("resource", (self.told,)))))
 
     def command(self, line: Line) -> Step:
         """Any command: call its method, judge its answer."""

@@ -151,6 +151,8 @@ VERBS: Final[dict[str, Verb]] = {
     "spent": Verb(spans.spent, {**ENDING, "overage": words.text}, expecting.HOLDS),
     "calendar": Verb(spans.calendar, {"zone": words.plain}),
     "stay": Verb(spans.stay, {**CALL, "owner": words.text, "ttl": words.scalar}, expecting.HOLDS),
+    "capacity": Verb(one("key"), {"total": words.whole}),
+    "reserve": Verb(two("name", "key"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot, "quantity": words.scalar}, expecting.HOLDS),
     "batch": Verb(batch),
     "end": Verb(none, {}, expecting.BATCHES, may_be_silent=True),
     "expect pool": Verb(one("id"), {}, expecting.SEEN_POOL),
