@@ -1,0 +1,217 @@
+"""What commands print with --json: one frozen Struct per kind of document. docs/cli.md lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..core.model import Pool, Slot
+from ..engines.log.inspecting import SegmentSeen, SnapshotSeen
+from ..kernel.spelling import datetime_of
+from ..kernel.surface import Hold, JournalEntry
+
+
+class ErrorDocument(Struct, frozen=True):
+    """On stderr, when a command did not do what it was asked."""
+
+    error: str
+    """refused, invalid, unknown, turned_away, failed or usage."""
+    message: str
+    effect: str
+    """none, or unknown: ask again with the same operation id."""
+    exit_code: int
+    reason: str | None = None
+    transient: bool | None = None
+    details: dict[str, Any] = {}
+    field: str | None = None
+    code: str | None = None
+    retry_after: float | None = None
+
+
+class PoolDocument(Struct, frozen=True):
+    """A pool."""
+
+    id: str
+    tenant: str
+    total: int
+    held: int
+    consumed: int
+    available: int
+    over: bool
+    on_demand: bool
+    fence: int
+    version: int
+
+
+class LegDocument(Struct, frozen=True):
+    """What a hold has of one pool."""
+
+    pool: str
+    quantity: int
+    held: int
+    confirmed: int
+    returned: int
+
+
+class HoldDocument(Struct, frozen=True):
+    """A hold. `ticket` is there only in the answer to `hold` (and to whoever gave the ticket): it is secret."""
+
+    id: str
+    tenant: str
+    state: str
+    legs: tuple[LegDocument, ...]
+    deadline: Slot | None
+    deadline_at: str | None
+    fence: int
+    entity: str | None
+    held_at: Slot
+    ended_at: Slot | None
+    reason: str | None
+    actor: str | None
+    correlation_id: str | None
+    metadata: dict[str, Any]
+    version: int
+    ticket: str | None = None
+    lane: int | None = None
+    seq: int | None = None
+    """Where the journal has the change this command made; null if it made none."""
+    replayed: bool = False
+    uncovered: dict[str, int] = {}
+
+
+class EffectDocument(Struct, frozen=True):
+    """A pool after an entry, and by how much its counters moved."""
+
+    pool: str
+    total: int
+    held: int
+    consumed: int
+    total_by: int
+    held_by: int
+    consumed_by: int
+
+
+class EntryDocument(Struct, frozen=True):
+    """An entry of the journal."""
+
+    lane: int
+    seq: int
+    slot: Slot
+    at: str | None
+    action: str
+    subject: str
+    tenant: str
+    actor: str | None
+    correlation_id: str | None
+    reason: str | None
+    op: str | None
+    forced: bool
+    part: bool
+    pools: tuple[EffectDocument, ...]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    cursor: str
+
+
+class SweepDocument(Struct, frozen=True):
+    """What a sweep did."""
+
+    url: str
+    expired: int
+    more: bool
+
+
+class VerifyDocument(Struct, frozen=True):
+    """What `verify` found."""
+
+    url: str
+    ok: bool
+    differences: tuple[str, ...]
+
+
+class MigrateDocument(Struct, frozen=True):
+    """The schema after `migrate`."""
+
+    version: int
+
+
+class LogDocument(Struct, frozen=True):
+    """What `log check` found."""
+
+    directory: str
+    ok: bool
+    segments: Sequence[SegmentSeen]
+    snapshots: Sequence[SnapshotSeen]
+    frames: int
+    entries: int
+    damage: str | None
+
+
+def pool_document(pool: Pool) -> PoolDocument:
+    """A pool for programs."""
+    return PoolDocument(pool.id, pool.tenant, pool.total, pool.held, pool.consumed, pool.available, pool.over,
+                        pool.on_demand, pool.fence, pool.version)  # fmt: skip
+
+
+def hold_document(hold: Hold) -> HoldDocument:
+    """A hold for programs."""
+    place = hold.position
+    return msgspec.convert(
+        {
+            **hold.to_dict(),
+            "deadline_at": moment(hold.deadline),
+            "ticket": hold.ticket,
+            "lane": None if place is None else place.lane,
+            "seq": None if place is None else place.seq,
+            "replayed": hold.replayed,
+            "uncovered": hold.uncovered,
+        },
+        HoldDocument,
+    )
+
+
+def entry_document(entry: JournalEntry) -> EntryDocument:
+    """An entry for programs."""
+    pools = tuple(
+        EffectDocument(effect.pool.id, effect.pool.total, effect.pool.held, effect.pool.consumed, effect.total,
+                       effect.held, effect.consumed)
+        for effect in entry.pools
+    )  # fmt: skip
+    return EntryDocument(
+        lane=entry.position.lane,
+        seq=entry.position.seq,
+        slot=entry.slot,
+        at=moment(entry.slot),
+        action=str(entry.action),
+        subject=entry.subject,
+        tenant=entry.tenant,
+        actor=entry.actor,
+        correlation_id=entry.correlation_id,
+        reason=entry.reason,
+        op=entry.op,
+        forced=entry.forced,
+        part=entry.part,
+        pools=pools,
+        before=entry.before,
+        after=entry.after,
+        cursor=entry.cursor,
+    )
+
+
+def moment(slot: Slot | None) -> str | None:
+    """A slot as ISO 8601 text, where the calendar reaches that far."""
+    at = datetime_of(slot)
+    return None if at is None else at.isoformat(timespec="microseconds")
+
+
+def clock_time(slot: Slot | None) -> str:
+    """A slot for people: short if it is today."""
+    at = datetime_of(slot)
+    if at is None:
+        return "-" if slot is None else str(slot)
+    today = datetime.now(UTC).date() == at.date()
+    return at.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
