@@ -9,6 +9,8 @@ import click
 import msgspec
 
 from ..core.entries import Entry
+from ..core.model import MAX_SLOT
+from ..faces._sync.kernel import Kernel
 from ..kernel.surface import JournalEntry
 from .opening import kernel, of_tenant
 from .shapes import entry_document, moment
@@ -46,22 +48,31 @@ def list_entries(url: str | None, tenant: str, in_json: bool, after: str | None,
 @click.option("-f", "--follow", is_flag=True, help="go on with what happens from now on; Ctrl-C ends it")
 @of_tenant
 def tail(url: str | None, tenant: str, in_json: bool, lines: int, follow: bool) -> int:
-    """The last entries, and with --follow the next ones. (Finding the last ones reads through the journal.)
+    """The last entries, and with --follow the next ones.
 
     \b
     Example:
       holdkit journal tail -n 5 --follow --json
     """
     with kernel(url, tenant) as hk:
-        cursor = hk.cursor() if follow and not lines else None
-        if lines:
-            last = deque(hk.follow(wait=False), lines)
-            _print(last, in_json)
-            cursor = last[-1].cursor if last else None
+        cursor, last = hk.cursor(), last_entries(hk, lines)
+        _print(last, in_json)
         if follow:
-            for entry in hk.follow(after=cursor):
+            for entry in hk.follow(after=last[-1].cursor if last else cursor):
                 _print([entry], in_json)
     return FINE
+
+
+def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
+    """The last so many of this tenant: looks further back until there are enough, or the beginning is reached."""
+    back = count
+    while count:
+        start = hk.cursor(back=back)
+        found = deque(hk.follow(after=start, wait=False), count)
+        if len(found) == count or start == hk.cursor(back=MAX_SLOT):
+            return list(found)
+        back *= 8
+    return []
 
 
 @click.command()

@@ -7,7 +7,7 @@ import os
 import click
 
 from ..errors import HoldkitError
-from . import demo, holds, journal, logs, pools, upkeep
+from . import completion, demo, doctor, holds, journal, logs, pools, running, upkeep, watching
 from .shapes import ErrorDocument
 from .words import FAILED, FINE, INTERRUPTED, USAGE, complain, error_document
 
@@ -37,11 +37,15 @@ for command in (
     holds.holds,
     journal.journal,
     journal.history,
+    running.run,
+    watching.watch,
+    doctor.doctor,
     upkeep.sweep,
     upkeep.verify,
     upkeep.migrate,
     logs.log,
     demo.demo,
+    completion.completion,
 ):
     root.add_command(command)
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..core.model import Pool, Slot
 from ..engines.log.inspecting import SegmentSeen, SnapshotSeen
+from ..engines.port import Finding
 from ..kernel.spelling import datetime_of
 from ..kernel.surface import Hold, JournalEntry
 
@@ -149,6 +150,24 @@ class LogDocument(Struct, frozen=True):
     frames: int
     entries: int
     damage: str | None
+
+
+class DoctorDocument(Struct, frozen=True):
+    """What `doctor` found; `ok` unless something fails."""
+
+    ok: bool
+    findings: tuple[Finding, ...]
+
+
+class WatchDocument(Struct, frozen=True):
+    """One picture of `watch`; `rates` are entries per second since the one before, by action."""
+
+    at: str
+    url: str
+    pools: tuple[PoolDocument, ...]
+    holds: tuple[HoldDocument, ...]
+    entries: tuple[EntryDocument, ...]
+    rates: dict[str, float]
 
 
 def pool_document(pool: Pool) -> PoolDocument:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -46,6 +46,16 @@ class Applied(Struct, frozen=True, gc=False):
     others are done. Their outcomes are an empty list."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing a health check looked at."""
+
+    name: str
+    level: Literal["ok", "warn", "fail"]
+    says: str
+    advice: str = ""
+    """What to do, where something is wrong."""
 
 
 class Engine(Protocol):
