@@ -42,6 +42,7 @@ for command in (
     doctor.doctor,
     upkeep.sweep,
     upkeep.verify,
+    upkeep.repair,
     upkeep.migrate,
     logs.log,
     demo.demo,

@@ -134,6 +134,16 @@ class VerifyDocument(Struct, frozen=True):
     differences: tuple[str, ...]
 
 
+class RepairDocument(Struct, frozen=True):
+    """What `repair` mended, or with `dry_run` would; `left` cannot be mended from the journal."""
+
+    url: str
+    ok: bool
+    dry_run: bool
+    mended: tuple[str, ...]
+    left: tuple[str, ...]
+
+
 class MigrateDocument(Struct, frozen=True):
     """The schema after `migrate`."""
 

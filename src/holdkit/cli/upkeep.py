@@ -1,12 +1,14 @@
-"""``holdkit sweep``, ``verify`` and ``migrate``: looking after what is stored."""
+"""``holdkit sweep``, ``verify``, ``repair`` and ``migrate``: looking after what is stored."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from ..kernel.opening import migrate as make_tables
-from .opening import chosen, kernel, opened, whole
-from .shapes import MigrateDocument, SweepDocument, VerifyDocument
+from .opening import call_of, call_options, chosen, kernel, opened, whole
+from .shapes import MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
 from .words import FINE, FOUND, Voice
 
 
@@ -25,6 +27,35 @@ def verify(place: str | None, url: str | None, in_json: bool) -> int:
         VerifyDocument(engine.url, not found, found), *(found or ["every row is exactly what the journal says"])
     )
     return FOUND if found else FINE
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="only say what would be mended (so without --yes)")
+@click.option("--yes", is_flag=True, help="do it")
+@call_options
+@whole
+def repair(place: str | None, url: str | None, dry_run: bool, yes: bool, in_json: bool, **call: Any) -> int:
+    """Make rows that differ again what the journal says. Journaled as pool.repaired; writers wait meanwhile.
+
+    \b
+    Example:
+      holdkit repair sqlite:///holds.db            # says what it would do
+      holdkit repair sqlite:///holds.db --yes --reason "disk swapped"
+    """
+    if call["op"] is not None:
+        raise click.UsageError("a repair needs no operation id: a second one finds nothing to do")
+    with kernel(chosen(url, place)) as hk:
+        report = hk.repair(dry_run=dry_run or not yes, **call_of(call))
+    mended, left = (tuple(map(str, found)) for found in (report.mended, report.left))
+    would = "would mend" if report.dry_run else "mended"
+    lines = [f"{would}: {line}" for line in mended] + [f"cannot be mended from the journal: {line}" for line in left]
+    if report.dry_run and mended:
+        lines.append("nothing was changed; run it again with --yes")
+    Voice(in_json).say(
+        RepairDocument(hk.url, report.ok, report.dry_run, mended, left),
+        *(lines or ["every row is exactly what the journal says"]),
+    )
+    return FINE if report.ok else FOUND
 
 
 @click.command()

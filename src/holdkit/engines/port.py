@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
 from ..core.audit import Difference
-from ..core.commands import Group
+from ..core.commands import Command, Group
+from ..core.mending import Repaired
 from ..core.model import Key, Limits, Slot
 from ..core.outcomes import Outcome
 from ..core.reading import Query
@@ -107,4 +108,14 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back every file and connection; closing twice is quiet."""
+        ...
+
+
+@runtime_checkable
+class Repairable(Protocol):
+    """An engine whose rows can be mended from its journal. Where the state is the folded journal, there is nothing to mend."""
+
+    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+        """Make the rows again what the journal says, in one transaction, which keeps every writer waiting meanwhile. The
+        command says who and why. With `dry_run` only say what would be done."""
         ...

@@ -15,9 +15,11 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from ...core.audit import Difference
-from ...core.commands import Group
+from ...core.commands import Command, Group
+from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
+from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
 from ..port import Applied, BatchRejected, Clock, wall_clock
@@ -29,6 +31,7 @@ from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
 from .listening import Listener, Teller
 from .loading import SeveralLanes
+from .mending import repair
 from .migrating import check_schema
 from .one_lane import load_one_lane
 from .opening import IMPATIENCE, check_server, connect, read_url, trouble
@@ -252,6 +255,23 @@ class PostgresEngine:
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
+                raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
+
+    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+        """Make the rows again what the journal says; every writer waits meanwhile."""
+        self._check()
+        if self.distributed:
+            raise invalid("url", "repair_unsupported", "distributed tables cannot be locked whole: restore a backup")
+        with self._patient.one() as driver:
+            try:
+                return repair(driver, self.limits, self.lanes, self.clock(), command, dry_run=dry_run)
+            except StatementFailed as failed:
+                raise trouble(self._address, failed) from failed
+            except ConnectionFailed as failed:
+                if failed.sent_commit:
+                    raise OutcomeUnknown(
+                        f"the connection to {self.url} was lost during COMMIT: verify again"
+                    ) from failed
                 raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
 
     def listen(self, wake: Callable[[], None]) -> None:

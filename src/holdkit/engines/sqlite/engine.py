@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...core.audit import Difference
-from ...core.commands import Group
+from ...core.commands import Command, Group
+from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError
@@ -24,6 +25,7 @@ from ..port import Applied, Clock, wall_clock
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, check_connection, in_transaction, run_joined
+from .mending import Repair
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .readers import Readers
@@ -124,6 +126,14 @@ class SqliteEngine:
                 yield from verify(driver, self.limits, self.clock())
             finally:
                 driver.tell("rollback")
+
+    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+        """Make the rows again what the journal says; every writer waits meanwhile."""
+        self._check()
+        self._joined.check()
+        repair = Repair(self.limits, self.clock(), command, dry_run=dry_run)
+        self._writer.run(lambda _: repair.script(self._writer.driver))
+        return repair.report
 
     def close(self) -> None:
         """Give back every file and connection; closing twice is quiet."""
