@@ -119,3 +119,28 @@ class Repairable(Protocol):
         """Make the rows again what the journal says, in one transaction, which keeps every writer waiting meanwhile. The
         command says who and why. With `dry_run` only say what would be done."""
         ...
+
+
+class Lent(Protocol):
+    """A transaction of the engine's own, open, while application code runs in it."""
+
+    tx: Any
+    """What the application gets: a `sqlite3.Connection`, a `psycopg.Connection`, or None where there is no SQL."""
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """Decide and write these groups, in the lent transaction. (Without SQL: at once, and only once, so do it last.)"""
+        ...
+
+
+@runtime_checkable
+class Lender(Protocol):
+    """An engine that can lend a transaction of its own to application code."""
+
+    serial: bool
+    """Whoever has a transaction is the only writer: there is nothing more to lock. Else a pool is locked by naming it."""
+
+    def lend(self, work: Callable[[Lent], T]) -> T:
+        """Begin, run `work`, commit. What `work` raises is raised, and nothing of it all was done. May run it again, bounded,
+        while nothing can have been committed. Raises `EngineError` or `Overloaded` if certainly nothing was done, and
+        `OutcomeUnknown` if that cannot be told; every wait of ours is bounded."""
+        ...
