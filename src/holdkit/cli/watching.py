@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import select
+import signal
 import sys
+import termios
 import time
+import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -47,7 +51,7 @@ def watch(
                     return FINE
                 time.sleep(every)
                 watcher.look()
-        with suppress(KeyboardInterrupt), _keys() as pressed:
+        with _keys() as pressed:
             _live(watcher, every, pressed)
     return FINE
 
@@ -63,24 +67,29 @@ def _live(watcher: Watcher, every: float, pressed: Callable[[float], str]) -> No
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits for a key, so many seconds at most; the terminal is given back as it was."""
-    if not sys.stdin.isatty():
-        yield _nobody
-        return
-    import termios
-    import tty
+    """A function that waits for a key, so many seconds at most; the terminal is given back as it was.
 
-    before = termios.tcgetattr(sys.stdin)
-    tty.setcbreak(sys.stdin)
+    Ctrl-C is a key like any other: raised in the midst of drawing it would leave the screen half drawn.
+    """
+    ours, theirs = os.pipe()
+    watched = [ours, *([sys.stdin.fileno()] if sys.stdin.isatty() else [])]
+    handler = signal.signal(signal.SIGINT, lambda *_: os.write(theirs, b"q"))
+    before = termios.tcgetattr(watched[1]) if watched[1:] else None
     try:
-        yield lambda seconds: sys.stdin.read(1) if select.select([sys.stdin], [], [], seconds)[0] else ""
+        if before is not None:
+            tty.setcbreak(watched[1])
+
+        def pressed(seconds: float) -> str:
+            ready, _, _ = select.select(watched, [], [], seconds)
+            return os.read(ready[0], 1).decode("latin-1") if ready else ""
+
+        yield pressed
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def _nobody(seconds: float) -> str:
-    time.sleep(seconds)
-    return ""
+        if before is not None:
+            termios.tcsetattr(watched[1], termios.TCSADRAIN, before)
+        signal.signal(signal.SIGINT, handler)
+        os.close(ours)
+        os.close(theirs)
 
 
 def _plain(watcher: Watcher) -> list[str]:
