@@ -7,7 +7,7 @@ import os
 import click
 
 from ..errors import HoldkitError
-from . import completion, demo, doctor, holds, journal, logs, pools, running, upkeep, watching
+from . import carrying, completion, demo, doctor, holds, journal, logs, pools, running, upkeep, watching
 from .shapes import ErrorDocument
 from .words import FAILED, FINE, INTERRUPTED, USAGE, complain, error_document
 
@@ -44,6 +44,8 @@ for command in (
     upkeep.verify,
     upkeep.repair,
     upkeep.migrate,
+    carrying.export_,
+    carrying.import_,
     logs.log,
     demo.demo,
     completion.completion,

@@ -144,6 +144,14 @@ class RepairDocument(Struct, frozen=True):
     left: tuple[str, ...]
 
 
+class CarryDocument(Struct, frozen=True):
+    """What `export`, `import`, `backup` and `restore` carried: from or to where, and how many entries."""
+
+    url: str
+    file: str
+    entries: int
+
+
 class MigrateDocument(Struct, frozen=True):
     """The schema after `migrate`."""
 

@@ -12,7 +12,7 @@ from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
-from .view import Table
+from .view import Table, View
 
 Row = TypeVar("Row", bound=Struct)
 
@@ -65,7 +65,7 @@ def audit(
         if expected_seq is not None and entry.seq != expected_seq:
             yield Difference("journal", str(entry.seq), "seq", str(entry.seq), str(expected_seq))
         expected_seq = entry.seq + 1
-        yield from _counters_agree(folded, entry)
+        yield from counters_agree(folded, entry)
         try:
             fold(folded, entry)
         except PromiseBroken as broken:
@@ -84,7 +84,7 @@ def audit(
     yield from _compare_legs(stored, _present(folded.holds))
 
 
-def _counters_agree(folded: Folded, entry: Entry) -> Iterator[Difference]:
+def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
     """Each effect must start from where the pool stood: that catches an entry that was changed or lost."""
     if entry.action in (Action.JOURNAL_BASELINE, Action.POOL_REPAIRED):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from ..core.mending import Repaired
 from ..core.model import Key, Limits, Slot
 from ..core.outcomes import Outcome
 from ..core.reading import Query
+from ..core.receiving import Carried
 from ..errors import EngineError, HoldkitError
 
 T = TypeVar("T")
@@ -143,4 +144,14 @@ class Lender(Protocol):
         """Begin, run `work`, commit. What `work` raises is raised, and nothing of it all was done. May run it again, bounded,
         while nothing can have been committed. Raises `EngineError` or `Overloaded` if certainly nothing was done, and
         `OutcomeUnknown` if that cannot be told; every wait of ours is bounded."""
+        ...
+
+
+@runtime_checkable
+class Receiver(Protocol):
+    """An engine that can take another one's journal as its own, while it is empty."""
+
+    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
+        """Fold these entries and keep them as the journal: all of them or, if anything is wrong, none. With `verify` every row
+        is compared with the journal before it is committed. `InvalidRequest` if the engine is not empty, or names the line."""
         ...

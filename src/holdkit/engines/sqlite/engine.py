@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from ...core.commands import Command, Group
 from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
+from ...core.receiving import Carried
 from ...errors import EngineError
 from ..callers import driver_connection
 from ..port import Applied, Clock, Lent, wall_clock
@@ -31,6 +32,7 @@ from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .readers import Readers
 from .reading import At, answer
+from .receiving import Receiving
 from .script import Ran, Stage, apply_script
 from .turnstile import Turnstile
 from .writer import Writer
@@ -148,6 +150,13 @@ class SqliteEngine:
         repair = Repair(self.limits, self.clock(), command, dry_run=dry_run)
         self._writer.run(lambda _: repair.script(self._writer.driver))
         return repair.report
+
+    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
+        """Take another engine's journal as ours, in one transaction."""
+        self._check()
+        self._joined.check()
+        receiving = Receiving(carried, self.limits, self.clock(), self.path, verify=verify)
+        self._writer.run(lambda _: receiving.script(self._writer.driver))
 
     def close(self) -> None:
         """Give back every file and connection; closing twice is quiet."""

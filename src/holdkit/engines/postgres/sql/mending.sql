@@ -39,3 +39,7 @@ update holdkit.pools p set due_after = -9223372036854775808 where p.lane = any($
 -- name: mend_floor
 -- no later pool may grant a fence that was seen
 update holdkit.heads h set fence_floor = $1::bigint
+
+-- name: is_used
+-- only an empty database can become another's copy
+select exists (select from holdkit.journal j), exists (select from holdkit.pools p), exists (select from holdkit.unnumbered u)
