@@ -32,18 +32,15 @@ class Carried(Struct, frozen=True, gc=False):
 
 
 def chunks(carried: Iterable[Carried]) -> Iterator[list[Carried]]:
-    """Stretches to be written together. A pool that was removed comes back in a later one: its fence has to be stored first."""
+    """Stretches to be written together."""
     chunk: list[Carried] = []
-    size, removed = 0, set[Key]()
+    size = 0
     for one in carried:
-        pools = {effect.pool.key for effect in one.entry.effects}
-        if chunk and (size >= CHUNK or (removed and not removed.isdisjoint(pools))):
-            yield chunk
-            chunk, size, removed = [], 0, set()
         chunk.append(one)
-        size += max(1, len(pools))
-        if one.entry.removed:
-            removed |= pools
+        size += max(1, len(one.entry.effects))
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
     if chunk:
         yield chunk
 
