@@ -7,7 +7,7 @@ import os
 import click
 
 from ..errors import HoldkitError
-from . import carrying, completion, demo, doctor, holds, journal, logs, pools, running, upkeep, watching
+from . import carrying, completion, copying, demo, doctor, holds, journal, logs, pools, running, upkeep, watching
 from .shapes import ErrorDocument
 from .words import FAILED, FINE, INTERRUPTED, USAGE, complain, error_document
 
@@ -46,6 +46,8 @@ for command in (
     upkeep.migrate,
     carrying.export_,
     carrying.import_,
+    copying.backup,
+    copying.restore,
     logs.log,
     demo.demo,
     completion.completion,
