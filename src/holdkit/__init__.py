@@ -61,6 +61,7 @@ from .errors import (
     Refused,
     SlotOverflow,
     VersionConflict,
+    WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
 from .faces._sync.kernel import Kernel
@@ -141,6 +142,7 @@ __all__ = [
     "SweepReport",
     "VerifyReport",
     "VersionConflict",
+    "WindowClosed",
     "connect",
     "connect_async",
     "context",

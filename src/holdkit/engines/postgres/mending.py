@@ -11,7 +11,7 @@ from ...core.model import MAX_SLOT, Limits, Slot
 from .auditing import Audit
 from .driver import BEGIN, COMMIT, ROLLBACK, Driver, Row, Statement
 from .parts import parts_of
-from .rows import columns, new_hold_row, pool_row, record_row
+from .rows import columns, new_hold_row, new_pool_row, record_row
 from .terms import lock_timeout
 
 
@@ -38,7 +38,7 @@ def repair(driver: Driver, limits: Limits, lanes: int, now: Slot, command: Comma
 
 def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> list[Statement]:
     """Everything that was mended: a row goes, and comes back as it should be. The heads last, as ever."""
-    pools = [pool_row(pool, lanes) for pool in mended.pools.values() if pool is not None]
+    pools = [new_pool_row(pool, lanes) for pool in mended.pools.values() if pool is not None]
     holds = [new_hold_row(hold, lanes) for hold in mended.holds.values() if hold is not None]
     legs = [(lane_of_pool(key[:2], lanes), *_leg(key), units) for key, units in mended.legs.items() if units]
     records = [record_row(record, lanes) for record in mended.records.values() if record is not None]
@@ -47,7 +47,7 @@ def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> lis
         *_drop("drop_holds", [*mended.holds], 2),
         *_drop("drop_legs", [_leg(key) for key in mended.legs], 4),
         *_drop("drop_records", [*mended.records], 3),
-        *([("insert_pools", (*columns(pools, 12), stamp, len(pools), True))] if pools else []),
+        *([("insert_pools", (*columns(pools, 17), stamp, len(pools), True))] if pools else []),
         *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
         *([("insert_holds", (*columns(holds, 20), len(holds), True))] if holds else []),
         *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),

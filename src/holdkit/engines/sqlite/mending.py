@@ -7,7 +7,7 @@ from ...core.mending import LegKey, Mended, Repaired, mend, sort_out
 from ...core.model import MAX_SLOT, Limits, Slot
 from .auditing import Compared, verify
 from .driver import Driver, Row, Script, Statement, ask, write
-from .rows import entry_row, new_hold_row, pool_row, record_row, setting_row
+from .rows import entry_row, new_hold_row, new_pool_row, record_row, setting_row
 from .script import Ran
 
 
@@ -40,7 +40,7 @@ def rows_of(mended: Mended) -> list[Statement]:
     """Everything that was mended, as statements: a row goes, and comes back as it should be."""
     statements: list[tuple[str, list[Row]]] = [
         ("delete_pools", [*mended.pools]),
-        ("insert_pools", [pool_row(pool) for pool in mended.pools.values() if pool is not None]),
+        ("insert_pools", [new_pool_row(pool) for pool in mended.pools.values() if pool is not None]),
         ("delete_holds", [*mended.holds]),
         (
             "insert_whole_holds",
