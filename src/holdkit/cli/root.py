@@ -7,7 +7,22 @@ import os
 import click
 
 from ..errors import HoldkitError
-from . import carrying, completion, copying, demo, doctor, holds, journal, logs, pools, running, upkeep, watching
+from . import (
+    bench,
+    carrying,
+    completion,
+    copying,
+    demo,
+    doctor,
+    holds,
+    journal,
+    logs,
+    pools,
+    running,
+    serving,
+    upkeep,
+    watching,
+)
 from .shapes import ErrorDocument
 from .words import FAILED, FINE, INTERRUPTED, USAGE, complain, error_document
 
@@ -48,6 +63,9 @@ for command in (
     carrying.import_,
     copying.backup,
     copying.restore,
+    serving.serve,
+    serving.keys,
+    bench.bench,
     logs.log,
     demo.demo,
     completion.completion,

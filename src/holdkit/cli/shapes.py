@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,9 @@ from ..engines.log.inspecting import SegmentSeen, SnapshotSeen
 from ..engines.port import Finding
 from ..kernel.spelling import datetime_of
 from ..kernel.surface import Hold, JournalEntry
+
+if TYPE_CHECKING:
+    from ..server import KeyInfo
 
 
 class ErrorDocument(Struct, frozen=True):
@@ -186,6 +189,48 @@ class WatchDocument(Struct, frozen=True):
     holds: tuple[HoldDocument, ...]
     entries: tuple[EntryDocument, ...]
     rates: dict[str, float]
+
+
+class ServeDocument(Struct, frozen=True):
+    """`serve`, once it listens."""
+
+    listens: str
+
+
+class KeyDocument(Struct, frozen=True):
+    """A key of the server; `key` is its text, there only when it was just made or rotated."""
+
+    id: str
+    name: str
+    scope: str
+    tenant: str
+    state: str
+    made_at: str | None
+    expires_at: str | None
+    revoked_at: str | None
+    key: str | None = None
+
+
+class BenchDocument(Struct, frozen=True):
+    """What `bench` measured; a pair is a hold and its release, each durable."""
+
+    url: str
+    pool: str
+    threads: int
+    seconds: float
+    pairs: int
+    refused: int
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    largest_batch: int
+
+
+def key_document(key: KeyInfo, text: str | None = None) -> KeyDocument:
+    """A key for programs."""
+    return KeyDocument(
+        key.id, key.name, key.scope, key.tenant, key.state, key.made_at, key.expires_at, key.revoked_at, text
+    )
 
 
 def pool_document(pool: Pool) -> PoolDocument:
