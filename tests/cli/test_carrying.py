@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import holdkit
 from holdkit.cli.shapes import CarryDocument
 from holdkit.core.model import Pool
+from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress
 from tests.cli.stage import run, told
 
@@ -101,17 +103,21 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
         assert hk.verify().ok
 
 
-def test_due_legs_are_due_there_too(place: Place, tmp_path: Path) -> None:
-    url, target = place("sqlite"), place("postgres")
-    with holdkit.connect(url) as hk:
+@pytest.mark.parametrize("kind", ["postgres", "log"])
+def test_due_legs_are_due_there_too(place: Place, tmp_path: Path, kind: str) -> None:
+    """Also one whose pool was touched by a sweep that went no further."""
+    url, target = place("sqlite"), place(kind)
+    clock = FakeClock(time.time_ns() // 1000 - 100_000_000)
+    with holdkit.connect(url, clock=clock) as hk:
         hk.create_pool("a", total=5)
-        hk.create_pool("b", total=5)
-        hk.hold({"a": 5, "b": 5}, ttl=0.000001)
-        hk.hold("a", 1, ttl=60)  # its leg on b is still out
+        hk.hold("a", 2, ttl=10)
+        hk.hold("a", 3, ttl=10)
+        clock.advance(50)
+        assert hk.sweep(limit=1).more
     run("export", tmp_path / "x", "--url", url)
     run("import", tmp_path / "x", "--url", target)
     with holdkit.connect(target) as hk:
-        assert hk.hold("b", 5, ttl=60).state == "held"
+        assert hk.hold("a", 5, ttl=60).state == "held"
         assert hk.verify().ok
 
 

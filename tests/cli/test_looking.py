@@ -111,11 +111,23 @@ def test_what_fails_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "holds.db").write_bytes(b"no database at all " * 100)
     found = levels(f"sqlite:///{tmp_path}/holds.db", code=6)
     assert (found["file"], found["opening"]) == ("fail", "fail")
-    with sqlite3.connect(tmp_path / "newer.db") as connection:
-        connection.execute("create table holdkit_migrations (version integer, name text)")
-        connection.execute("insert into holdkit_migrations values (99, 'x')")
-    connection.close()
-    assert levels(f"sqlite:///{tmp_path}/newer.db", code=6)["opening"] == "fail"
+
+
+def test_a_look_makes_no_tables(tmp_path: Path) -> None:
+    for version in (None, 1, 99):  # an application's own file, an older schema, a newer one
+        file = tmp_path / f"{version}.db"
+        with sqlite3.connect(file) as connection:
+            connection.execute("create table mine (x)")
+            if version is not None:
+                connection.execute("create table holdkit_migrations (version integer, name text)")
+                connection.execute("insert into holdkit_migrations values (?, 'x')", (version,))
+        connection.close()
+        found = levels(f"sqlite:///{file}")
+        assert (found["schema"], found["opening"]) == ("warn", "warn")
+        with sqlite3.connect(file) as connection:
+            names = {row[0] for row in connection.execute("select name from sqlite_schema")}
+        connection.close()
+        assert names <= {"mine", "holdkit_migrations"}
 
 
 def test_a_log_sound_damaged_and_in_use(tmp_path: Path) -> None:

@@ -23,7 +23,11 @@ def examine(url: str) -> Iterator[Finding]:
     """Everything worth knowing: versions, settings, files, then the state itself."""
     yield Finding("versions", "ok", f"holdkit {_version()}, Python {platform.python_version()}, {platform.system()}")
     try:
-        yield from _examine_engine(url)
+        for finding in _examine_engine(url):
+            yield finding
+            if finding.name == "schema" and finding.level == "warn":
+                yield Finding("opening", "warn", "not opened: that would change the schema", "")
+                return
         engine = open_engine(url)
     except HoldkitError as error:
         yield Finding("opening", "fail", str(error), "see the findings above; another process may have it open")
