@@ -64,8 +64,11 @@ from .errors import (
     WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
+from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
+from .faces._sync.resources import ResourceKernel
 from .faces.opening import connect, connect_async
+from .faces.resources import Resource, ResourceHold, ResourcePool
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
@@ -85,6 +88,7 @@ __all__ = [
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
+    "AsyncResourceKernel",
     "BelowInUse",
     "ConfirmHold",
     "Consume",
@@ -133,6 +137,10 @@ __all__ = [
     "ReleaseReason",
     "RepairReport",
     "ResizePool",
+    "Resource",
+    "ResourceHold",
+    "ResourceKernel",
+    "ResourcePool",
     "ReturnUnits",
     "Shortfall",
     "SlotOverflow",

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ...kernel._async.kernel import AsyncHolds
+from ..resource_keys import Key, Window
+from ..resources import Resource
+from .resources import AsyncResourceKernel
 
 
 class AsyncKernel(AsyncHolds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    def resource(self, resource: Resource[Key, Window]) -> AsyncResourceKernel[Key, Window]:
+        """The kernel of one resource, whose capacity the application answers."""
+        return AsyncResourceKernel(self, self._desk, self._placing, self._frame, resource)
