@@ -14,8 +14,8 @@ from ..core.model import State
 from ..core.validation import invalid
 from ..kernel.spelling import What
 from ..kernel.surface import Hold
+from .documents import clock_time, hold_document
 from .opening import call_of, call_options, kernel, of_tenant
-from .shapes import clock_time, hold_document
 from .words import FINE, Voice
 
 HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")

@@ -12,8 +12,8 @@ from ..core.entries import Entry
 from ..core.model import MAX_SLOT
 from ..faces._sync.kernel import Kernel
 from ..kernel.surface import JournalEntry
+from .documents import entry_document, moment
 from .opening import kernel, of_tenant
-from .shapes import entry_document, moment
 from .words import FINE
 
 

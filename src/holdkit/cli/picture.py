@@ -8,7 +8,8 @@ from collections import Counter, deque
 from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
 from ..kernel.surface import Hold, JournalEntry
-from .shapes import WatchDocument, entry_document, hold_document, moment, pool_document
+from .documents import entry_document, hold_document, moment, pool_document
+from .shapes import WatchDocument
 
 PAGES = 10
 """Of the journal, read at most for one picture: who falls behind begins anew at the end."""

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ..core.model import Pool
+from .documents import pool_document
 from .opening import call_of, call_options, kernel, of_tenant
-from .shapes import pool_document
 from .words import FINE, Voice
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EngineError
+from .documents import key_document
 from .opening import chosen, kernel, url_option, whole
-from .shapes import KeyDocument, key_document
 from .words import FINE, Voice, as_json
 
 if TYPE_CHECKING:
@@ -157,6 +157,3 @@ def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
 
 def _row(key: KeyInfo) -> list[str]:
     return [key.id, key.name, key.scope, key.tenant, key.state, key.expires_at or "-"]
-
-
-__all__ = ["KeyDocument", "keys", "serve"]

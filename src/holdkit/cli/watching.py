@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .documents import clock_time
 from .opening import chosen, kernel, tenant_option, whole
 from .picture import Watcher
-from .shapes import clock_time
 from .words import FINE, Voice
 
 if TYPE_CHECKING:
