@@ -67,6 +67,8 @@ from .faces._async.kernel import AsyncKernel
 from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
 from .faces._sync.resources import ResourceKernel
+from .faces.allowances import Allowance, Usage
+from .faces.grid import Availability
 from .faces.opening import connect, connect_async
 from .faces.resources import Resource, ResourceHold, ResourcePool
 from .kernel._sync.reads import reconstruct
@@ -85,10 +87,12 @@ __all__ = [
     "Aborted",
     "Action",
     "Actor",
+    "Allowance",
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
     "AsyncResourceKernel",
+    "Availability",
     "BelowInUse",
     "ConfirmHold",
     "Consume",
@@ -148,6 +152,7 @@ __all__ = [
     "Stats",
     "Sweep",
     "SweepReport",
+    "Usage",
     "VerifyReport",
     "VersionConflict",
     "WindowClosed",

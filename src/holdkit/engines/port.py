@@ -32,6 +32,10 @@ class BatchRejected(EngineError):
     """Certainly nothing was done, and perhaps one command of several is at fault: the others may be sent again without."""
 
 
+class Grounded(Exception):
+    """Certainly nothing was done, and it cannot be done on the event loop: `apply`, which may wait, can do it."""
+
+
 class Applied(Struct, frozen=True, gc=False):
     """What a batch came to: outcomes per group, in order, and whether anything was written."""
 
@@ -156,4 +160,14 @@ class Receiver(Protocol):
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
         """Fold these entries and keep them as the journal: all of them or, if anything is wrong, none. With `verify` every row
         is compared with the journal before it is committed. `InvalidRequest` if the engine is not empty, or names the line."""
+        ...
+
+
+@runtime_checkable
+class Flying(Protocol):
+    """An engine that can also apply a batch on an event loop, without a thread: it never waits but for its server."""
+
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+        """The same as `apply`, or `Grounded`. Calls `sent` when the server has all of it and is at work: then there is time
+        for something else. Cancelled, it leaves as it is what may be committed: the caller's answer is unknown."""
         ...
