@@ -75,7 +75,7 @@ from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
 from .kernel.spelling import span
-from .kernel.surface import Hold, JournalEntry, Position, SweepReport, VerifyReport
+from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
 from .kernel.turnstile import Stats
 
 try:
@@ -139,6 +139,7 @@ __all__ = [
     "Refused",
     "ReleaseHold",
     "ReleaseReason",
+    "RepairReport",
     "ResizePool",
     "Resource",
     "ResourceHold",

@@ -29,6 +29,8 @@ from ...core.reading import (
     Query,
     ReadHistory,
     ReadJournal,
+    Survey,
+    TakeSurvey,
     beyond,
     seen_hold,
     seen_pool,
@@ -244,6 +246,14 @@ def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.ask("read_entries", (lanes, seqs))]
 
 
+def take_survey(at: At, _: TakeSurvey) -> Survey:
+    """How much there is; where the tables are distributed, worker by worker, so only nearly of one moment."""
+    now = at.driver.ask("read_clock", (at.slot,))[0][0]
+    pools, live = at.driver.ask("count_pools")[0][0], at.driver.ask("count_live_holds", (now,))[0][0]
+    entries = sum(seq for _, seq in at.ask("read_heads"))
+    return Survey(pools, live, entries, at.driver.ask("oldest_due", (now,))[0][0], now)
+
+
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindPool: find_pool,
     FindPools: find_pools,
@@ -256,4 +266,5 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ReadHistory: read_history,
     FindEnds: find_ends,
     FindEntries: find_entries,
+    TakeSurvey: take_survey,
 }
