@@ -31,6 +31,7 @@ from .core.model import HeldLeg, Leg, Limits, Pool, Record, State
 from .core.outcomes import Reason, Shortfall
 from .errors import (
     Aborted,
+    AlreadyClaimed,
     AlreadyConfirmed,
     AlreadyReleased,
     BelowInUse,
@@ -45,6 +46,7 @@ from .errors import (
     HoldTableFull,
     InsufficientCapacity,
     InvalidRequest,
+    ItemsTaken,
     LifetimeExceeded,
     NotConfirmed,
     NotDue,
@@ -53,6 +55,7 @@ from .errors import (
     OperationTableFull,
     OutcomeUnknown,
     Overloaded,
+    PartOfHold,
     PoolExists,
     PoolNotFound,
     PoolTableFull,
@@ -65,6 +68,9 @@ from .errors import (
 )
 from .faces._async.kernel import AsyncKernel
 from .faces._sync.kernel import Kernel
+from .faces.claim import Claim
+from .faces.item import Item
+from .faces.keys import items, key, units
 from .faces.opening import connect, connect_async
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
@@ -82,10 +88,12 @@ __all__ = [
     "Aborted",
     "Action",
     "Actor",
+    "AlreadyClaimed",
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
     "BelowInUse",
+    "Claim",
     "ConfirmHold",
     "Consume",
     "CreatePool",
@@ -105,6 +113,8 @@ __all__ = [
     "HoldkitError",
     "InsufficientCapacity",
     "InvalidRequest",
+    "Item",
+    "ItemsTaken",
     "JournalEntry",
     "Kernel",
     "Leg",
@@ -117,6 +127,7 @@ __all__ = [
     "OperationTableFull",
     "OutcomeUnknown",
     "Overloaded",
+    "PartOfHold",
     "PlaceHold",
     "Pool",
     "PoolExists",
@@ -145,7 +156,10 @@ __all__ = [
     "connect",
     "connect_async",
     "context",
+    "items",
+    "key",
     "migrate",
     "reconstruct",
     "span",
+    "units",
 ]

@@ -3,8 +3,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ...kernel._sync.kernel import Holds
+from .claims import Claims
+from .items import Items
 
 
 class Kernel(Holds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Keys that only one can have: an email address, a user name."""
+        return Claims(self._desk, self._frame, self._tenant)
+
+    @cached_property
+    def items(self) -> Items:
+        """Single things, each available, held or spent: seats, vouchers, postings."""
+        return Items(self._desk, self._frame, self._tenant)

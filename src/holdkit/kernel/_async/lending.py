@@ -42,7 +42,7 @@ class AsyncBlock:
         if self._entered:
             raise invalid("block", "block_reused", "can be entered once: call holding() or lease() again")
         self._entered = True
-        self._hold = hold_of(await self._desk.do(self._command, undo=undo_grant), None)
+        self._hold = hold_of(await self._desk.place(self._command, undo=undo_grant), None)
         return self._hold
 
     async def _release(self, why: type[BaseException] | None) -> None:

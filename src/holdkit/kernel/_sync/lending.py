@@ -43,7 +43,7 @@ class Block:
         if self._entered:
             raise invalid("block", "block_reused", "can be entered once: call holding() or lease() again")
         self._entered = True
-        self._hold = hold_of(self._desk.do(self._command, undo=undo_grant), None)
+        self._hold = hold_of(self._desk.place(self._command, undo=undo_grant), None)
         return self._hold
 
     def _release(self, why: type[BaseException] | None) -> None:
