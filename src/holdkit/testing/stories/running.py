@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -67,7 +68,7 @@ def _answer(kernel: Kernel, call: Call) -> Any:
     try:
         bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
-            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            answer = attrgetter(call.method)(bound)(*call.positional, **call.options)
             return list(answer) if isinstance(answer, Iterator) else answer
     except HoldkitError as error:
         return error
@@ -80,7 +81,7 @@ async def _answer_async(kernel: AsyncKernel, call: Call) -> Any:
     try:
         bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
-            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            answer = attrgetter(call.method)(bound)(*call.positional, **call.options)
             return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
     except HoldkitError as error:
         return error

@@ -5,11 +5,12 @@ from __future__ import annotations
 from msgspec import structs
 
 from ... import Hold, HoldRetired, JournalEntry, VerifyReport, reconstruct
-from .commanding import Call, Commander, Script, Step
+from .commanding import Call, Script, Step
+from .facing import Facing
 from .language import VERBS, Line, family_of
 
 
-class Teller(Commander):
+class Teller(Facing):
     """One telling of a story. A verb that has no method here or above is a command like any other."""
 
     def tell(self) -> Script:
