@@ -110,8 +110,8 @@ class Claim:
 
     @property
     def version(self) -> int:
-        """Grows with every change of the key."""
-        return self._pool.version
+        """Grows with every change within a life of the key."""
+        return self._pool.version if self._hold is None else self._hold.version
 
     @property
     def combined(self) -> bool:
@@ -133,7 +133,7 @@ class Claim:
         return f"<Claim {self.id} {self.key!r} {self.state} deadline={self.deadline} fence={self.fence}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Claim) and (self._pool, self._hold) == (other._pool, other._hold)
+        return isinstance(other, Claim) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((self.tenant, self.id, self.version))

@@ -32,8 +32,8 @@ ATTEMPTS: Final = 20
 class AsyncItems(AsyncFace):
     """The items of one tenant."""
 
-    async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> int:
-        """Make items, all or none, available; those that are there already stay as they are. Says how many were new."""
+    async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
+        """Make items, all or none, available; those that are there already stay as they are."""
         legs = item_legs(ids)
         if call.get("op") is not None:
             raise invalid("op", "op_unsupported", "adding twice is adding once: it needs no operation id")
@@ -47,7 +47,7 @@ class AsyncItems(AsyncFace):
         group = Group(self._desk.mint.prepare_all([*commands]), atomic=True)
         submitter, tx = self._desk.submitter, call.get("tx")
         outcomes = await (submitter.submit(group) if tx is None else submitter.apply_in(tx, group))
-        return sum(_made(outcome) for outcome in _settled(outcomes))
+        _settled(outcomes)
 
     async def reserve(
         self,
@@ -169,15 +169,10 @@ def _taken(refusal: InsufficientCapacity) -> ItemsTaken:
                       subject=next(iter(holders)))  # fmt: skip
 
 
-def _settled(outcomes: list[Outcome]) -> list[Done]:
+def _settled(outcomes: list[Outcome]) -> None:
     """All done; else what stopped them is raised."""
     for outcome in outcomes:
         if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
             raise refusal_of(outcome)
         if not isinstance(outcome, Done | Refusal):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
-    return [outcome for outcome in outcomes if isinstance(outcome, Done)]
-
-
-def _made(done: Done) -> bool:
-    return done.seq > 0

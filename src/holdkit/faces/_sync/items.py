@@ -33,8 +33,8 @@ ATTEMPTS: Final = 20
 class Items(Face):
     """The items of one tenant."""
 
-    def add(self, ids: Iterable[str], **call: Unpack[Call]) -> int:
-        """Make items, all or none, available; those that are there already stay as they are. Says how many were new."""
+    def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
+        """Make items, all or none, available; those that are there already stay as they are."""
         legs = item_legs(ids)
         if call.get("op") is not None:
             raise invalid("op", "op_unsupported", "adding twice is adding once: it needs no operation id")
@@ -48,7 +48,7 @@ class Items(Face):
         group = Group(self._desk.mint.prepare_all([*commands]), atomic=True)
         submitter, tx = self._desk.submitter, call.get("tx")
         outcomes = submitter.submit(group) if tx is None else submitter.apply_in(tx, group)
-        return sum(_made(outcome) for outcome in _settled(outcomes))
+        _settled(outcomes)
 
     def reserve(
         self,
@@ -170,15 +170,10 @@ def _taken(refusal: InsufficientCapacity) -> ItemsTaken:
                       subject=next(iter(holders)))  # fmt: skip
 
 
-def _settled(outcomes: list[Outcome]) -> list[Done]:
+def _settled(outcomes: list[Outcome]) -> None:
     """All done; else what stopped them is raised."""
     for outcome in outcomes:
         if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
             raise refusal_of(outcome)
         if not isinstance(outcome, Done | Refusal):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
-    return [outcome for outcome in outcomes if isinstance(outcome, Done)]
-
-
-def _made(done: Done) -> bool:
-    return done.seq > 0
