@@ -67,11 +67,14 @@ from .errors import (
     WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
+from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
+from .faces._sync.resources import ResourceKernel
 from .faces.claim import Claim
 from .faces.item import Item
 from .faces.keys import items, key, units
 from .faces.opening import connect, connect_async
+from .faces.resources import Resource, ResourceHold, ResourcePool
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
@@ -92,6 +95,7 @@ __all__ = [
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
+    "AsyncResourceKernel",
     "BelowInUse",
     "Claim",
     "ConfirmHold",
@@ -143,6 +147,10 @@ __all__ = [
     "ReleaseHold",
     "ReleaseReason",
     "ResizePool",
+    "Resource",
+    "ResourceHold",
+    "ResourceKernel",
+    "ResourcePool",
     "ReturnUnits",
     "Shortfall",
     "SlotOverflow",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,7 +39,8 @@ def test_the_token_is_in_no_repr_and_no_dict(hk: Any) -> None:
 
 def test_a_claim_is_frozen_and_travels_whole(hk: Any) -> None:
     claim = hk.claims.reserve("email", "a@b.c", ttl=60)
-    for change in (lambda: setattr(claim, "owner", "me"), lambda: delattr(claim, "owner")):
+    changes: list[Callable[[], None]] = [lambda: setattr(claim, "owner", "me"), lambda: delattr(claim, "owner")]
+    for change in changes:
         with pytest.raises(AttributeError, match="frozen"):
             change()
     copy = pickle.loads(pickle.dumps(claim))

@@ -54,27 +54,30 @@ class Needs(Struct, frozen=True):
     """The holds with due legs anywhere, up to this many, and prunable pools."""
     standing: frozenset[Key] | set[Key] = frozenset()
     """Those of the holds that are not about to be born: together with the pools of their legs."""
+    asked: frozenset[Key] | set[Key] = frozenset()
+    """Those of the operations that something other than a birth carries."""
 
 
 def needs(groups: Iterable[Group]) -> Needs:
     """What these groups need loaded."""
-    pools: set[Key] = set()
-    holds: set[Key] = set()
-    operations: set[Key] = set()
-    records: set[RecordKey] = set()
+    pools, holds, standing = set[Key](), set[Key](), set[Key]()
+    operations, asked = set[Key](), set[Key]()
+    records = set[RecordKey]()
     limit = 0
-    standing: set[Key] = set()
     for group in groups:
         for command in group.commands:
             tenant = command.tenant
-            if command.op is not None:
-                operations.add((tenant, command.op))
             if isinstance(command, _BIRTHS):
                 for leg in command.legs:
                     pools.add((tenant, leg.pool))
                 assert command.id is not None
                 holds.add((tenant, command.id))
-            elif isinstance(command, _POOLS):
+                if command.op is not None:
+                    operations.add((tenant, command.op))
+                continue
+            if command.op is not None:
+                asked.add((tenant, command.op))
+            if isinstance(command, _POOLS):
                 pools.add((tenant, command.id))
             elif isinstance(command, PutRecord):
                 records.add((tenant, command.kind, command.id))
@@ -82,7 +85,7 @@ def needs(groups: Iterable[Group]) -> Needs:
                 limit = max(limit, command.limit)
             else:
                 standing.add((tenant, command.id))
-    return Needs(pools, holds | standing, operations, records, limit, standing)
+    return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked)
 
 
 class SweepList(Struct, frozen=True):

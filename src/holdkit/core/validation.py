@@ -124,6 +124,8 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
         flag(command.on_demand, "on_demand")
         if command.on_demand and not faces:
             raise invalid("on_demand", "on_demand_reserved", "is for faces: give a leg create_with_total instead")
+    elif command.if_version is not None:
+        whole(command.if_version, "if_version", 1, MAX_QUANTITY)
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:

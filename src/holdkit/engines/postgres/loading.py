@@ -60,9 +60,9 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     rows = Rows({}, {}, {}, {}, {})
     named = sorted({*needs.pools, *listed.pools})
     standing = sorted({*needs.standing, *listed.holds})
-    holds = sorted({*needs.holds, *listed.holds})
+    holds = standing if terms.trusting else sorted({*needs.holds, *listed.holds})
     records = sorted(needs.records)
-    operations = sorted(needs.operations)
+    operations = sorted(needs.asked if terms.trusting else needs.operations)
     opening = _opening(terms)
     if terms.several and standing:
         named = sorted({*named, *(yield from _pools_of(standing, opening, terms))})

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ...core.backlog import backlog, overflow, return_backlog, spare
-from ...core.commands import Group, Sweep
+from ...core.commands import Consume, Group, PlaceHold, Sweep
 from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
 from ...core.model import Key, RecordKey
-from ...core.outcomes import Outcome
+from ...core.outcomes import Outcome, Refusal
 from ...core.view import View
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .loading import Gathered, gather, left_out
@@ -49,6 +49,8 @@ class Stage(Struct):
     sweep_holds: bool = False
     pools_over: int = 0
     """How many pools too many there would be."""
+    distrust: bool = False
+    """Something that was to be born is there already."""
 
 
 def apply_script(
@@ -77,7 +79,21 @@ def apply_script(
         return (yield from write_only(view, gathered, terms, batch))
     out = leave_out(groups, gathered) if gathered.locked_out else {}
     outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
+    if terms.trusting and in_doubt(groups, outcomes):
+        stage.distrust = True
+        yield (ROLLBACK,)
+        return Ran(None, {}, False)
     return (yield from finish(groups, view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
+
+
+def in_doubt(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
+    """Whether a birth was refused, or undone: it is not written, so nobody would notice that its id is taken, which is a
+    reason of its own."""
+    return any(
+        isinstance(outcome, Refusal) and any(isinstance(command, PlaceHold | Consume) for command in group.commands)
+        for group, answers in zip(groups, outcomes, strict=True)
+        for outcome in answers
+    )
 
 
 def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...kernel._async.kernel import AsyncHolds
+from ..resource_keys import Key, Window
+from ..resources import Resource
 from .claims import AsyncClaims
 from .items import AsyncItems
+from .resources import AsyncResourceKernel
 
 
 class AsyncKernel(AsyncHolds):
@@ -21,3 +24,7 @@ class AsyncKernel(AsyncHolds):
     def items(self) -> AsyncItems:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return AsyncItems(self._desk, self._frame, self._tenant)
+
+    def resource(self, resource: Resource[Key, Window]) -> AsyncResourceKernel[Key, Window]:
+        """The kernel of one resource, whose capacity the application answers."""
+        return AsyncResourceKernel(self, self._desk, self._placing, self._frame, resource)

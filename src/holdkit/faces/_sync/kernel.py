@@ -6,8 +6,11 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...kernel._sync.kernel import Holds
+from ..resource_keys import Key, Window
+from ..resources import Resource
 from .claims import Claims
 from .items import Items
+from .resources import ResourceKernel
 
 
 class Kernel(Holds):
@@ -22,3 +25,7 @@ class Kernel(Holds):
     def items(self) -> Items:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return Items(self._desk, self._frame, self._tenant)
+
+    def resource(self, resource: Resource[Key, Window]) -> ResourceKernel[Key, Window]:
+        """The kernel of one resource, whose capacity the application answers."""
+        return ResourceKernel(self, self._desk, self._placing, self._frame, resource)
