@@ -70,7 +70,9 @@ from .faces._async.kernel import AsyncKernel
 from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
 from .faces._sync.resources import ResourceKernel
+from .faces.allowances import Allowance, Usage
 from .faces.claim import Claim
+from .faces.grid import Availability
 from .faces.item import Item
 from .faces.keys import items, key, units
 from .faces.opening import connect, connect_async
@@ -91,11 +93,13 @@ __all__ = [
     "Aborted",
     "Action",
     "Actor",
+    "Allowance",
     "AlreadyClaimed",
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
     "AsyncResourceKernel",
+    "Availability",
     "BelowInUse",
     "Claim",
     "ConfirmHold",
@@ -158,6 +162,7 @@ __all__ = [
     "Stats",
     "Sweep",
     "SweepReport",
+    "Usage",
     "VerifyReport",
     "VersionConflict",
     "WindowClosed",

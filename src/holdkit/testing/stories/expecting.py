@@ -43,6 +43,7 @@ REFUSAL: Final[Converters] = {
     "taken": words.listed,
     "key": words.text,
     "transient": words.scalar,
+    "retry_after": words.scalar,
 }
 INVALID: Final[Converters] = {"field": words.text, "code": words.text}
 
