@@ -235,6 +235,9 @@ def test_the_table_knows_every_method() -> None:
         "stats",
         "desk",
         "resource",
+        "rates",
+        "budgets",
+        "calendar",
     }
     public = {name for name in dir(Kernel) if not name.startswith("_")}
     assert public == {name.partition(".")[0] for name in METHODS} | elsewhere
