@@ -42,7 +42,7 @@ CHOSEN = 4
 OVERFLOW = 1_000_000
 """A span that stands for a deadline beyond the last slot."""
 
-TIGHT = Limits(max_pools=7, max_holds=3, max_operations=8, retry_window=30 * UNIT, retention=40 * UNIT,
+TIGHT = Limits(max_pools=7, max_holds=2, max_operations=8, retry_window=30 * UNIT, retention=40 * UNIT,
                max_ttl=40 * UNIT, max_lifetime=50 * UNIT, max_due=1)  # fmt: skip
 OPEN = Limits(retry_window=60 * UNIT, retention=80 * UNIT, max_ttl=90 * UNIT, max_lifetime=100 * UNIT, max_due=2)
 
