@@ -228,6 +228,7 @@ def test_the_table_knows_every_method() -> None:
         "sweeper",
         "verify",
         "cursor",
+        "repair",
         "close",
         "limits",
         "url",
