@@ -59,12 +59,17 @@ from .errors import (
     PromiseBroken,
     QuantityExceedsHold,
     Refused,
+    SagaBusy,
+    SagaParked,
     SlotOverflow,
     VersionConflict,
 )
 from .faces._async.kernel import AsyncKernel
 from .faces._sync.kernel import Kernel
 from .faces.opening import connect, connect_async
+from .faces.saga import Saga, SagaStep
+from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
+from .faces.saga_steps import Phase
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
@@ -116,6 +121,7 @@ __all__ = [
     "OperationTableFull",
     "OutcomeUnknown",
     "Overloaded",
+    "Phase",
     "PlaceHold",
     "Pool",
     "PoolExists",
@@ -127,11 +133,18 @@ __all__ = [
     "QuantityExceedsHold",
     "Reason",
     "Record",
+    "RecoveryReport",
     "Refused",
     "ReleaseHold",
     "ReleaseReason",
     "ResizePool",
     "ReturnUnits",
+    "Saga",
+    "SagaBusy",
+    "SagaError",
+    "SagaParked",
+    "SagaRecord",
+    "SagaStep",
     "Shortfall",
     "SlotOverflow",
     "State",

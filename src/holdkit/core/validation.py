@@ -89,6 +89,7 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     _check_amounts(command.quantity)
     _check_entity(command.entity)
     _check_flag(command.keep_rest, "keep_rest")
+    _check_reserved(command.trusted, "trusted", faces)
     if command.overage not in ("reject", "if_available", "up_to_available"):
         raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
 
@@ -97,6 +98,7 @@ def _check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_amounts(command.quantity)
     _check_flag(command.force, "force")
+    _check_reserved(command.trusted, "trusted", faces)
     if command.force and command.reason is None:
         raise invalid("reason", "reason_required", "a forced release must say why")
 
@@ -166,9 +168,14 @@ def _check_deadline(command: PlaceHold, limits: Limits) -> None:
 
 def _check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
+    _check_reserved(command.forever, "forever", faces)
+    _check_reserved(command.trusted, "trusted", faces)
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
-    if len(given) != 1:
-        raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")
+    if len(given) + command.forever != 1:
+        code = "by_ambiguous" if given else "by_required"
+        raise invalid("by", code, "give exactly one of by, ttl or until")
+    if command.forever:
+        return
     if command.until is None:
         _check_span(command.ttl_slots if command.by_slots is None else command.by_slots, given[0][:-6], limits)
     elif type(command.until) is not int:
@@ -201,6 +208,14 @@ def _check_amounts(quantity: object) -> None:
 def _check_flag(value: object, field: str) -> None:
     if type(value) is not bool:
         raise invalid(field, f"{field}_not_boolean", "must be True or False")
+
+
+def _check_reserved(value: object, field: str, faces: bool) -> None:
+    _check_flag(value, field)
+    if value and not faces:
+        raise invalid(
+            field, f"{field}_reserved", "is for faces only, which vouch for the caller by a record of their own"
+        )
 
 
 def _check_record(command: PutRecord, _limits: Limits, faces: bool) -> None:

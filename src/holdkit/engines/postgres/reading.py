@@ -26,6 +26,7 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     Query,
+    ReadClock,
     ReadHistory,
     ReadJournal,
     beyond,
@@ -236,12 +237,20 @@ def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.ask("read_entries", (lanes, seqs))]
 
 
+def read_clock(at: At, _query: ReadClock) -> Slot:
+    """The server's clock, or the injected one."""
+    ((slot,),) = at.driver.ask("read_clock", (at.slot,))
+    found: Slot = slot
+    return found
+
+
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindPool: find_pool,
     ListPools: list_pools,
     FindHold: find_hold,
     ListHolds: list_holds,
     FindRecord: find_record,
+    ReadClock: read_clock,
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,

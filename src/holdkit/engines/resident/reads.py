@@ -21,6 +21,7 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     Query,
+    ReadClock,
     ReadHistory,
     ReadJournal,
     seen_hold,
@@ -122,6 +123,11 @@ def find_ends(reader: Reader, _query: FindEnds) -> list[JournalRow]:
     return [] if end is None else [end]
 
 
+def read_clock(reader: Reader, _query: ReadClock) -> Slot:
+    """The machine's clock, or the injected one."""
+    return reader.slot
+
+
 def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
     """Keys with the same beginning as `after` whose last part is greater, in order.
 
@@ -140,6 +146,7 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     FindHold: find_hold,
     ListHolds: list_holds,
     FindRecord: find_record,
+    ReadClock: read_clock,
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,

@@ -21,6 +21,7 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     Query,
+    ReadClock,
     ReadHistory,
     ReadJournal,
     beyond,
@@ -137,12 +138,18 @@ def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.driver.ask("read_end")]
 
 
+def read_clock(at: At, _query: ReadClock) -> Slot:
+    """The machine's clock, or the injected one."""
+    return at.now
+
+
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindPool: find_pool,
     ListPools: list_pools,
     FindHold: find_hold,
     ListHolds: list_holds,
     FindRecord: find_record,
+    ReadClock: read_clock,
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,

@@ -3,8 +3,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ...kernel._sync.kernel import Holds
+from .sagas import Sagas
 
 
 class Kernel(Holds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    @cached_property
+    def sagas(self) -> Sagas:
+        """Work in several steps that always comes to an end: reserve, validate, finalize."""
+        return Sagas(self._desk, self._tenant)

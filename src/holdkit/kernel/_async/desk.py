@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.commands import AnyCommand, Group, ReleaseHold
@@ -38,6 +39,15 @@ class AsyncDesk:
         if isinstance(outcome, Refusal):
             raise refusal_of(outcome)
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+
+    async def do_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
+        """Submit commands of a face as one atomic group: all of them or none. What they came to is given as values."""
+        for command in commands:
+            check(command, self.limits, faces=True)
+        group = Group(self.mint.prepare_all([*commands]), atomic=True)
+        if tx is None:
+            return await self.submitter.submit(group)
+        return await self.submitter.apply_in(tx, group)
 
     def now(self) -> Slot:
         """The engine's clock."""

@@ -1,6 +1,10 @@
 -- Reads. Due legs are counted as returned at max(clock, the pool's last slot); nothing is written or locked.
 -- $1 is an injected clock's slot, or null: the server's clock.
 
+-- name: read_clock
+-- the server's (where the tables are distributed, the coordinator's): for a look, which decides nothing
+select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
+
 -- name: read_pool
 -- one pool, and how many of its units are due
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
