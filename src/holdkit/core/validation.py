@@ -89,7 +89,6 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     _check_amounts(command.quantity)
     _check_entity(command.entity)
     _check_flag(command.keep_rest, "keep_rest")
-    _check_reserved(command.trusted, "trusted", faces)
     if command.overage not in ("reject", "if_available", "up_to_available"):
         raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
 
@@ -98,7 +97,6 @@ def _check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_amounts(command.quantity)
     _check_flag(command.force, "force")
-    _check_reserved(command.trusted, "trusted", faces)
     if command.force and command.reason is None:
         raise invalid("reason", "reason_required", "a forced release must say why")
 
@@ -108,8 +106,9 @@ def _check_return(command: ReturnUnits, limits: Limits, faces: bool) -> None:
     _check_amounts(command.quantity)
 
 
-def _check_named(command: HoldCommand, _limits: Limits, _faces: bool) -> None:
+def _check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
     hold_id(command.id)
+    _check_reserved(getattr(command, "trusted", False), "trusted", faces)
 
 
 def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) -> None:
@@ -169,11 +168,9 @@ def _check_deadline(command: PlaceHold, limits: Limits) -> None:
 def _check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_reserved(command.forever, "forever", faces)
-    _check_reserved(command.trusted, "trusted", faces)
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
     if len(given) + command.forever != 1:
-        code = "by_ambiguous" if given else "by_required"
-        raise invalid("by", code, "give exactly one of by, ttl or until")
+        raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")
     if command.forever:
         return
     if command.until is None:
