@@ -332,6 +332,8 @@ FACES: list[tuple[type[Any], dict[str, Any]]] = [
     (PlaceHold, legs(Leg("p"), Leg("~p")) | {"ttl_slots": None}),  # without a deadline: items and sagas
     (Consume, legs(Leg("~p"))),
     (PutRecord, {"kind": "~k"}),
+    (ExtendHold, {"by_slots": None, "forever": True}),
+    *((command, {"trusted": True}) for command in VOUCHED),
 ]
 
 
