@@ -35,7 +35,15 @@ AMOUNTS = st.one_of(
 def legs(draw: st.DrawFn) -> tuple[Leg, ...]:
     """One to three legs; those on reserved pools bring them along."""
     names = draw(st.lists(POOLS, min_size=1, max_size=3, unique=True))
-    return tuple(Leg(name, draw(UNITS), draw(st.integers(0, 4)) if name.startswith("~") else None) for name in names)
+    return tuple(draw(brought(name)) if name.startswith("~") else Leg(name, draw(UNITS)) for name in names)
+
+
+@st.composite
+def brought(draw: st.DrawFn, name: str) -> Leg:
+    """A leg that brings its pool along, or says what the application answered of it."""
+    if draw(st.booleans()):
+        return Leg(name, draw(UNITS), draw(st.integers(0, 4)))
+    return Leg(name, draw(UNITS), total=draw(st.integers(0, 6)), in_use=draw(st.sampled_from([None, None, 0, 3])))
 
 
 @st.composite
@@ -57,7 +65,8 @@ def extensions(draw: st.DrawFn) -> dict[str, Any]:
 def commands(draw: st.DrawFn) -> AnyCommand:
     """Any command."""
     verb = draw(st.sampled_from(["place"] * 6 + ["confirm", "release", "extend"] * 2 + OTHERS))
-    context, name = draw(CONTEXT), draw(NAMES)
+    context: dict[str, Any] = draw(CONTEXT)
+    name = draw(NAMES)
     if verb in ("confirm", "release", "extend", "return"):
         context |= draw(OWNERS)
     if verb == "place":

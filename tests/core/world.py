@@ -255,9 +255,11 @@ def check(world: World) -> None:
     for pool in world.pools.values():
         assert pool.total >= 0
         assert pool.held == sum(units for key, units in legs.items() if key[:2] == pool.key)
-        assert pool.held + pool.consumed <= pool.total
-        assert pool.available == pool.total - pool.held - pool.consumed
-        assert not pool.over
+        assert pool.available == max(0, pool.total - pool.held - pool.consumed)
+    for entry in world.entries:
+        for effect in entry.effects:
+            if effect.pool.over:  # the application's own doing; and then nothing more is granted
+                assert entry.action is Action.POOL_RESIZED or effect.held + effect.consumed <= 0
     for hold in world.holds.values():
         check_hold(hold)
     check_journal(world.entries, world.holds)

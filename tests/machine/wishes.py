@@ -6,6 +6,7 @@ spans on purpose: collisions, retries, full tables and exact deadlines are what 
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from hypothesis import strategies as st
@@ -52,6 +53,8 @@ class Wish(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     hold: int = 0
     legs: tuple[tuple[int, int, int | None], ...] = ()
     """(pool, quantity, create_with_total)."""
+    answers: tuple[int | None, ...] = ()
+    """What the application answered of each leg's pool, as far as it was asked."""
     amounts: tuple[int, ...] = ()
     """Empty: everything; one: a number; two: by pool."""
     span: int = 0
@@ -67,6 +70,7 @@ op = st.integers(-40, 20).map(lambda number: number if number > 0 else None)
 stranger = st.integers(0, 9).map(lambda number: number == 9)
 leg = st.tuples(st.integers(0, len(POOLS) - 1), st.integers(1, 3), st.sampled_from((None, None, 4, 6, 0)))
 legs = st.lists(leg, min_size=1, max_size=3, unique_by=lambda found: found[0]).map(tuple)
+answers = st.one_of(st.just(()), st.just(()), st.lists(st.sampled_from((None, 0, 2, 4, 7)), max_size=3).map(tuple))
 amounts = st.one_of(st.just(()), st.tuples(st.integers(1, 4)), st.tuples(st.integers(0, 4), st.integers(0, 4)))
 spans = st.sampled_from((8, 3, 5, 5, 8, 8, 13, 13, 13, 20, 20, 30, 30, 1, 2, -3, 0, 60, 110, OVERFLOW))
 ticks = st.sampled_from((3, 5, 8, 1, 2, 3, 5, 8, 13, 13, 20, 45, 90, -1, -9))
@@ -75,8 +79,8 @@ pool = st.integers(0, len(POOLS) - 1)
 three, six, ten = (st.integers(0, top) for top in (2, 5, 9))
 
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "place": {"legs": legs, "span": spans, "how": three, "hold": hold},
-    "consume": {"legs": legs, "hold": hold},
+    "place": {"legs": legs, "answers": answers, "span": spans, "how": three, "hold": hold},
+    "consume": {"legs": legs, "answers": answers, "hold": hold},
     "confirm": {"amounts": amounts, "how": six, "hold": hold, "stranger": stranger},
     "release": {"amounts": amounts, "how": three, "hold": hold, "stranger": stranger},
     "extend": {"span": spans, "how": st.integers(0, 3), "hold": hold, "stranger": stranger},
@@ -190,6 +194,7 @@ class Names:
     def _birth(self, wish: Wish, frame: dict[str, Any], now: Slot) -> dict[str, Any]:
         hold_id = self._new_id(wish.hold, now)
         legs = tuple(Leg(POOLS[pool], quantity, total) for pool, quantity, total in wish.legs)
+        legs = tuple(structs.replace(leg, total=total) for leg, total in zip_longest(legs, wish.answers[: len(legs)]))
         self.pools[frame["tenant"], hold_id] = tuple(leg.pool for leg in legs)
         return {**frame, "id": hold_id, "owner": f"owner of {hold_id}", "legs": legs}
 

@@ -73,6 +73,11 @@ class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
     quantity: int = 1
     create_with_total: int | None = None
     """If the pool is missing, create it with this total in the same step."""
+    total: int | None = None
+    """What the application answered: the pool's total becomes this in the same step, whatever comes of the command. Faces
+    only."""
+    in_use: int | None = None
+    """The application's own count of what is in use, in place of the pool's counters: `total` - `in_use` is available."""
 
 
 class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -34,6 +34,7 @@ from .values import (
     MAX_TENANT,
     MAX_TEXT,
     MAX_TOKEN,
+    answered_total,
     hold_id,
     invalid,
     metadata,
@@ -116,6 +117,9 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
     whole(command.total, "total", 0, MAX_QUANTITY)
     if isinstance(command, CreatePool):
         _check_flag(command.exist_ok, "exist_ok")
+        _check_flag(command.on_demand, "on_demand")
+        if command.on_demand and not faces:
+            raise invalid("on_demand", "on_demand_reserved", "is for faces: give a leg create_with_total instead")
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
@@ -140,6 +144,8 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         whole(leg.quantity, "quantity", 1, MAX_QUANTITY)
         if leg.create_with_total is not None:
             whole(leg.create_with_total, "create_with_total", 0, MAX_QUANTITY)
+        if leg.total is not None or leg.in_use is not None:
+            answered_total(leg.total, leg.in_use, faces=faces)
         if leg.pool in seen:
             raise invalid("legs", "pool_twice", f"pool {leg.pool!r} is named twice")
         seen.add(leg.pool)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ..errors import InvalidRequest
 from .codec import canonical_json
+from .model import MAX_QUANTITY
 
 MAX_ID: Final = 512
 MAX_OP: Final = 255
@@ -56,6 +57,15 @@ def whole(value: object, field: str, low: int, high: int) -> int:
     if not low <= value <= high:
         raise invalid(field, f"{field}_out_of_range", f"must lie between {low} and {high}")
     return value
+
+
+def answered_total(total: object, in_use: object, *, faces: bool) -> None:
+    """What the application answered of its own capacity; only a face may pass it on."""
+    if not faces:
+        raise invalid("total", "total_reserved", "is for resources: subclass holdkit.Resource, or use resize_pool")
+    whole(total, "total", 0, MAX_QUANTITY)
+    if in_use is not None:
+        whole(in_use, "in_use", 0, MAX_QUANTITY)
 
 
 def pool_id(value: object, field: str, *, faces: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -97,4 +97,29 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back every file and connection; closing twice is quiet."""
+        ...
+
+
+class Lent(Protocol):
+    """A transaction of the engine's own, open, while application code runs in it."""
+
+    tx: Any
+    """What the application gets: a `sqlite3.Connection`, a `psycopg.Connection`, or None where there is no SQL."""
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """Decide and write these groups, in the lent transaction. (Without SQL: at once, and only once, so do it last.)"""
+        ...
+
+
+@runtime_checkable
+class Lender(Protocol):
+    """An engine that can lend a transaction of its own to application code."""
+
+    serial: bool
+    """Whoever has a transaction is the only writer: there is nothing more to lock. Else a pool is locked by naming it."""
+
+    def lend(self, work: Callable[[Lent], T]) -> T:
+        """Begin, run `work`, commit. What `work` raises is raised, and nothing of it all was done. May run it again, bounded,
+        while nothing can have been committed. Raises `EngineError` or `Overloaded` if certainly nothing was done, and
+        `OutcomeUnknown` if that cannot be told; every wait of ours is bounded."""
         ...

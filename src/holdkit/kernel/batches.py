@@ -22,6 +22,8 @@ S = TypeVar("S", bound="Submission")
 
 MAX_COMMANDS = 1_000
 """Commands of one batch: a bound on how long the write lock is held."""
+SIZES = 11
+"""Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
 
 
 class LeftOut(Exception):
@@ -93,6 +95,7 @@ class Runner:
         self._alone = engine.lanes == 1 and not patient
         """Whether the journal's length can prove anything; not where others write at the same time."""
         self.batches = self.commands = self.largest = 0
+        self.sizes = [0] * SIZES
 
     def run(self, batch: Sequence[Submission]) -> bool:
         """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault."""
@@ -122,6 +125,7 @@ class Runner:
         self.batches += 1
         self.commands += size
         self.largest = max(self.largest, size)
+        self.sizes[min(size.bit_length(), SIZES) - 1] += 1
         try:
             groups = [submission.group for submission in batch]
             applied = self.engine.apply(groups, patient=True) if self._patient else self.engine.apply(groups)

@@ -104,7 +104,12 @@ def _leg(item: Any) -> Leg:
     """A leg, a pool id (of which one unit is meant), or a pair of pool id and quantity."""
     if isinstance(item, Leg):
         return item
-    return Leg(item) if isinstance(item, str) else Leg(*item)
+    return Leg(item) if isinstance(item, str) else _spread(*item)
+
+
+def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) -> Leg:
+    """As much of a leg as a tuple may say."""
+    return Leg(pool, quantity, create_with_total)
 
 
 def amounts_of(quantity: Any) -> Any:

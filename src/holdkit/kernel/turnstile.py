@@ -28,6 +28,10 @@ class Stats(Struct, frozen=True):
     commands: int
     largest: int
     """Commands of the largest batch."""
+    sizes: tuple[int, ...] = ()
+    """Batches by size: of one command, of up to 3, 7, 15 and so on; the last are all that are larger."""
+    waiting: int = 0
+    """Commands that are queued now."""
 
 
 class Queue:
@@ -75,7 +79,8 @@ class Turnstile(Queue):
     @property
     def stats(self) -> Stats:
         """What the group commit has done since it was opened."""
-        return Stats(self._runner.batches, self._runner.commands, self._runner.largest)
+        runner = self._runner
+        return Stats(runner.batches, runner.commands, runner.largest, tuple(runner.sizes), self._queued)
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""

@@ -7,22 +7,39 @@ attempt, and a refusal counts only where the journal shows that the first attemp
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar
 
 from ..core.codec import hash_owner
 from ..core.commands import Consume, Group, PlaceHold
 from ..core.entries import Action, Entry
 from ..core.fold import reconstruct
-from ..core.model import SECOND
+from ..core.model import SECOND, Limits
 from ..core.outcomes import Done, Outcome, Reason, Refusal
-from ..core.reading import ReadHistory, entry_of
-from ..engines.port import Engine
+from ..core.reading import Query, ReadHistory, entry_of
+from ..engines.port import Applied
+
+T = TypeVar("T")
 
 SHORTEST_WINDOW: Final = 60 * SECOND
 """An operation record must outlive the question: where it does not, nothing is asked."""
 
 
-def ask_again(engine: Engine, group: Group, *, minted: bool, patient: bool = False) -> list[Outcome] | None:
+class Askable(Protocol):
+    """As much of an engine as asking again needs."""
+
+    limits: Limits
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        """Send it again."""
+        ...
+
+    def read(self, query: Query[T]) -> T:
+        """Look."""
+        ...
+
+
+def ask_again(engine: Askable, group: Group, *, minted: bool, patient: bool = False) -> list[Outcome] | None:
     """The outcomes of a group that was sent before, or None if they cannot be told. May raise what the engine raises."""
     if all(command.op is not None for command in group.commands):
         return _by_operation(engine, group, patient)
@@ -33,7 +50,7 @@ def ask_again(engine: Engine, group: Group, *, minted: bool, patient: bool = Fal
     return None
 
 
-def _by_operation(engine: Engine, group: Group, patient: bool) -> list[Outcome] | None:
+def _by_operation(engine: Askable, group: Group, patient: bool) -> list[Outcome] | None:
     """The recorded answers if it happened; if it did not, it happens now."""
     if engine.limits.retry_window < SHORTEST_WINDOW:
         return None
@@ -48,7 +65,7 @@ def _by_operation(engine: Engine, group: Group, patient: bool) -> list[Outcome] 
 _TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL})
 
 
-def _by_hold(engine: Engine, group: Group, command: PlaceHold | Consume, patient: bool) -> Outcome | None:
+def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, patient: bool) -> Outcome | None:
     """The journal knows whether our hold was born. If not, a hold may be asked for once more: its id can be taken only
     once. (A consume may not: it ends at once, and an ended hold may leave the tables.)"""
     outcome: Outcome | None = _born(engine, command)
@@ -66,7 +83,7 @@ def _by_hold(engine: Engine, group: Group, command: PlaceHold | Consume, patient
     return born or outcome
 
 
-def _born(engine: Engine, command: PlaceHold | Consume) -> Done | None:
+def _born(engine: Askable, command: PlaceHold | Consume) -> Done | None:
     """The answer that was lost, rebuilt from the hold's first entries."""
     assert command.id is not None
     assert command.owner is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from ..core.validation import invalid
 from ..engines.port import Engine
 from ..errors import EngineError
 from .leading import Line
+from .own_transaction import refuse_inside
 from .pumping import Awaited, Pump
 from .rooms import Rooms
 from .task_rooms import AsyncRooms
@@ -27,6 +29,9 @@ from .workers import GRACE, AsyncSignal, AsyncWorker, Signal, Worker
 __all__ = ["AsyncSubmitter", "Submitter", "Undo"]
 
 T = TypeVar("T")
+
+LENT = 4
+"""Threads on which tasks' jobs run that have a transaction lent to them."""
 
 
 class Submitter(Line, Turnstile):
@@ -41,6 +46,7 @@ class Submitter(Line, Turnstile):
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, stays: bool = False
     ) -> list[Outcome]:
         """Straight to the room of what is locked, if there is one; else through the queue."""
+        refuse_inside(self.engine)
         what = self._rooms.known(group)
         if what is None:
             return super().submit(group, minted=minted, undo=undo, stays=stays)
@@ -56,6 +62,13 @@ class Submitter(Line, Turnstile):
         outcomes = self.engine.apply_in(tx, [] if group is None else [group], lock).outcomes
         self.committed.notify()
         return outcomes[0] if outcomes else []
+
+    def borrow(self, job: Callable[[Engine], T]) -> T:
+        """Run a job that has a transaction of the engine's own lent to it (`own_transaction`)."""
+        self.check()
+        result = job(self.engine)
+        self.committed.notify()
+        return result
 
     def listen(self) -> None:
         """From now on be woken by other processes too, where they tell."""
@@ -96,6 +109,7 @@ class AsyncSubmitter(Pump, Turnstile):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, AsyncSignal())
         self._reader = ThreadPoolExecutor(2, thread_name_prefix="holdkit-reader")
+        self._lender = ThreadPoolExecutor(LENT, thread_name_prefix="holdkit-lender")
         self.crew: set[AsyncWorker] = set()
         self._rooms = AsyncRooms(self)
         self._joined: weakref.WeakKeyDictionary[asyncio.Task[Any], Callable[[], bool]] = weakref.WeakKeyDictionary()
@@ -112,6 +126,7 @@ class AsyncSubmitter(Pump, Turnstile):
         """Queue the group and wait for its batch. Cancelled while queued: removed (unless it `stays`). In flight: it runs
         on, and `undo` takes back a grant that nobody received."""
         self.check()
+        refuse_inside(self.engine)
         self._check_joined()
         submission = Awaited(group, minted, self._loop.create_future(), stays)
         what = self._rooms.known(group)
@@ -141,6 +156,16 @@ class AsyncSubmitter(Pump, Turnstile):
             self._joined[task] = applied.still_open
         self.committed.notify()
         return applied.outcomes[0] if applied.outcomes else []
+
+    async def borrow(self, job: Callable[[Engine], T]) -> T:
+        """Run a job that has a transaction of the engine's own lent to it, off the loop, in the caller's context. Cancelled
+        while it waits for a thread: not begun. Later: it runs on."""
+        self.check()
+        self._check_joined()
+        run = contextvars.copy_context().run
+        result = await self._loop.run_in_executor(self._lender, run, job, self.engine)
+        self.committed.notify()
+        return result
 
     def _check_joined(self) -> None:
         """A task that waited behind its own open transaction would wait for itself."""
@@ -194,6 +219,7 @@ class AsyncSubmitter(Pump, Turnstile):
     def _shut(self, ended: asyncio.Event | None) -> None:
         try:
             self._reader.shutdown()
+            self._lender.shutdown()
             self.engine.close()
         finally:
             if ended is not None:

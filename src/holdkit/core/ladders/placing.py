@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..codec import canonical_json, hash_owner
 from ..commands import Consume, PlaceHold
 from ..entries import HOLD_HELD, Action, Effect
-from ..model import MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
+from ..model import MAX_QUANTITY, MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..view import View
 from .finding import retired
@@ -63,6 +63,8 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
             if pool is None:
                 return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
             new += 1
+        elif leg.total is not None:
+            pool = answered(view, command, leg, pool, now)
         pools.append(pool)
         if pool.held + pool.consumed + leg.quantity > pool.total:
             short = True
@@ -89,9 +91,29 @@ def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
 
 def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     """A pool the leg brings along, not yet there (version 0); None if the leg brings none."""
-    if leg.create_with_total is None:
+    total = leg.create_with_total if leg.total is None else total_of(leg, 0)
+    if total is None:
         return None
-    return Pool(tenant, leg.pool, leg.create_with_total, fence=view.fence_floor, slot=now, version=0, on_demand=True)
+    return Pool(tenant, leg.pool, total, fence=view.fence_floor, slot=now, version=0, on_demand=True)
+
+
+def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now: Slot) -> Pool:
+    """The pool with the total that the application answered. That stands even if the command is refused: nobody asked for
+    it, it is how things are. Under what is in use the pool is over: nothing is cancelled, and nothing more granted."""
+    total = total_of(leg, pool.held + pool.consumed)
+    if total == pool.total:
+        return pool
+    effect = moved(pool, now, total=total - pool.total)
+    record(view, Action.POOL_RESIZED, pool.id, now, command, effects=(effect,))
+    return effect.pool
+
+
+def total_of(leg: Leg, in_use: int) -> int:
+    """The total behind an answer: as much above the pool's own counters as the application says is free."""
+    assert leg.total is not None
+    if leg.in_use is None:
+        return leg.total
+    return min(MAX_QUANTITY, max(0, leg.total - leg.in_use + in_use))
 
 
 def bounds_reached(view: View, new_pools: int) -> Reason | None:

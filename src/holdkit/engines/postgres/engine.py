@@ -20,13 +20,14 @@ from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
-from ..port import Applied, BatchRejected, Clock, wall_clock
+from ..port import Applied, BatchRejected, Clock, Lent, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
 from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
+from .lending import Lending
 from .listening import Listener, Teller
 from .loading import SeveralLanes
 from .migrating import check_schema
@@ -51,6 +52,8 @@ _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replicat
 
 class PostgresEngine:
     """Holds in PostgreSQL."""
+
+    serial = False
 
     def __init__(
         self,
@@ -89,13 +92,14 @@ class PostgresEngine:
             raise
         self.lanes, self.limits, self.distributed = schema.lanes, schema.limits, schema.distributed
         if self.distributed:
-            self._drop_idle()  # set up before that was known
+            self._connections.drop_idle()  # set up before that was known
         named = load_one_lane()[0] if self.distributed else None
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement, named)
         self._pid = os.getpid()
         self._prune_every, self._pruned = prune_every, 0.0
         self._teller = Teller(self._connections)
         self._listener: Listener | None = None
+        self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
@@ -203,6 +207,16 @@ class PostgresEngine:
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
+    def lend(self, work: Callable[[Lent], T]) -> T:
+        """A transaction of our own, with `work` in it."""
+        self._check()
+        return self._lending.run(work)
+
+    def _lent(self, connection: Any, groups: Sequence[Group]) -> Applied:
+        ran = run_joined(connection, self._join, self._joined_script(groups, ()))
+        assert ran.outcomes is not None
+        return Applied(ran.outcomes, None, ran.wrote)
+
     def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[Ran]]:
         terms = self._terms(patient=True, joined=True, several=self.distributed)
         stage = Stage()
@@ -266,11 +280,13 @@ class PostgresEngine:
             self._listener.close()
         self._connections.close()
         self._patient.close()
+        self._lending.close()
 
     def _drop_idle(self) -> None:
         """Our connections may all lead to a server that is gone."""
         self._connections.drop_idle()
         self._patient.drop_idle()
+        self._lending.drop_idle()
 
     def _check(self) -> None:
         if self._connections.closed:

@@ -7,7 +7,8 @@ bounded. Subclasses say what makes a batch durable and where the journal is; the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from threading import RLock
+from contextlib import contextmanager
+from threading import TIMEOUT_MAX, RLock
 from typing import Any, TypeVar
 
 from ...core.audit import Difference, Stored, audit
@@ -15,11 +16,11 @@ from ...core.backlog import backlog, overflow, own_time, return_backlog, spare
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
 from ...core.ladders.finding import prunable
-from ...core.model import Key, Limits, Slot
+from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...core.view import Counts, Loaded, View
-from ...errors import EngineError, InvalidRequest
-from ..port import Applied, Clock, wall_clock
+from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
+from ..port import Applied, Clock, Lent, wall_clock
 from .journal import Journal
 from .reads import answer
 from .tables import Tables
@@ -41,6 +42,7 @@ class ResidentEngine:
 
     url = ""
     lanes = 1
+    serial = True
     _journal: Journal
 
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
@@ -57,7 +59,7 @@ class ResidentEngine:
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide on the live dicts, then write back what changed."""
-        with self._writing:
+        with self._turn():
             self._check_open()
             slot = self.clock()
             wanted = needs(groups)
@@ -67,6 +69,23 @@ class ResidentEngine:
             outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
             self._write(view)
             return Applied(outcomes, self._journal.last_seq, bool(view.entries or view.operations.changed))
+
+    def lend(self, work: Callable[[Lent], T]) -> T:
+        """Nobody else writes while `work` runs. There is no SQL, so what it applies is done at once."""
+        with self._turn():
+            self._check_open()
+            return work(_Turn(self))
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One batch at a time, or turned away: whoever was lent a turn may take long."""
+        seconds = self.limits.lock_timeout / SECOND
+        if not self._writing.acquire(timeout=min(seconds, TIMEOUT_MAX)):
+            raise Overloaded(f"another thread kept its turn for {seconds:g} s", retry_after=1.0)
+        try:
+            yield
+        finally:
+            self._writing.release()
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002  (the port's)
         """There is no transaction to join."""
@@ -209,3 +228,20 @@ class ResidentEngine:
             count = max(count, len(tables.holds) - limits.max_holds)
         if count > 0:
             self._journal.forget(tables.forget_holds(count))
+
+
+class _Turn:
+    """A turn that was lent: no transaction to speak of, and one batch."""
+
+    tx: None = None
+
+    def __init__(self, engine: ResidentEngine) -> None:
+        self._engine = engine
+        self._used = False
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """At once, and once: what was applied could not be taken back if the rest failed."""
+        if self._used:
+            raise PromiseBroken("a turn without SQL was used twice")
+        self._used = True
+        return self._engine.apply(groups)

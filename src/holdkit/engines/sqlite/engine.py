@@ -20,10 +20,11 @@ from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError
 from ..callers import driver_connection
-from ..port import Applied, Clock, wall_clock
+from ..port import Applied, Clock, Lent, wall_clock
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, check_connection, in_transaction, run_joined
+from .lending import lend
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .readers import Readers
@@ -39,6 +40,7 @@ class SqliteEngine:
     """Holds in an SQLite file, beside an application's own tables if it likes."""
 
     lanes = 1
+    serial = True
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class SqliteEngine:
         self.limits, turnstile = _open(self.path, self.clock, limits, seconds, on_statement)
         self._writer = Writer(self.path, seconds, turnstile, on_statement)
         self._readers = Readers(self.path, seconds)
+        self._seconds = seconds
         self._joined = Joined()
         self._on_statement = on_statement
         self._pid = os.getpid()
@@ -101,6 +104,17 @@ class SqliteEngine:
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
         return self.apply_in(tx, groups, lock)
+
+    def lend(self, work: Callable[[Lent], T]) -> T:
+        """A transaction of our own, with `work` in it."""
+        self._check()
+        self._joined.check()
+
+        def make(groups: Sequence[Group]) -> Callable[[], Script[Ran]]:
+            stage = Stage()
+            return lambda: apply_script(groups, self.clock, self.limits, stage)
+
+        return lend(self._writer, self._seconds, make, self._on_statement, work)
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Final
 
@@ -80,6 +80,31 @@ class Writer:
             self._ready()
         finally:
             self._leave()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """The only writer for a while, with nothing in doubt: for a transaction on another connection of ours."""
+        self._enter()
+        try:
+            self._ready()
+            yield
+            if self.checkpoints.due():
+                with suppress(sqlite3.Error, HoldkitError):
+                    self._checkpoint()
+        finally:
+            self._leave()
+
+    def came_of(self, mark: tuple[str, Row] | None, error: sqlite3.Error) -> None:
+        """In our turn a commit failed on another connection, closed since: quiet if it is there and on disk all the same."""
+        self._poison()
+        unknown = OutcomeUnknown(f"the commit to {self.path} failed ({error}), and it cannot be told what came of it")
+        try:
+            there = self._is_there(self._ready(), mark)
+        except (sqlite3.Error, HoldkitError) as second:
+            self._poison()
+            raise unknown from second
+        if not there:
+            raise unknown
 
     def check_file(self) -> None:
         """The file must still be the one that was opened."""

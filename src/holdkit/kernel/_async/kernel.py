@@ -15,6 +15,7 @@ from ..surface import JournalEntry
 from ..turnstile import Stats
 from .background import AsyncSubscription, AsyncSweeper
 from .calls import Call
+from .desk import AsyncDesk
 from .lending import AsyncHolding, AsyncLease
 from .reads import AsyncReads
 
@@ -39,6 +40,11 @@ class AsyncHolds(AsyncReads):
     def url(self) -> str:
         """Where it stores."""
         return self._submitter.engine.url
+
+    @property
+    def desk(self) -> AsyncDesk:
+        """Where faces and the server hand in commands of their own, reserved names included."""
+        return self._desk
 
     @property
     def closed(self) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -37,6 +38,8 @@ class Sweeper:
         """Sweeps that went well."""
         self.expired = 0
         """Holds they ended."""
+        self.caught_up = time.monotonic()
+        """When a sweep last left nothing behind that was due."""
         self._worker = desk.employ(self._run, "holdkit-sweeper", self._stop)
 
     def _run(self) -> None:
@@ -47,6 +50,7 @@ class Sweeper:
                 self.expired += report.expired
                 if report.more:
                     continue
+                self.caught_up = time.monotonic()
             except HoldkitError as failed:
                 if self._kernel.closed:
                     return

@@ -16,6 +16,7 @@ from ..surface import JournalEntry
 from ..turnstile import Stats
 from .background import Subscription, Sweeper
 from .calls import Call
+from .desk import Desk
 from .lending import Holding, Lease
 from .reads import Reads
 
@@ -40,6 +41,11 @@ class Holds(Reads):
     def url(self) -> str:
         """Where it stores."""
         return self._submitter.engine.url
+
+    @property
+    def desk(self) -> Desk:
+        """Where faces and the server hand in commands of their own, reserved names included."""
+        return self._desk
 
     @property
     def closed(self) -> bool:

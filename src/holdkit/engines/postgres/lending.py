@@ -1,0 +1,213 @@
+"""Lending: a transaction of our own, on a psycopg connection of its own, with application code in it.
+
+READ COMMITTED, begun and committed by us; the application can read and write through the connection, and end nothing. What
+`work` raises rolls everything back. A serialization failure, a deadlock, a lock timeout or a lost connection before COMMIT
+was sent did nothing for certain: the whole is run again, bounded in number and in time. Any error of COMMIT is *unknown*.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import BoundedSemaphore, Lock
+from typing import Any, Final, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import pq
+from psycopg.rows import tuple_row
+
+from ...core.commands import Group
+from ...core.model import SECOND, Limits
+from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ..port import Applied, Lent
+from .driver import StatementFailed
+from .opening import Address
+from .terms import lock_timeout
+from .trying import Again, keep_trying
+
+T = TypeVar("T")
+Connection: TypeAlias = psycopg.Connection[Any]
+Join: TypeAlias = Callable[[Connection, Sequence[Group]], Applied]
+
+SIZE: Final = 8
+"""Connections at most that are lent at once."""
+IDLE: Final = 5.0
+"""Seconds after which a connection is tried before it is lent again."""
+PASSING: Final = frozenset({"40001", "40P01", "55P03"})
+"""Serialization failure, deadlock, lock timeout: worth another attempt."""
+CHECK_NOW: Final = "set constraints all immediate"
+"""What would fail at COMMIT fails before it, and so for certain."""
+_STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
+
+
+class _Loan:
+    """One transaction that was lent."""
+
+    def __init__(self, tx: Connection, join: Join) -> None:
+        self.tx, self._join = tx, join
+        self.wrote = False
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """In a savepoint of its own, like any call in a caller's transaction."""
+        applied = self._join(self.tx, groups)
+        self.wrote = self.wrote or applied.wrote
+        return applied
+
+
+class Lending:
+    """Connections to lend, and the transactions on them."""
+
+    def __init__(self, address: Address, limits: Limits, join: Join, wrote: Callable[[], None]) -> None:
+        self._address, self._join, self._wrote = address, join, wrote
+        self._seconds = limits.lock_timeout / SECOND
+        wait = int(lock_timeout(limits))
+        self._settings = (str(wait), str(2 * wait + 5_000), str(2 * wait + 10_000))
+        self._room = BoundedSemaphore(SIZE)
+        self._lock = Lock()
+        self._idle: list[tuple[float, Connection]] = []
+        self._closed = False
+
+    def run(self, work: Callable[[Lent], T]) -> T:
+        """Begin, run `work`, commit; again while it certainly did nothing."""
+        deadline = time.monotonic() + self._seconds
+        if not self._room.acquire(timeout=self._seconds):
+            raise Overloaded(f"all {SIZE} connections for resources are in use", retry_after=1.0)
+        try:
+            return keep_trying(lambda: self._attempt(work, deadline))
+        finally:
+            self._room.release()
+
+    def _attempt(self, work: Callable[[Lent], T], deadline: float) -> T:
+        connection = self._take()
+        notices: list[str] = []
+
+        def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+            notices.append(f"{diagnostic.source_function}: {diagnostic.message_primary}")
+
+        connection.add_notice_handler(note)
+        loan = _Loan(connection, self._join)
+        block = connection.transaction()
+        try:
+            try:
+                block.__enter__()
+                connection.execute(_SET, self._settings, prepare=False)
+                result = work(loan)
+                self._check_open(connection)
+                connection.execute(CHECK_NOW)
+            except BaseException as error:
+                with suppress(psycopg.Error):
+                    block.__exit__(type(error), error, error.__traceback__)
+                again = self._worth_another(connection, error, deadline)
+                if again is None:
+                    raise
+                raise again from error
+            try:
+                block.__exit__(None, None, None)
+            except BaseException as error:
+                connection.close()
+                raise OutcomeUnknown(
+                    f"the commit to {self._address.shown} did not come back ({error}): ask again"
+                ) from error
+        finally:
+            connection.remove_notice_handler(note)
+            self._give_back(connection)
+        if any(sign in notice for notice in notices for sign in _STANDBY):
+            raise OutcomeUnknown(f"{self._address.shown} committed, but a standby may not have it: ask again")
+        if loan.wrote:
+            self._wrote()
+        return result
+
+    def _check_open(self, connection: Connection) -> None:
+        status = connection.pgconn.transaction_status
+        if status == pq.TransactionStatus.INERROR:
+            raise EngineError(
+                "a statement of your function failed inside the transaction it was lent, so nothing of it can be committed: "
+                "let the error through, or use a savepoint (tx.transaction())"
+            )
+        if status != pq.TransactionStatus.INTRANS:
+            if connection.pgconn.status != pq.ConnStatus.OK:
+                raise EngineError(f"the connection to {self._address.shown} was lost: nothing was done")
+            raise OutcomeUnknown("your function ended the transaction it was lent: what it did before may be there")
+
+    def _worth_another(self, connection: Connection, error: BaseException, deadline: float) -> Again | None:
+        """Whether nothing was done, by nobody's fault, and there is time left."""
+        if isinstance(error, OutcomeUnknown) or not isinstance(error, psycopg.Error | HoldkitError):
+            return None
+        cause = error.__cause__ if isinstance(error.__cause__, StatementFailed) else error
+        state = getattr(cause, "sqlstate", None)
+        lost = connection.pgconn.status != pq.ConnStatus.OK
+        if not lost and state not in PASSING:
+            return None
+        words = f"the connection to {self._address.shown} was lost: {error}" if lost else str(error)
+        told: HoldkitError = EngineError(words) if lost else Overloaded(words, retry_after=0.5)
+        if time.monotonic() >= deadline:
+            raise told from error
+        return Again(told)
+
+    def _take(self) -> Connection:
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise EngineError("this engine is closed")
+                since, connection = self._idle.pop() if self._idle else (0.0, None)
+            if connection is None:
+                return self._connect()
+            if time.monotonic() - since < IDLE or _answers(connection):
+                return connection
+            connection.close()
+
+    def _connect(self) -> Connection:
+        try:
+            connection: Connection = psycopg.connect(self._address.conninfo)
+        except psycopg.Error as error:
+            raise EngineError(f"cannot connect to {self._address.shown}: {str(error).strip()}") from error
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        if self._address.pooled:
+            connection.prepare_threshold = None
+        return connection
+
+    def _give_back(self, connection: Connection) -> None:
+        """As new, or not at all: nothing that an application set may wait there for the next."""
+        good = False
+        with suppress(psycopg.Error):
+            if not connection.closed and connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+                connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
+                connection.autocommit = True
+                if not self._address.pooled:
+                    connection.execute("discard all")
+                connection.autocommit = False
+                good = True
+        with self._lock:
+            good = good and not self._closed
+            if good:
+                self._idle.append((time.monotonic(), connection))
+        if not good:
+            connection.close()
+
+    def drop_idle(self) -> None:
+        """Hang up on all that are not lent."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
+    def close(self) -> None:
+        """Lend no more, and hang up."""
+        self._closed = True
+        self.drop_idle()
+
+
+_SET: Final = (
+    "select set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
+    "set_config('idle_in_transaction_session_timeout', %s, true)"
+)
+
+
+def _answers(connection: Connection) -> bool:
+    try:
+        connection.execute("select 1")
+        connection.rollback()
+    except psycopg.Error:
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""A transaction of the engine's own, lent to application code: colourless; `Submitter.borrow` runs it in either colour.
+
+Such a call has its transaction for itself and never rides in a batch with strangers. The application's code runs after the
+locks were taken and before the commit. If it raises, nothing was done. If it calls its own kernel without the `tx` it was
+given, it would wait for itself: that is refused at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from ..core.commands import Group
+from ..core.outcomes import Done, Outcome
+from ..core.reading import Query
+from ..core.validation import invalid
+from ..engines.port import Applied, Engine, Lender, Lent
+from ..errors import OutcomeUnknown
+from .unknowns import ask_again
+
+T = TypeVar("T")
+
+
+class _Stay:
+    """Application code at work inside one engine's transaction; a task it leaves behind is not inside any more."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.over = False
+
+
+_stay: ContextVar[_Stay | None] = ContextVar("holdkit_stay", default=None)
+
+
+@contextmanager
+def inside(engine: Engine) -> Iterator[None]:
+    """Application code runs here: what it calls can tell."""
+    stay = _Stay(engine)
+    token = _stay.set(stay)
+    try:
+        yield
+    finally:
+        stay.over = True
+        _stay.reset(token)
+
+
+def refuse_inside(engine: Engine) -> None:
+    """Refuse a call that would wait for the very transaction it is made from."""
+    stay = _stay.get()
+    if stay is not None and stay.engine is engine and not stay.over:
+        raise invalid("tx", "tx_open_here", "this call comes from inside a transaction of Holdkit's own, which it would "
+                      "wait for: pass on the tx that your function was given")  # fmt: skip
+
+
+def lend(engine: Engine, work: Callable[[Lent], T]) -> T:
+    """Run `work` in a transaction of the engine's own, and commit; whatever it raises rolls back. It may be run again while
+    nothing can have been committed."""
+    refuse_inside(engine)
+
+    def guarded(lent: Lent) -> T:
+        with inside(engine):
+            return work(lent)
+
+    return lender_of(engine).lend(guarded)
+
+
+def lender_of(engine: Engine) -> Lender:
+    """The engine, if it can lend."""
+    if not isinstance(engine, Lender):
+        raise invalid("engine", "engine_lends_nothing", f"{engine.url} has no transaction of its own to lend")
+    return engine
+
+
+class _Taken(Exception):
+    """Something was refused: roll back and answer."""
+
+    def __init__(self, outcomes: list[Outcome]) -> None:
+        super().__init__("refused")
+        self.outcomes = outcomes
+
+
+def decide_inside(
+    engine: Engine,
+    group: Group,
+    *,
+    minted: bool,
+    ask: Callable[[Any], Group],
+    lock: Group | None = None,
+    whole: bool = False,
+) -> list[Outcome]:
+    """Lock, ask the application, decide what it answered, commit: all in one transaction.
+
+    `lock` is decided first, where pools are locked by naming them. `ask` gets the transaction's `tx` and gives the group to
+    decide: `group` itself, with what only the application could say. With `whole` a refusal takes back all of it, what `ask`
+    did included; else the refusal is committed, and remembered under its operation id. A commit whose fate is open is asked
+    about as any other: by operation id, or by the id of a hold that we minted.
+    """
+    serial = lender_of(engine).serial
+
+    def work(lent: Lent) -> Applied:
+        if lock is not None and not serial:
+            lent.apply([lock])
+        applied = lent.apply([ask(lent.tx)])
+        if whole and not all(isinstance(outcome, Done) for outcome in applied.outcomes[0]):
+            raise _Taken(applied.outcomes[0])
+        return applied
+
+    try:
+        return lend(engine, work).outcomes[0]
+    except _Taken as taken:
+        return taken.outcomes
+    except OutcomeUnknown as unknown:
+        try:
+            outcomes = ask_again(_Once(engine, work), group, minted=minted)
+        except Exception as error:
+            raise unknown from error
+        if outcomes is None:
+            raise
+        return outcomes
+
+
+class _Once:
+    """The engine, for the question what came of a commit: asking again is doing all of it again."""
+
+    def __init__(self, engine: Engine, work: Callable[[Lent], Applied]) -> None:
+        self._engine, self._work = engine, work
+        self.limits = engine.limits
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (they are in `work`)
+        """Once more."""
+        try:
+            return lend(self._engine, self._work)
+        except _Taken as taken:
+            return Applied([taken.outcomes], None, wrote=False)
+
+    def read(self, query: Query[T]) -> T:
+        """As it is."""
+        return self._engine.read(query)

@@ -1,0 +1,156 @@
+# Generated from ../_async/keystore.py by tools/gen_sync.py: do not edit.
+"""Where keys are kept: as records beside the holds, so that every server of a fleet, and the command line, see the same ones.
+
+They are written through the kernel, and so are durable, journaled and in every backup; the kind begins with ~, so that no
+caller can read or write it. Only keyed hashes are written. A second record counts the changes, so that a server can look
+for news by reading one row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ...core.commands import PutRecord, Ttl
+from ...core.model import SECOND, Slot
+from ...core.reading import FindRecord, ListRecords
+from ...core.validation import invalid, text
+from ...errors import VersionConflict
+from ...faces._sync.kernel import Kernel
+from ...kernel.spelling import span
+from ..keys import KeyInfo, NewKey, Scope, StoredKey, check_name, check_scope, hash_secret, mint_key, shown, spell_key
+
+KEYS: Final = "~key"
+SERVER: Final = "~server"
+MAX_KEYS: Final = 10_000
+GRACE: Final = 300
+"""Seconds for which the old secret still counts after a rotation."""
+_PAGE: Final = 1_000
+_stored: Final = msgspec.json.Decoder(StoredKey)
+
+
+class Keys:
+    """The keys of one store: `make`, `listed`, `revoke`, `rotate`.
+
+    `pepper` is the server's own secret, by which hashes are keyed: give one from outside of the database (32 bytes), and
+    whoever can write to the database still cannot make keys. Without, one is made once and kept there.
+    """
+
+    def __init__(
+        self, kernel: Kernel, *, pepper: bytes | None = None, randomness: Callable[[int], bytes] = os.urandom
+    ) -> None:
+        if pepper is not None and not 16 <= len(pepper) <= 64:
+            raise invalid("pepper", "pepper_length", "must be 16 to 64 bytes")
+        self._desk, self._pepper, self._randomness = kernel.desk, pepper, randomness
+
+    def make(self, name: str, *, scope: Scope = "hold", tenant: str = "", ttl: Ttl | None = None) -> NewKey:
+        """A new key. Its text is in the answer, and nowhere else."""
+        check_name(name)
+        check_scope(scope)
+        if tenant != "":
+            text(tenant, "tenant", 64)
+        now = self._desk.now()
+        expires_at = None if ttl is None else now + self._life(ttl)
+        if len(self.stored()) >= MAX_KEYS:
+            raise invalid("name", "keys_too_many", f"at most {MAX_KEYS} keys are kept")
+        id, secret = mint_key(self._randomness(42))
+        secret_hash = hash_secret(id, secret, self.pepper())
+        key = StoredKey(
+            id=id, tenant=tenant, scope=scope, name=name, secret_hash=secret_hash, made_at=now, expires_at=expires_at
+        )
+        self._put(key, 0)
+        return NewKey(shown(key, now), spell_key(id, secret))
+
+    def listed(self, *, tenant: str | None = None) -> list[KeyInfo]:
+        """All keys in order of id, or those of one tenant; nothing of their secrets."""
+        now = self._desk.now()
+        return [shown(key, now) for key in self.stored() if tenant is None or key.tenant == tenant]
+
+    def revoke(self, id: str, *, tenant: str | None = None) -> KeyInfo:
+        """From now on it counts no more, here at once, on other servers within a second or two. Twice is quiet."""
+        while True:
+            key, version = self._find(id, tenant)
+            now = self._desk.now()
+            if key.revoked_at is not None:
+                return shown(key, now)
+            key = replace(key, revoked_at=now, old_hash=None, old_until=None)
+            try:
+                self._put(key, version)
+            except VersionConflict:
+                continue  # rotated meanwhile: revoke what is there now
+            return shown(key, now)
+
+    def rotate(self, id: str, *, grace: Ttl = GRACE, tenant: str | None = None) -> NewKey:
+        """A new secret under the same id; the old one counts for `grace` seconds more."""
+        key, version = self._find(id, tenant)
+        now = self._desk.now()
+        if key.revoked_at is not None:
+            raise invalid("id", "key_revoked", "a revoked key cannot be rotated: make a new one")
+        kept = 0 if grace == 0 else self._life(grace, "grace")
+        _, secret = mint_key(self._randomness(42))
+        key = replace(
+            key,
+            secret_hash=hash_secret(id, secret, self.pepper()),
+            old_hash=key.secret_hash if kept else None,
+            old_until=now + kept if kept else None,
+        )
+        self._put(key, version)
+        return NewKey(shown(key, now), spell_key(id, secret))
+
+    def stored(self) -> list[StoredKey]:
+        """Every key as it is kept. One that cannot be read counts as none: it never stops the others."""
+        found: list[StoredKey] = []
+        after = ""
+        while True:
+            rows = self._desk.submitter.read(ListRecords("", KEYS, after, _PAGE))
+            for row in rows:
+                try:
+                    found.append(_stored.decode(row.body))
+                except msgspec.DecodeError:
+                    continue
+            if len(rows) < _PAGE:
+                return found
+            after = rows[-1].id
+
+    def changes(self) -> int:
+        """A number that grows with every change of any key."""
+        found = self._desk.submitter.read(FindRecord(("", SERVER, "keys")))
+        return 0 if found is None else found.version
+
+    def pepper(self) -> bytes:
+        """The server's own secret; made and kept on first use, unless it was given."""
+        while self._pepper is None:
+            found = self._desk.submitter.read(FindRecord(("", SERVER, "pepper")))
+            if found is None:
+                body = msgspec.json.encode(self._randomness(32).hex()).decode()
+                try:
+                    command = PutRecord(kind=SERVER, id="pepper", body=body, if_version=0, reason="keys")
+                    self._desk.do(command, faces=True)
+                except VersionConflict:
+                    continue  # another process was first: take its
+            else:
+                self._pepper = bytes.fromhex(msgspec.json.decode(found.body, type=str))
+        return self._pepper
+
+    def _find(self, id: str, tenant: str | None) -> tuple[StoredKey, int]:
+        found = self._desk.submitter.read(FindRecord(("", KEYS, text(id, "id", 64))))
+        key = None if found is None else _stored.decode(found.body)
+        if found is None or key is None or (tenant is not None and key.tenant != tenant):
+            raise invalid("id", "key_not_found", "there is no key of this id")
+        return key, found.version
+
+    def _put(self, key: StoredKey, version: int) -> None:
+        body = msgspec.json.encode(key).decode()
+        self._desk.do(PutRecord(kind=KEYS, id=key.id, body=body, if_version=version), faces=True)
+        # second, so that who sees the count sees the key; lost in between, a server's regular reading of all finds it
+        self._desk.do(PutRecord(kind=SERVER, id="keys", body="{}"), faces=True)
+
+    def _life(self, value: Ttl, field: str = "ttl") -> Slot:
+        slots = span(value, field)
+        if not 0 < slots <= 3_660 * 86_400 * SECOND:
+            raise invalid(field, f"{field}_out_of_range", "must be above 0 and at most ten years")
+        return slots

@@ -1,0 +1,288 @@
+"""What callers get: one struct per answer, encoded by encoders that are made once. No owner token but where it is minted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..core.model import Pool, Slot, StoredHold
+from ..kernel.spelling import EPOCH, datetime_of
+from ..kernel.surface import Hold, JournalEntry
+from .keys import KeyInfo
+
+encode: Final = msgspec.json.Encoder(enc_hook=str).encode
+_EMPTY: Final = Raw(b"{}")
+_LAST: Final = datetime.max.replace(tzinfo=EPOCH.tzinfo)
+
+
+def at(slot: Slot) -> datetime:
+    """A slot as RFC 3339 will show it; one that lies beyond the calendar as its last moment."""
+    return datetime_of(slot) or _LAST
+
+
+class PoolAnswer(Struct, kw_only=True):
+    """A pool as it is now; due legs count as returned."""
+
+    id: str
+    total: int
+    held: int
+    consumed: int
+    available: int
+    over: bool
+    version: int
+    fence: int
+    on_demand: bool
+
+
+class PoolNow(PoolAnswer, kw_only=True):
+    """One pool, and the time at which it was so."""
+
+    server_time: datetime
+
+
+def pool_fields(pool: Pool) -> dict[str, Any]:
+    """What is shown of a pool."""
+    return {
+        "id": pool.id,
+        "total": pool.total,
+        "held": pool.held,
+        "consumed": pool.consumed,
+        "available": pool.available,
+        "over": pool.over,
+        "version": pool.version,
+        "fence": pool.fence,
+        "on_demand": pool.on_demand,
+    }
+
+
+class LegAnswer(Struct):
+    """What a hold has of one pool."""
+
+    pool: str
+    quantity: int
+    held: int
+    confirmed: int
+    returned: int
+
+
+class PositionAnswer(Struct):
+    """Where the journal has it."""
+
+    lane: int
+    seq: int
+
+
+class HoldAnswer(Struct, kw_only=True):
+    """A hold as it is, without its token."""
+
+    id: str
+    state: str
+    legs: list[LegAnswer]
+    deadline: datetime | None
+    fence: int
+    entity: str | None
+    held_at: datetime
+    ended_at: datetime | None
+    reason: str | None
+    actor: str | None
+    correlation_id: str | None
+    metadata: Raw
+    version: int
+
+
+class HoldNow(HoldAnswer, kw_only=True, omit_defaults=True):
+    """One hold, and what became of the call."""
+
+    position: PositionAnswer | None = None
+    uncovered: dict[str, int] | None = None
+    owner: str | None = None
+    ticket: str | None = None
+    replayed: bool = False
+    server_time: datetime
+
+
+def hold_fields(row: StoredHold) -> dict[str, Any]:
+    """What is shown of a hold."""
+    return {
+        "id": row.id,
+        "state": row.state.value,
+        "legs": [LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
+        "deadline": None if row.deadline is None else at(row.deadline),
+        "fence": row.fence,
+        "entity": row.entity,
+        "held_at": at(row.held_at),
+        "ended_at": None if row.ended_at is None else at(row.ended_at),
+        "reason": row.reason,
+        "actor": row.actor,
+        "correlation_id": row.correlation_id,
+        "metadata": _EMPTY if row.metadata is None else Raw(row.metadata.encode()),
+        "version": row.version,
+    }
+
+
+def done_fields(hold: Hold, secret: bool) -> dict[str, Any]:
+    """What is shown of a hold that a call just changed; its token only to the one who placed it."""
+    fields = hold_fields(hold.row)
+    position = hold.position
+    if position is not None:
+        fields["position"] = PositionAnswer(position.lane, position.seq)
+    uncovered = hold.uncovered
+    if uncovered:
+        fields["uncovered"] = uncovered
+    if hold.replayed:
+        fields["replayed"] = True
+    if secret:
+        fields["owner"], fields["ticket"] = hold.owner, hold.ticket
+    return fields
+
+
+class Effect(Struct):
+    """A pool after a change, and by how much its counters moved."""
+
+    pool: PoolAnswer
+    total: int
+    held: int
+    consumed: int
+
+
+class EntryAnswer(Struct, kw_only=True):
+    """One entry of the journal."""
+
+    position: PositionAnswer
+    cursor: str
+    action: str
+    at: datetime
+    subject: str
+    actor: str | None
+    correlation_id: str | None
+    reason: str | None
+    op: str | None
+    forced: bool
+    part: bool
+    pools: list[Effect]
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+def entry_answer(entry: JournalEntry, cursor: str | None = None) -> EntryAnswer:
+    """An entry as it is shown; slots inside it as times."""
+    return EntryAnswer(
+        position=PositionAnswer(entry.position.lane, entry.position.seq),
+        cursor=entry.cursor if cursor is None else cursor,
+        action=entry.action.value,
+        at=at(entry.slot),
+        subject=entry.subject,
+        actor=entry.actor,
+        correlation_id=entry.correlation_id,
+        reason=entry.reason,
+        op=entry.op,
+        forced=entry.forced,
+        part=entry.part,
+        pools=[
+            Effect(PoolAnswer(**pool_fields(effect.pool)), effect.total, effect.held, effect.consumed)
+            for effect in entry.pools
+        ],
+        before=_timed(entry.before),
+        after=_timed(entry.after),
+    )
+
+
+def _timed(fields: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: at(value) if name in _TIMES and value is not None else value for name, value in fields.items()
+    }
+    found.pop("tenant", None)
+    metadata = fields.get("metadata")
+    if isinstance(metadata, str):
+        found["metadata"] = Raw(metadata.encode())
+    return found
+
+
+_TIMES: Final = ("deadline", "was_deadline", "held_at", "ended_at", "slot")
+
+
+class PoolPage(Struct):
+    """Pools in order of id; `next` is the `after` of the next page."""
+
+    items: list[PoolAnswer]
+    next: str | None
+    server_time: datetime
+
+
+class HoldPage(Struct):
+    """Holds in order of id; `next` is the `after` of the next page."""
+
+    items: list[HoldAnswer]
+    next: str | None
+    server_time: datetime
+
+
+class EntryPage(Struct):
+    """Entries in journal order; `next` is the `after` that goes on behind them."""
+
+    items: list[EntryAnswer]
+    next: str | None
+    server_time: datetime
+
+
+class CommandAnswer(Struct, kw_only=True, omit_defaults=True):
+    """What one command of a batch came to: a hold, a pool, or a refusal."""
+
+    status: str
+    hold: HoldNow | None = None
+    pool: PoolNow | None = None
+    reason: str | None = None
+    detail: str | None = None
+    transient: bool | None = None
+    replayed: bool = False
+    facts: dict[str, Any] | None = None
+
+
+class BatchAnswer(Struct):
+    """One answer per command, in order."""
+
+    answers: list[CommandAnswer]
+    server_time: datetime
+
+
+class SweepAnswer(Struct):
+    """What a sweep did."""
+
+    expired: int
+    more: bool
+    server_time: datetime
+
+
+class VerifyAnswer(Struct):
+    """Whether every row is what the journal says."""
+
+    ok: bool
+    differences: list[str]
+    server_time: datetime
+
+
+class KeyAnswer(Struct):
+    """A key just made: `key` is shown this one time."""
+
+    info: KeyInfo
+    key: str
+    server_time: datetime
+
+
+class KeyPage(Struct):
+    """The keys of your tenant."""
+
+    items: list[KeyInfo]
+    server_time: datetime
+
+
+class Overview(Struct, kw_only=True):
+    """Sums over all pools, and those with the least room."""
+
+    sums: dict[str, int]
+    complete: bool
+    fullest: list[PoolAnswer]
+    server_time: datetime

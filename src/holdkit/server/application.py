@@ -1,0 +1,198 @@
+"""The application: ASGI in, answers out. Mountable anywhere; deny by default.
+
+The order of checks is part of the contract: address → stopping → too busy → key → scope → rate → body → handler. Nothing is
+read or stored for a request that fails an earlier one. Errors leave as problems, never as tracebacks; a secret never leaves,
+and is never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from ..engines.port import Clock
+from ..errors import HoldkitError
+from ..faces._async.kernel import AsyncKernel
+from ..faces.opening import connect_async
+from ..kernel._async.background import AsyncSweeper
+from ._async.keystore import AsyncKeys
+from .answers import at
+from .asgi import Receive, Scope, Send
+from .dispatching import dispatch
+from .feed import Feeds
+from .metrics import Metrics
+from .openapi import openapi_json
+from .request import Request
+from .routes import ROUTES
+from .routing import Table
+from .settings import Settings
+from .static import Static
+from .tollgate import Tollgate
+
+log = logging.getLogger("holdkit.server")
+
+PEPPER: Final = "HOLDKIT_SERVER_SECRET"
+"""Names the environment variable that holds the server's own secret (at least 16 characters)."""
+TIDY: Final = 10.0
+
+
+class Running:
+    """All that lives while the application runs: kernel, keys, sweeper, feeds, counters."""
+
+    def __init__(self, kernel: AsyncKernel, settings: Settings, pepper: bytes | None, table: Table) -> None:
+        self.kernel, self.settings, self.table = kernel, settings, table
+        self.keys = AsyncKeys(kernel, pepper=pepper)
+        self.gate = Tollgate(kernel, self.keys, settings)
+        self.feeds = Feeds()
+        self.metrics = Metrics()
+        self.sweeper: AsyncSweeper | None = None
+        self.stopping = asyncio.Event()
+        self.verifying = False
+        self.streams = 0
+        self.in_work = 0
+        self.keys_in_flight: set[tuple[str, str]] = set()
+        """Tenant and retry key of what is being decided right now."""
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self.began = time.time()
+        self._openapi: bytes | None = None
+
+    def openapi(self) -> bytes:
+        """The description of the API, written once."""
+        if self._openapi is None:
+            self._openapi = openapi_json(self.table.routes)
+        return self._openapi
+
+    def numbers(self) -> dict[str, Any]:
+        """For `/v1/stats`."""
+        stats, metrics, sweeper = self.kernel.stats, self.metrics, self.sweeper
+        refusals = {
+            f"{kind}.{outcome}": n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome != "done"
+        }
+        return {
+            "since": at(round(self.began * 1_000_000)),
+            "requests": metrics.requests,
+            "done": {kind: n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome == "done"},
+            "refused": refusals,
+            "latency": {name: metrics.quantile(part) for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))},
+            "batches": {
+                "count": stats.batches,
+                "commands": stats.commands,
+                "largest": stats.largest,
+                "sizes": list(stats.sizes),
+            },
+            "queue": stats.waiting,
+            "sweeper": {
+                "running": sweeper is not None,
+                "sweeps": 0 if sweeper is None else sweeper.sweeps,
+                "expired": 0 if sweeper is None else sweeper.expired,
+                "lag": 0.0 if sweeper is None else round(time.monotonic() - sweeper.caught_up, 3),
+            },
+            "streams": self.streams,
+            "in_work": self.in_work,
+        }
+
+    def plain_headers(self, request: Request) -> list[tuple[str, str]]:
+        """What every answer of the API carries, for streams."""
+        return [("X-Request-Id", request.id), ("X-Content-Type-Options", "nosniff")]
+
+    def stop(self) -> None:
+        """From now on refuse what comes, and end the streams."""
+        self.stopping.set()
+        self.kernel.desk.submitter.committed.notify()
+
+
+class Application:
+    """An ASGI application that serves one kernel. Made by `holdkit.server.app`."""
+
+    def __init__(
+        self,
+        source: AsyncKernel | str,
+        *,
+        settings: Settings | None = None,
+        pepper: bytes | None = None,
+        clock: Clock | None = None,
+        guard: Callable[[Running], None] | None = None,
+    ) -> None:
+        self._source, self._clock, self._guard = source, clock, guard
+        self.settings = settings or Settings()
+        said = os.environ.get(PEPPER)
+        self._pepper = pepper if pepper is not None or not said else said.encode()[:64]
+        self.table = Table(ROUTES)
+        self.static = Static()
+        self.running: Running | None = None
+        self.failed: HoldkitError | None = None
+        """Why it did not start, or did not stop well."""
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[Running]:
+        """Open, run, and close again. A host that mounts this application enters it in its own lifespan."""
+        ours = isinstance(self._source, str)
+        kernel = await connect_async(self._source, clock=self._clock) if isinstance(self._source, str) else self._source
+        running = Running(kernel, self.settings, self._pepper, self.table)
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await running.gate.refresh()
+            if self._guard is not None:
+                self._guard(running)
+            if self.settings.sweep_every:
+                running.sweeper = kernel.sweeper(every=self.settings.sweep_every)
+            tasks = [asyncio.create_task(running.gate.stay_current()), asyncio.create_task(_tidy(running))]
+            self.running = running
+            yield running
+        finally:
+            running.stop()
+            await self._finish(running, tasks)
+            self.running = None
+            if ours:
+                await kernel.aclose()
+
+    async def _finish(self, running: Running, tasks: list[asyncio.Task[None]]) -> None:
+        """What is under way is given its time; then the helpers end."""
+        try:
+            async with asyncio.timeout(self.settings.stop_timeout):
+                await running.idle.wait()
+        except TimeoutError:
+            log.warning("%d requests were still under way when the server stopped", running.in_work)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await running.feeds.close()
+        if running.sweeper is not None:
+            await running.sweeper.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] == "http":
+            await dispatch(self, scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1003})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """The lifespan protocol: only when nobody mounted us."""
+        await receive()
+        began = False
+        try:
+            async with self.lifespan():
+                began = True
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except HoldkitError as failed:
+            self.failed = failed
+            await send({"type": f"lifespan.{'shutdown' if began else 'startup'}.failed", "message": str(failed)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _tidy(running: Running) -> None:
+    while True:
+        await asyncio.sleep(TIDY)
+        await running.feeds.tidy()

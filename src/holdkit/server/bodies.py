@@ -1,0 +1,263 @@
+"""What callers may send: one struct per body and query. Unknown fields are refused.
+
+The bounds in the schemas tell readers of the OpenAPI what the core will check; here only the shape is checked, so that every
+limit has one home.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from ..core.commands import Overage
+from ..core.model import MAX_QUANTITY, State
+from .keys import Scope
+
+Quantity: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_QUANTITY})]
+Total: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_QUANTITY})]
+PoolId: TypeAlias = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 512})]
+Span: TypeAlias = Annotated[
+    int | float | str, Meta(description="seconds, or text such as 90s, 5m, 2h", examples=["5m"])
+]
+Amounts: TypeAlias = Annotated[
+    int | dict[str, int] | None, Meta(description="a number for the one leg, amounts by pool, or nothing for all of it")
+]
+Token: TypeAlias = Annotated[str | None, Meta(description="the owner token that placing the hold gave")]
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+class Body(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What every change may say beside itself."""
+
+    actor: Annotated[str | None, Meta(description="on whose behalf: user:7, job:nightly; else the key's own id")] = None
+    correlation_id: str | None = None
+    reason: str | None = None
+
+
+class NewPool(Body, kw_only=True):
+    """Make a pool."""
+
+    id: PoolId
+    total: Total
+    exist_ok: bool = False
+
+
+class PoolTotal(Body, kw_only=True):
+    """Change a pool's total."""
+
+    total: Total
+
+
+class LegWish(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What is asked of one pool."""
+
+    pool: PoolId
+    quantity: Quantity = 1
+    create_with_total: Annotated[Total | None, Meta(description="make the pool if it is missing; admin keys only")] = (
+        None
+    )
+
+
+class Taking(Body, kw_only=True):
+    """What is taken: one pool with a quantity, or legs, all of them or none."""
+
+    pool: PoolId | None = None
+    quantity: Quantity | None = None
+    legs: list[LegWish] | None = None
+    id: Annotated[str | None, Meta(description="a 128-bit id of your own choice; else one is minted")] = None
+    owner: Token = None
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class NewHold(Taking, kw_only=True):
+    """Hold until a deadline."""
+
+    ttl: Span | None = None
+    deadline: datetime | None = None
+
+
+class NewConsume(Taking, kw_only=True):
+    """Hold and confirm in one step."""
+
+
+class Confirm(Body, kw_only=True):
+    """Held units become consumed."""
+
+    owner: Token = None
+    entity: str | None = None
+    quantity: Amounts = None
+    keep_rest: bool = False
+    overage: Overage = "reject"
+
+
+class Release(Body, kw_only=True):
+    """Held units become available."""
+
+    owner: Token = None
+    quantity: Amounts = None
+    force: Annotated[bool, Meta(description="without the token; needs a reason and an admin key")] = False
+
+
+class Extend(Body, kw_only=True):
+    """A later deadline."""
+
+    owner: Token = None
+    by: Annotated[Span | None, Meta(description="counted from the present deadline")] = None
+    ttl: Annotated[Span | None, Meta(description="counted from now")] = None
+    until: datetime | None = None
+
+
+class Expire(Body, kw_only=True):
+    """Say that the deadline has come."""
+
+
+class Return(Body, kw_only=True):
+    """Consumed units become available again."""
+
+    owner: Token = None
+    quantity: Amounts = None
+
+
+OwnKey: TypeAlias = Annotated[
+    str | None, Meta(description="its own retry key; else Idempotency-Key and its place make one")
+]
+
+
+class BatchCreatePool(NewPool, tag="create_pool", tag_field="type", kw_only=True):
+    """See `POST /v1/pools`."""
+
+    op: OwnKey = None
+
+
+class BatchResizePool(PoolTotal, tag="resize_pool", tag_field="type", kw_only=True):
+    """See `PUT /v1/pools/{pool}`."""
+
+    op: OwnKey = None
+    id: PoolId
+
+
+class BatchHold(NewHold, tag="hold", tag_field="type", kw_only=True):
+    """See `POST /v1/holds`."""
+
+    op: OwnKey = None
+
+
+class BatchConsume(NewConsume, tag="consume", tag_field="type", kw_only=True):
+    """See `POST /v1/consume`."""
+
+    op: OwnKey = None
+
+
+class BatchConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/confirm`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchRelease(Release, tag="release", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/release`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchExtend(Extend, tag="extend", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/extend`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchExpire(Expire, tag="expire", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/expire`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchReturn(Return, tag="return", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/return`."""
+
+    op: OwnKey = None
+    id: str
+
+
+BatchCommand: TypeAlias = (
+    BatchCreatePool
+    | BatchResizePool
+    | BatchHold
+    | BatchConsume
+    | BatchConfirm
+    | BatchRelease
+    | BatchExtend
+    | BatchExpire
+    | BatchReturn
+)
+
+
+class Batch(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Several commands in one transaction, in order."""
+
+    commands: Annotated[list[BatchCommand], Meta(min_length=1, max_length=1_000)]
+    atomic: bool = False
+
+
+class SweepWish(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How much to sweep."""
+
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
+
+
+class NewKeyWish(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Make a key for your own tenant."""
+
+    name: str
+    scope: Scope = "hold"
+    ttl: Span | None = None
+
+
+class RotateWish(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A new secret for a key."""
+
+    grace: Span = 300
+
+
+class Nothing(Struct, forbid_unknown_fields=True):
+    """No query is understood here."""
+
+
+class PoolsQuery(Struct, forbid_unknown_fields=True):
+    """Which pools."""
+
+    prefix: str = ""
+    contains: str = ""
+    after: str = ""
+    limit: Limit = 100
+
+
+class HoldsQuery(Struct, forbid_unknown_fields=True):
+    """Which holds."""
+
+    pool: str | None = None
+    state: State | None = None
+    entity: str | None = None
+    after: str = ""
+    limit: Limit = 100
+
+
+class JournalQuery(Struct, forbid_unknown_fields=True):
+    """Which part of the journal."""
+
+    after: str | None = None
+    limit: Limit = 100
+
+
+class EventsQuery(Struct, forbid_unknown_fields=True):
+    """Which events."""
+
+    after: str | None = None
+    kind: Literal["entries", "summary"] = "entries"

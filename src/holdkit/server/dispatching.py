@@ -1,0 +1,192 @@
+"""From a request to its answer: every check in order, every error as a problem, every answer counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import HoldkitError
+from .answers import at
+from .asgi import Receive, Scope, Send
+from .intake import decode_body, read_body, read_query
+from .problems import Problem, problem_body, problem_of
+from .request import Answer, Request, read_headers
+from .routing import Matched, segments_of
+from .streams import events
+
+if TYPE_CHECKING:
+    from .application import Application, Running
+
+log = logging.getLogger("holdkit.server")
+
+PROBLEM: Final = (b"content-type", b"application/problem+json")
+_NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
+_NO_STORE: Final = (b"cache-control", b"no-store")
+_given_id: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_LOOPBACK: Final = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d{1,5})?", re.IGNORECASE)
+
+
+async def dispatch(application: Application, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request."""
+    began = time.monotonic()
+    request = Request(scope, receive, {}, secrets.token_hex(8))
+    running, outcome = application.running, "done"
+    try:
+        answer = await _handle(application, request, send)
+    except Exception as error:
+        problem = problem_of(error)
+        outcome = problem.reason
+        if problem.status == 500:
+            log.exception("request %s failed", request.id)
+        answer = _problem_answer(problem, request, running)
+    if answer is not None:
+        await _send(answer, request, send)
+    if running is not None:
+        status = 200 if answer is None else answer.status
+        running.metrics.count(request.kind, outcome, status, time.monotonic() - began)
+
+
+async def _handle(application: Application, request: Request, send: Send) -> Answer | None:
+    """Find what is asked for, and who may have it."""
+    scope = request.scope
+    request.headers = read_headers(scope["headers"], application.settings.max_headers)
+    given = request.headers.get(b"x-request-id")
+    if given is not None and _given_id.fullmatch(given):
+        request.id = given.decode()
+    segments = segments_of(scope)
+    if segments is None:
+        raise Problem(400, "path_malformed", "the path must be percent-encoded UTF-8")
+    methods, request.names = application.table.find(segments)
+    if methods is None:
+        if segments[0] != "v1" and scope["method"] in ("GET", "HEAD"):
+            request.kind = "static"
+            return application.static.find(segments, request.headers)
+        raise Problem(404, "not_found", "there is nothing here")
+    matched = _route(methods, scope["method"])
+    request.kind = matched.route.kind
+    if application.running is None:
+        raise Problem(503, "not_started", "the application was not started: enter its lifespan in the host's")
+    return await _answer(application.running, matched, request, send)
+
+
+def _route(methods: dict[str, Matched], method: str) -> Matched:
+    matched = methods.get("GET" if method == "HEAD" else method)
+    if matched is None:
+        allowed = ", ".join(sorted(methods))
+        raise Problem(405, "method_not_allowed", f"allowed here: {allowed}", allow=allowed)
+    return matched
+
+
+async def _answer(running: Running, matched: Matched, request: Request, send: Send) -> Answer | None:
+    route, settings = matched.route, running.settings
+    request.route, request.running = route, running
+    if running.stopping.is_set() and route.scope is not None:
+        raise Problem(503, "stopping", "the server is stopping", retry_after=1.0)
+    if settings.open:
+        _check_host(request)
+    if route.scope is not None:
+        request.caller = running.gate.admit(request.headers, route)
+    if running.in_work >= settings.max_requests:
+        raise Problem(503, "overloaded", "too many requests are in work", retry_after=0.2)
+    request.query = read_query(request.scope["query_string"], route.query, settings)
+    if route.kind == "events":
+        await events(request, send)
+        return None
+    running.in_work += 1
+    running.idle.clear()
+    try:
+        return await _work(matched, request, settings.request_timeout)
+    finally:
+        running.in_work -= 1
+        if not running.in_work:
+            running.idle.set()
+
+
+async def _work(matched: Matched, request: Request, seconds: float) -> Answer | None:
+    route, running = matched.route, request.running
+    if b"if-match" in request.headers and not route.precondition:
+        raise Problem(400, "if_match_unsupported", "If-Match is not understood here: the owner token guards a hold")
+    await _take_body(matched, request)
+    if route.retry_key is None:
+        async with asyncio.timeout(seconds):
+            return await route.handler(request)
+    op = request.op
+    if op is None:
+        if route.retry_key == "required":
+            raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, so that a retry is safe")
+        async with asyncio.timeout(seconds):
+            return await route.handler(request)
+    flight = (request.caller.tenant, op)
+    if flight in running.keys_in_flight:
+        said = "a request with this Idempotency-Key is being decided right now: ask again"
+        raise Problem(409, "operation_running", said, retry_after=0.1)
+    running.keys_in_flight.add(flight)
+    try:
+        async with asyncio.timeout(seconds):
+            return await route.handler(request)
+    finally:
+        running.keys_in_flight.discard(flight)
+
+
+async def _take_body(matched: Matched, request: Request) -> None:
+    route, settings = matched.route, request.running.settings
+    if route.method == "GET":
+        return
+    raw = await read_body(request.receive, request.headers, settings)
+    if matched.decoder is None:
+        if raw.strip() not in (b"", b"{}"):
+            raise Problem(400, "body_unexpected", "nothing is read here")
+        return
+    if not raw and route.body_optional:
+        raw = b"{}"
+    elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+        raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
+    request.body = decode_body(raw, matched.decoder, settings)
+
+
+def _check_host(request: Request) -> None:
+    """Without keys, a page of a stranger's could speak through its reader's browser: only this machine's names pass, and no
+    other page's origin."""
+    host = request.headers.get(b"host", b"")
+    origin = request.headers.get(b"origin")
+    if not _LOOPBACK.fullmatch(host):
+        raise Problem(403, "host_refused", "an open server answers to localhost only")
+    if origin is not None and origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
+        raise Problem(403, "origin_refused", "an open server answers to its own pages only")
+
+
+def _problem_answer(problem: Problem, request: Request, running: Running | None) -> Answer:
+    headers: list[tuple[bytes, bytes]] = [PROBLEM]
+    if problem.retry_after is not None:
+        headers.append((b"retry-after", str(max(1, round(problem.retry_after))).encode()))
+        problem.more.setdefault("retry_after", round(problem.retry_after, 3))
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="holdkit"'))
+    if problem.more.get("replayed"):
+        headers.append((b"idempotency-replayed", b"true"))
+    if "allow" in problem.more:
+        headers.append((b"allow", problem.more["allow"].encode()))
+    body = problem_body(problem, request.id, _server_time(running))
+    return Answer(body, problem.status, headers)
+
+
+def _server_time(running: Running | None) -> Any:
+    try:
+        return at(time.time_ns() // 1000) if running is None else at(running.kernel.desk.now())
+    except HoldkitError:
+        return at(time.time_ns() // 1000)
+
+
+async def _send(answer: Answer, request: Request, send: Send) -> None:
+    body = answer.body
+    headers = [*answer.headers, (b"x-request-id", request.id.encode()), _NO_SNIFFING]
+    if answer.status != 304:
+        headers.append((b"content-length", str(len(body)).encode()))
+    if not answer.lasting:
+        headers.append(_NO_STORE)
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if request.scope["method"] == "HEAD" else body})

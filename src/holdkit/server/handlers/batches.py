@@ -1,0 +1,100 @@
+"""Batches: several commands in one transaction, each answered as a value."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from ... import errors
+from ...core import commands as core
+from ...core.model import Pool
+from ...kernel.answers import Answer as Outcome
+from ...kernel.surface import Hold
+from .. import bodies
+from ..answers import BatchAnswer, CommandAnswer, HoldNow, PoolNow, done_fields, pool_fields
+from ..problems import Problem, facts, plain
+from ..request import Answer, Caller, Request, answer
+from .shared import legs_of, need_admin
+
+_digest: Final = msgspec.json.Encoder(order="deterministic")
+
+
+async def apply_batch(request: Request) -> Answer:
+    """200, whatever was refused: each command has its own answer."""
+    batch: bodies.Batch = request.body
+    key = request.op
+    if key is None and any(command.op is None for command in batch.commands):
+        raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, or give every command its own op")
+    if key is not None:
+        await _guard(request, batch, key)
+    prepared = [_command(command, request.caller, key, index) for index, command in enumerate(batch.commands)]
+    outcomes = await request.kernel.apply(prepared, atomic=batch.atomic)
+    now = request.now()
+    return answer(BatchAnswer([_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)], now))
+
+
+async def _guard(request: Request, batch: bodies.Batch, key: str) -> None:
+    """The key stands for the batch as a whole: remembered first, by removing a record that never was, under a name that is
+    the digest of the batch. Another batch under the same key is another name, and so an `operation_conflict`; a crash
+    before the batch itself leaves a key that the same batch passes."""
+    digest = hashlib.blake2b(_digest.encode(batch), digest_size=16).hexdigest()
+    command = core.PutRecord(tenant=request.caller.tenant, kind="~batch", id=digest, body=None, op=key)
+    await request.kernel.desk.do(command, faces=True)
+
+
+def _command(asked: bodies.BatchCommand, caller: Caller, key: str | None, index: int) -> core.AnyCommand:
+    """A command of the core. (Its spelling and bounds are checked by `apply`.)"""
+    frame: dict[str, Any] = {
+        "op": asked.op if asked.op is not None or key is None else f"{key}#{index}",
+        "actor": caller.actor if asked.actor is None else asked.actor,
+        "correlation_id": asked.correlation_id,
+        "reason": asked.reason,
+    }
+    if isinstance(asked, bodies.NewHold | bodies.NewConsume):
+        frame |= {name: getattr(asked, name) for name in ("id", "owner", "entity", "metadata")}
+        legs = tuple(legs_of(asked, caller))
+        if isinstance(asked, bodies.NewHold):
+            return core.PlaceHold(legs=legs, ttl=asked.ttl, deadline=asked.deadline, **frame)
+        return core.Consume(legs=legs, **frame)
+    if isinstance(asked, bodies.BatchCreatePool | bodies.BatchResizePool):
+        need_admin(caller, "to make or resize pools")
+    if isinstance(asked, bodies.BatchRelease) and asked.force:
+        need_admin(caller, "force")
+    fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name not in frame}
+    command: core.AnyCommand = _KINDS[type(asked)](**fields, **frame)
+    return command
+
+
+_KINDS: Final[dict[type[Any], Any]] = {
+    bodies.BatchCreatePool: core.CreatePool,
+    bodies.BatchResizePool: core.ResizePool,
+    bodies.BatchConfirm: core.ConfirmHold,
+    bodies.BatchRelease: core.ReleaseHold,
+    bodies.BatchExtend: core.ExtendHold,
+    bodies.BatchExpire: core.ExpireHold,
+    bodies.BatchReturn: core.ReturnUnits,
+}
+
+
+def _answered(outcome: Outcome, asked: core.AnyCommand, now: Any) -> CommandAnswer:
+    if isinstance(outcome, Hold):
+        secret = isinstance(asked, core.PlaceHold | core.Consume)
+        shown = HoldNow(**done_fields(outcome, secret), server_time=now)
+        return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
+    if isinstance(outcome, Pool):
+        shown_pool = PoolNow(**pool_fields(outcome), server_time=now)
+        return CommandAnswer(status="done", pool=shown_pool, replayed=outcome.replayed)
+    if isinstance(outcome, errors.Refused):
+        return CommandAnswer(
+            status="refused",
+            reason=outcome.reason,
+            detail=plain(outcome),
+            transient=outcome.transient,
+            replayed=outcome.replayed,
+            facts=facts(outcome),
+        )
+    assert isinstance(outcome, errors.InvalidRequest)
+    told = {"field": outcome.field, "code": outcome.code}
+    return CommandAnswer(status="refused", reason="invalid_request", detail=plain(outcome), transient=False, facts=told)

@@ -1,0 +1,120 @@
+"""Holds: place, confirm, release, extend, expire, return, look."""
+
+from __future__ import annotations
+
+from ...kernel.surface import Hold
+from ..answers import HoldAnswer, HoldNow, HoldPage, done_fields, encode, hold_fields
+from ..bodies import Confirm, Expire, Extend, HoldsQuery, NewConsume, NewHold, Release, Return
+from ..request import JSON, Answer, Headers, Request, answer
+from .shared import frame, legs_of, need_admin
+
+
+def hold_tag(hold: Hold) -> bytes:
+    """Changes with every change that a reader can see; a deadline passes without a new version."""
+    return f'"{hold.version}.{hold.state}"'.encode()
+
+
+def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
+    headers: Headers = (JSON, (b"etag", hold_tag(hold)))
+    if hold.replayed:
+        headers = (*headers, (b"idempotency-replayed", b"true"))
+    body = HoldNow(**done_fields(hold, secret), server_time=request.now())
+    return Answer(encode(body), status, headers)
+
+
+async def place_hold(request: Request) -> Answer:
+    """The one answer that carries the owner token."""
+    body: NewHold = request.body
+    hold = await request.kernel.hold(
+        legs_of(body, request.caller),
+        ttl=body.ttl,
+        deadline=body.deadline,
+        id=body.id,
+        owner=body.owner,
+        entity=body.entity,
+        metadata=body.metadata,
+        **frame(request, body),
+    )
+    return _hold_answer(request, hold, 201, secret=True)
+
+
+async def consume(request: Request) -> Answer:
+    """Hold and confirm in one step."""
+    body: NewConsume = request.body
+    hold = await request.kernel.consume(
+        legs_of(body, request.caller),
+        id=body.id,
+        owner=body.owner,
+        entity=body.entity,
+        metadata=body.metadata,
+        **frame(request, body),
+    )
+    return _hold_answer(request, hold, 201, secret=True)
+
+
+async def confirm_hold(request: Request) -> Answer:
+    """Held units become consumed."""
+    body: Confirm = request.body
+    hold = await request.kernel.confirm(
+        request.names[0],
+        owner=body.owner,
+        entity=body.entity,
+        quantity=body.quantity,
+        keep_rest=body.keep_rest,
+        overage=body.overage,
+        **frame(request, body),
+    )
+    return _hold_answer(request, hold)
+
+
+async def release_hold(request: Request) -> Answer:
+    """Held units become available; by force only for admins."""
+    body: Release = request.body
+    if body.force:
+        need_admin(request.caller, "force")
+    hold = await request.kernel.release(
+        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **frame(request, body)
+    )
+    return _hold_answer(request, hold)
+
+
+async def extend_hold(request: Request) -> Answer:
+    """A later deadline."""
+    body: Extend = request.body
+    hold = await request.kernel.extend(
+        request.names[0], by=body.by, ttl=body.ttl, until=body.until, owner=body.owner, **frame(request, body)
+    )
+    return _hold_answer(request, hold)
+
+
+async def expire_hold(request: Request) -> Answer:
+    """Nobody needs to: the deadline is the rule."""
+    body: Expire = request.body
+    return _hold_answer(request, await request.kernel.expire(request.names[0], **frame(request, body)))
+
+
+async def return_units(request: Request) -> Answer:
+    """Consumed units become available again."""
+    body: Return = request.body
+    hold = await request.kernel.return_units(
+        request.names[0], owner=body.owner, quantity=body.quantity, **frame(request, body)
+    )
+    return _hold_answer(request, hold)
+
+
+async def show_hold(request: Request) -> Answer:
+    """Without its token."""
+    hold = await request.kernel.get(request.names[0])
+    if request.headers.get(b"if-none-match") == hold_tag(hold):
+        return Answer(status=304, headers=((b"etag", hold_tag(hold)),))
+    return _hold_answer(request, hold)
+
+
+async def list_holds(request: Request) -> Answer:
+    """In order of id: for minted ids, of birth."""
+    query: HoldsQuery = request.query
+    holds = await request.kernel.holds(
+        pool=query.pool, state=query.state, entity=query.entity, after=query.after, limit=query.limit
+    )
+    after = holds[-1].id if len(holds) == query.limit else None
+    return answer(HoldPage([HoldAnswer(**hold_fields(hold.row)) for hold in holds], after, request.now()))

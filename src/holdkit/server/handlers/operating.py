@@ -1,0 +1,68 @@
+"""For whoever runs it: sweep, verify, numbers, keys, health."""
+
+from __future__ import annotations
+
+from ..answers import KeyAnswer, KeyPage, SweepAnswer, VerifyAnswer, at
+from ..bodies import NewKeyWish, RotateWish, SweepWish
+from ..keys import NewKey
+from ..problems import Problem
+from ..request import Answer, Request, answer
+
+
+async def sweep(request: Request) -> Answer:
+    """Return what is due, of all tenants; the server does so by itself."""
+    wish: SweepWish = request.body
+    report = await request.kernel.sweep(wish.limit)
+    return answer(SweepAnswer(report.expired, report.more, at(report.scanned_at)))
+
+
+async def verify(request: Request) -> Answer:
+    """Fold the whole journal and compare: one at a time."""
+    running = request.running
+    if running.verifying:
+        raise Problem(503, "verify_running", "one is under way: wait for it", retry_after=5)
+    running.verifying = True
+    try:
+        report = await request.kernel.verify()
+    finally:
+        running.verifying = False
+    return answer(VerifyAnswer(report.ok, [str(one) for one in report.differences[:1_000]], request.now()))
+
+
+async def stats(request: Request) -> Answer:
+    """Numbers since this server started."""
+    return answer({**request.running.numbers(), "server_time": request.now()})
+
+
+async def list_keys(request: Request) -> Answer:
+    """The keys of your own tenant."""
+    found = await request.running.keys.listed(tenant=request.caller.tenant)
+    return answer(KeyPage(found, request.now()))
+
+
+async def make_key(request: Request) -> Answer:
+    """For your own tenant; the answer is the only place where the key is shown."""
+    wish: NewKeyWish = request.body
+    made = await request.running.keys.make(wish.name, scope=wish.scope, tenant=request.caller.tenant, ttl=wish.ttl)
+    return await _shown(request, made, 201)
+
+
+async def rotate_key(request: Request) -> Answer:
+    """A new secret under the same id."""
+    wish: RotateWish = request.body
+    keys = request.running.keys
+    return await _shown(
+        request, await keys.rotate(request.names[0], grace=wish.grace, tenant=request.caller.tenant), 200
+    )
+
+
+async def revoke_key(request: Request) -> Answer:
+    """It counts no more."""
+    info = await request.running.keys.revoke(request.names[0], tenant=request.caller.tenant)
+    await request.running.gate.refresh()
+    return answer(info)
+
+
+async def _shown(request: Request, made: NewKey, status: int) -> Answer:
+    await request.running.gate.refresh()
+    return answer(KeyAnswer(made.info, made.text, request.now()), status)

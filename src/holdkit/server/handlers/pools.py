@@ -1,0 +1,85 @@
+"""Pools: make, resize, look."""
+
+from __future__ import annotations
+
+from ...core.model import Pool
+from ...core.validation import invalid
+from ...kernel._async.reads import AsyncReads
+from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
+from ..bodies import NewPool, PoolsQuery, PoolTotal
+from ..problems import Problem
+from ..request import Answer, Headers, Request, answer
+from .shared import frame
+
+SCANNED = 20_000
+"""Pools that one search for a part of a name looks through before it answers with what it has."""
+
+
+def pool_tag(pool: Pool) -> bytes:
+    """Changes with every change that a reader can see; due legs come back without a new version."""
+    return f'"{pool.version}.{pool.held}"'.encode()
+
+
+def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
+    headers: Headers = ((b"etag", pool_tag(pool)),)
+    if pool.replayed:
+        headers = (*headers, (b"idempotency-replayed", b"true"))
+    return answer(PoolNow(**pool_fields(pool), server_time=request.now()), status, headers)
+
+
+async def create_pool(request: Request) -> Answer:
+    """201, also when `exist_ok` found it there."""
+    body: NewPool = request.body
+    pool = await request.kernel.create_pool(body.id, body.total, exist_ok=body.exist_ok, **frame(request, body))
+    return _pool_answer(request, pool, 201)
+
+
+async def resize_pool(request: Request) -> Answer:
+    """With `If-Match`, only if nothing changed since it was read."""
+    body: PoolTotal = request.body
+    pool = await request.kernel.resize_pool(request.names[0], body.total, **frame(request, body))
+    return _pool_answer(request, pool)
+
+
+async def show_pool(request: Request) -> Answer:
+    """304 if it is as the caller knows it."""
+    pool = await request.kernel.pool(request.names[0])
+    if request.headers.get(b"if-none-match") == pool_tag(pool):
+        return Answer(status=304, headers=((b"etag", pool_tag(pool)),))
+    return _pool_answer(request, pool)
+
+
+async def list_pools(request: Request) -> Answer:
+    """By prefix, or by any part of the name."""
+    query: PoolsQuery = request.query
+    if query.contains:
+        pools, after = await _search(request.kernel, query)
+    else:
+        pools = await request.kernel.pools(query.prefix, after=query.after, limit=query.limit)
+        after = pools[-1].id if len(pools) == query.limit else None
+    return answer(PoolPage([PoolAnswer(**pool_fields(pool)) for pool in pools], after, request.now()))
+
+
+async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:
+    """Page through, without regard to case; bounded: a search that found little yet says where to go on."""
+    if len(query.contains) > 512:
+        raise invalid("contains", "contains_too_long", "has at most 512 characters")
+    wanted, found, after = query.contains.casefold(), list[Pool](), query.after
+    for _ in range(SCANNED // 1_000):
+        page = await kernel.pools(query.prefix, after=after, limit=1_000)
+        for pool in page:
+            if wanted in pool.id.casefold():
+                found.append(pool)
+                if len(found) == query.limit:
+                    return found, pool.id
+        if len(page) < 1_000:
+            return found, None
+        after = page[-1].id
+    return found, after
+
+
+def plain_pool(name: str) -> str:
+    """A pool's id as callers may name it in a path that the kernel does not check itself."""
+    if name.startswith("~"):
+        raise Problem(404, "pool_not_found", "there is no such pool")
+    return name

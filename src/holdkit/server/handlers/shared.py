@@ -1,0 +1,41 @@
+"""What handlers of holds and batches have in common: the frame of a call, and legs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.model import Leg
+from ...core.validation import invalid
+from ..bodies import Body, Taking
+from ..keys import allows
+from ..problems import Problem
+from ..request import Caller, Request
+
+
+def frame(request: Request, body: Body) -> dict[str, Any]:
+    """What every call carries: the retry key, and who, why, in which thread of events."""
+    return {
+        "op": request.op,
+        "actor": request.caller.actor if body.actor is None else body.actor,
+        "correlation_id": body.correlation_id,
+        "reason": body.reason,
+    }
+
+
+def legs_of(body: Taking, caller: Caller) -> list[Leg]:
+    """The legs, however they were written."""
+    if body.legs is None:
+        if body.pool is None:
+            raise invalid("pool", "pool_required", "name a pool, or give legs")
+        return [Leg(body.pool, 1 if body.quantity is None else body.quantity)]
+    if body.pool is not None or body.quantity is not None:
+        raise invalid("legs", "legs_ambiguous", "give a pool with a quantity, or legs, not both")
+    if any(leg.create_with_total is not None for leg in body.legs):
+        need_admin(caller, "create_with_total makes pools: it")
+    return [Leg(leg.pool, leg.quantity, leg.create_with_total) for leg in body.legs]
+
+
+def need_admin(caller: Caller, what: str) -> None:
+    """Some fields need more than their route."""
+    if not allows(caller.scope, "admin"):
+        raise Problem(403, "scope_too_small", f"{what} needs a key of scope admin")

@@ -1,0 +1,160 @@
+"""What comes in: the body within its bounds, JSON without tricks, the query. Everything else is refused with a `Problem`.
+
+Never keeps more than `max_body` bytes, never waits longer than `body_timeout`, never echoes what was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any, Final, NoReturn, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from .asgi import Receive
+from .problems import Problem
+from .settings import Settings
+
+T = TypeVar("T")
+
+_number: Final = re.compile(rb"[0-9]+")
+
+
+async def read_body(receive: Receive, headers: dict[bytes, bytes], settings: Settings) -> bytes:
+    """The whole body, or 413 as soon as it is too much, or 408 when it does not come."""
+    declared = headers.get(b"content-length")
+    if declared is not None:
+        if not _number.fullmatch(declared) or len(declared) > 18:
+            raise Problem(400, "content_length_malformed", "Content-Length must be a number")
+        if int(declared) > settings.max_body:
+            raise _too_large(settings)
+    try:
+        async with asyncio.timeout(settings.body_timeout):
+            return await _gather(receive, settings)
+    except TimeoutError:
+        raise Problem(408, "body_late", f"the body did not arrive within {settings.body_timeout:g} s") from None
+
+
+async def _gather(receive: Receive, settings: Settings) -> bytes:
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        if len(body) > settings.max_body:
+            raise _too_large(settings)
+        return body
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "body_cut_short", "the connection ended before the body did")
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > settings.max_body:
+            raise _too_large(settings)
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+        message = await receive()
+
+
+def _too_large(settings: Settings) -> Problem:
+    return Problem(413, "body_too_large", f"a body has at most {settings.max_body} bytes")
+
+
+def check_json(body: bytes, max_depth: int) -> None:
+    """Refuse what two readers could read in two ways: double keys, NaN, lone surrogates; and what is nested too deep."""
+    if body.count(b"{") + body.count(b"[") > max_depth and _depth(body) > max_depth:
+        raise Problem(400, "body_too_deep", f"the body is nested deeper than {max_depth} levels")
+    try:
+        _strict.decode(body.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise Problem(400, "body_not_json", "the body must be one JSON object, in UTF-8, without NaN") from None
+
+
+def _depth(body: bytes) -> int:
+    deepest = depth = 0
+    for token in _token.findall(body):
+        if token in (b"{", b"["):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in (b"}", b"]"):
+            depth -= 1
+    return deepest
+
+
+_token: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        double = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        shown = repr(double[:64]).encode("ascii", "backslashreplace").decode()
+        raise Problem(400, "field_twice", f"the field {shown} is there twice")
+    return found
+
+
+def _no_constant(_name: str) -> NoReturn:
+    raise ValueError
+
+
+_strict: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+def decode_body(body: bytes, decoder: msgspec.json.Decoder[T], settings: Settings) -> T:
+    """The body as its struct; unknown fields, wrong types and everything above are refused, naming the field."""
+    check_json(body, settings.max_depth)
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise _misfit(error) from None
+    except (ValueError, RecursionError):  # DecodeError, UnicodeError: a lone surrogate among them
+        raise Problem(400, "body_not_json", "the body must be one JSON object, in UTF-8") from None
+
+
+_at: Final = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
+_named: Final = re.compile(r"field `(.*)`")
+
+
+def _misfit(error: msgspec.ValidationError, prefix: str = "") -> Problem:
+    """msgspec says what it expected and where, never what was sent (but for an unknown field's name)."""
+    said = str(error)
+    where = _at.search(said)
+    path = where[1] if where else ""
+    message = _at.sub("", said)
+    named = _named.search(message)
+    field = ".".join(part for part in (path, named[1] if named else "") if part) or prefix or "body"
+    field = field[:128].encode("ascii", "backslashreplace").decode()
+    code = (
+        "field_unknown"
+        if "unknown field" in message
+        else "field_required"
+        if "missing" in message
+        else "field_malformed"
+    )
+    shown = message[:200].encode("ascii", "backslashreplace").decode()
+    return Problem(400, "invalid_request", shown, field=field, code=code)
+
+
+def read_query(raw: bytes, kind: type[T], settings: Settings) -> T:
+    """The query string as its struct: known names, each once, values in their type."""
+    if not raw:
+        return kind()
+    if len(raw) > settings.max_query:
+        raise Problem(414, "query_too_long", f"a query has at most {settings.max_query} bytes")
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=20
+        )
+    except ValueError:
+        raise Problem(400, "query_malformed", "the query must be name=value pairs, percent-encoded UTF-8") from None
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Problem(400, "query_malformed", "each name may be given once")
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _misfit(error, "query") from None

@@ -1,0 +1,47 @@
+"""Every bound of the server, in one place. What is not bounded here is bounded by `holdkit.Limits`."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+KIB = 1024
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a server behaves; every value is a limit, and each has a default that is safe to expose."""
+
+    open: bool = False
+    """No key is asked for: whoever reaches the port is admin of the default tenant. For loopback only."""
+    max_body: int = 256 * KIB
+    """Bytes of a request's body."""
+    max_depth: int = 40
+    """Levels of nesting in a body: metadata may have 32 of its own."""
+    max_headers: int = 16 * KIB
+    """Bytes of all header lines together."""
+    max_query: int = 8 * KIB
+    """Bytes of a query string; a journal cursor has to fit."""
+    max_page: int = 1_000
+    max_batch: int = 1_000
+    body_timeout: float = 10.0
+    """Seconds within which a body must have arrived."""
+    request_timeout: float = 30.0
+    """Seconds after which an answer is given up, as unknown."""
+    max_requests: int = 2_000
+    """Requests in work at a time; more are turned away."""
+    rate: float = 5_000.0
+    """Requests a second that one key may make, in the long run."""
+    burst: int = 10_000
+    """Requests that one key may make at once."""
+    max_streams: int = 200
+    """Event streams open at a time."""
+    stream_timeout: float = 10.0
+    """Seconds that a stream's reader may take none of what it was sent."""
+    summary_every: float = 0.25
+    """Seconds between two summaries of one stream."""
+    ping_every: float = 15.0
+    sweep_every: float = 1.0
+    """Seconds between two sweeps; 0 leaves sweeping to others."""
+    key_refresh: float = 1.0
+    """Seconds within which keys made or revoked by another process count here."""
+    stop_timeout: float = 10.0
+    """Seconds that requests under way are given when the server stops."""

@@ -1,0 +1,133 @@
+"""Event streams: the journal as server-sent events, or summaries of what changed. Both end when the server stops.
+
+A stream reads the journal at its reader's pace; nothing is queued for it. A reader that takes nothing for `stream_timeout`
+seconds is dropped, and comes back with `Last-Event-ID`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from sse_starlette import EventSourceResponse
+from sse_starlette.sse import SendTimeoutError
+
+from ..errors import CursorLost
+from ..kernel._async.following import AsyncFollower
+from .answers import PoolAnswer, encode, entry_answer, pool_fields
+from .asgi import Send
+from .bodies import EventsQuery
+from .problems import Problem
+from .request import Request
+
+log = logging.getLogger("holdkit.server")
+
+PAGE: Final = 200
+"""Entries sent at once. Only the last of them carries an id, so a reader that comes back may see up to so many again."""
+POLL: Final = 0.5
+
+
+def sse(event: str, data: bytes, id: str | None = None) -> bytes:
+    """One event; JSON has no line breaks of its own."""
+    head = f"event: {event}\n" if id is None else f"event: {event}\nid: {id}\n"
+    return head.encode() + b"data: " + data + b"\n\n"
+
+
+async def events(request: Request, send: Send) -> None:
+    """Answer with a stream that lasts until the reader goes, is too slow, or the server stops."""
+    running = request.running
+    if running.streams >= running.settings.max_streams:
+        raise Problem(503, "streams_too_many", "too many event streams are open", retry_after=5)
+    query: EventsQuery = request.query
+    if query.kind == "summary":
+        content = summaries(request)
+    else:
+        content = await entries(request, _last_seen(request) or query.after)
+    running.streams += 1
+    try:
+        async with aclosing(content):
+            response = EventSourceResponse(
+                content,
+                ping=running.settings.ping_every,
+                send_timeout=running.settings.stream_timeout,
+                headers=dict(running.plain_headers(request)),
+            )
+            await response(request.scope, request.receive, send)
+    except (SendTimeoutError, OSError):
+        pass  # too slow, or gone
+    except Exception:  # the answer has begun: there is nobody left to tell but the log
+        log.exception("stream %s broke", request.id)
+    finally:
+        running.streams -= 1
+
+
+def _last_seen(request: Request) -> str | None:
+    raw = request.headers.get(b"last-event-id")
+    return raw.decode("latin-1") if raw else None
+
+
+async def entries(request: Request, after: str | None) -> AsyncGenerator[bytes, None]:
+    """Entries as they happen, behind a cursor, or from now on. The cursor is checked before the stream begins."""
+    kernel = request.kernel
+    follower = AsyncFollower(kernel.desk, request.caller.tenant)
+    began = after or await kernel.cursor()
+    await follower.begin(began)
+    return _entries(request, follower, began)
+
+
+async def _entries(request: Request, follower: AsyncFollower, began: str) -> AsyncGenerator[bytes, None]:
+    running = request.running
+    committed = request.kernel.desk.submitter.committed
+    request.kernel.desk.submitter.listen()
+    yield sse("hello", encode({"server_time": request.now()}), began)
+    while not running.stopping.is_set() and not committed.closed:
+        count = committed.count
+        try:
+            page = await follower.page(PAGE)
+        except CursorLost:
+            yield sse("lost", b"{}")
+            return
+        if page:
+            last = page[-1].cursor
+            told = [sse(one.action, encode(entry_answer(one, ""))) for one in page[:-1]]
+            told.append(sse(page[-1].action, encode(entry_answer(page[-1], last)), last))
+            yield b"".join(told)
+        if follower.at_end:
+            await committed.wait(count, POLL)
+    yield sse("bye", b"{}")
+
+
+async def summaries(request: Request) -> AsyncGenerator[bytes, None]:
+    """What changed, at most a few times a second: pools as they are now, entries counted by action."""
+    running = request.running
+    feed = running.feeds.get(request.kernel, request.caller.tenant)
+    feed.watchers += 1
+    try:
+        await feed.ready.wait()
+        tick, epoch, seen = feed.tick, feed.epoch, Counter(feed.actions)
+        yield sse("summary", encode({"sums": feed.sums.fields(), "complete": feed.complete, "pools": [], "removed": [],
+                                     "actions": {}, "reset": True, "server_time": request.now()}))  # fmt: skip
+        while not running.stopping.is_set():
+            await feed.news(tick, 5.0)
+            reset, epoch = feed.epoch != epoch or tick < feed.forgotten, feed.epoch
+            pools, removed, tick = feed.since(tick)
+            actions = {name: count - seen[name] for name, count in sorted(feed.actions.items()) if count != seen[name]}
+            seen = Counter(feed.actions)
+            summary = {
+                "sums": feed.sums.fields(),
+                "complete": feed.complete,
+                "pools": [PoolAnswer(**pool_fields(pool)) for pool in pools],
+                "removed": removed,
+                "actions": actions,
+                "reset": reset,
+                "server_time": request.now(),
+            }
+            yield sse("summary", encode(summary))
+            await asyncio.sleep(running.settings.summary_every)
+        yield sse("bye", b"{}")
+    finally:
+        feed.watchers -= 1

@@ -1,0 +1,129 @@
+"""A server on a real socket in a thread of its own, and in-process calls without one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import httpx
+
+from holdkit.engines.port import Clock
+from holdkit.server import Application, AsyncKeys, Settings, server
+from holdkit.server.application import Running
+
+PATIENCE = 20.0
+QUICK = Settings(key_refresh=0.05, sweep_every=0)
+
+
+class Stand:
+    """One application under test: its keys by name, and a client that speaks to it in process."""
+
+    def __init__(self, application: Application, running: Running) -> None:
+        self.application, self.running = application, running
+        transport = httpx.ASGITransport(application, raise_app_exceptions=True)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+        self.keys: dict[str, str] = {}
+
+    async def key(self, scope: str = "admin", tenant: str = "", **more: Any) -> str:
+        """A key of this scope and tenant, made once."""
+        name = f"{scope}@{tenant}"
+        if name not in self.keys or more:
+            made = await self.running.keys.make(name, scope=scope, tenant=tenant, **more)  # type: ignore[arg-type]
+            self.keys[name] = made.text
+            await self.running.gate.refresh()
+        return self.keys[name]
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = "admin",
+        tenant: str = "",
+        op: str | None = None,
+        **more: Any,
+    ) -> httpx.Response:
+        """One request by a key of this scope."""
+        headers = dict(more.pop("headers", {}))
+        if key is not None:
+            text = key if key.startswith("hk_") else await self.key(key, tenant)
+            headers["Authorization"] = f"Bearer {text}"
+        if op is not None:
+            headers["Idempotency-Key"] = op
+        if body is not None:
+            more["json"] = body
+        return await self.http.request(method, path, headers=headers, **more)
+
+
+@asynccontextmanager
+async def stand(
+    url: str = "memory://", *, settings: Settings = QUICK, clock: Clock | None = None, **more: Any
+) -> AsyncIterator[Stand]:
+    """An application that runs in this loop."""
+    application = Application(url, settings=settings, clock=clock, **more)
+    async with application.lifespan() as running:
+        made = Stand(application, running)
+        async with made.http:
+            yield made
+
+
+class Live:
+    """A server on a socket."""
+
+    def __init__(self, url: str, admin: str) -> None:
+        self.url, self.admin = url, admin
+        self.port = int(url.rsplit(":", 1)[1])
+
+    def client(self, key: str | None = None, **more: Any) -> httpx.Client:
+        """A client with the admin's key."""
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key or self.admin}"}, **more)
+
+
+@contextmanager
+def live(url: str = "memory://", *, settings: Settings = QUICK) -> Iterator[Live]:
+    """A server in a thread, with one admin key; stopped at the end, within its grace."""
+    ready: threading.Event = threading.Event()
+    told: dict[str, Any] = {}
+    made = server(url, port=0, settings=settings)
+
+    async def run() -> None:
+        listening = asyncio.Event()
+
+        def on_started(address: str) -> None:
+            told["url"] = address
+            listening.set()
+
+        made.on_started = on_started
+        serving = asyncio.create_task(made.serve())
+        waiting = asyncio.create_task(listening.wait())
+        await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        running = made.application.running
+        assert running is not None
+        admin = await AsyncKeys(running.kernel).make("admin", scope="admin")
+        await running.gate.refresh()
+        told["admin"] = admin.text
+        told["loop"] = asyncio.get_running_loop()
+        ready.set()
+        await serving
+
+    def main() -> None:
+        try:
+            asyncio.run(run())
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=main, name="server-under-test", daemon=True)
+    thread.start()
+    assert ready.wait(PATIENCE)
+    assert "admin" in told, "the server did not start"
+    try:
+        yield Live(told["url"], told["admin"])
+    finally:
+        made.should_exit = True
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "the server did not stop"

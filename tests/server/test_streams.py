@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from .rig import live
+
+
+def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:
+    """(event, id, data) of each event as it comes; pings are passed over."""
+    event, id = "", None
+    for line in answer.iter_lines():
+        if line.startswith("event: "):
+            event = line[7:]
+        elif line.startswith("id: "):
+            id = line[4:]
+        elif line.startswith("data: "):
+            yield event, id, json.loads(line[6:])
+            event, id = "", None
+
+
+def test_the_journal_comes_as_events_and_resumes_behind_the_last_one_seen() -> None:
+    with live() as server, server.client() as http:
+        with http.stream("GET", "/v1/events") as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            told = frames(answer)
+            assert next(told)[0] == "hello"
+            http.post("/v1/pools", json={"id": "a", "total": 5})
+            event, seen, data = next(told)
+            assert (event, data["subject"]) == ("pool.created", "a")
+        http.post("/v1/pools", json={"id": "b", "total": 5})
+        with http.stream("GET", "/v1/events", headers={"Last-Event-ID": seen or ""}) as answer:
+            told = frames(answer)
+            assert next(told)[0] == "hello"
+            assert next(told)[2]["subject"] == "b"
+
+
+def test_summaries_tell_what_changed_and_add_up() -> None:
+    with live() as server, server.client() as http:
+        http.post("/v1/pools", json={"id": "a", "total": 5})
+        with http.stream("GET", "/v1/events?kind=summary") as answer:
+            told = frames(answer)
+            event, _, first = next(told)
+            assert (event, first["reset"]) == ("summary", True)
+            assert (first["sums"]["pools"], first["sums"]["available"]) == (1, 5)
+            for n in range(3):
+                http.post("/v1/holds", json={"pool": "a", "ttl": 60}, headers={"Idempotency-Key": str(n)})
+            seen: dict[str, int] = {}
+            latest: dict[str, Any] = {}
+            data: dict[str, Any] = {}
+            while seen.get("hold.held", 0) < 3:
+                _, _, data = next(told)
+                for action, count in data["actions"].items():
+                    seen[action] = seen.get(action, 0) + count
+                latest |= {pool["id"]: pool for pool in data["pools"]}
+            assert latest["a"]["held"] == 3
+            assert data["sums"]["held"] == 3
+        overview = http.get("/v1/overview").json()
+        assert overview["sums"]["held"] == 3
+        assert overview["fullest"][0]["id"] == "a"
+
+
+def test_a_server_that_stops_says_goodbye_to_its_streams() -> None:
+    with live() as server:
+        http = server.client()
+        stream = http.stream("GET", "/v1/events")
+        told = frames(stream.__enter__())
+        assert next(told)[0] == "hello"
+    assert next(told)[0] == "bye"
+    http.close()
