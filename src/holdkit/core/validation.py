@@ -35,6 +35,8 @@ from .values import (
     MAX_TEXT,
     MAX_TOKEN,
     answered_total,
+    flag,
+    for_faces,
     hold_id,
     invalid,
     metadata,
@@ -89,7 +91,7 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_amounts(command.quantity)
     _check_entity(command.entity)
-    _check_flag(command.keep_rest, "keep_rest")
+    flag(command.keep_rest, "keep_rest")
     if command.overage not in ("reject", "if_available", "up_to_available"):
         raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
 
@@ -97,7 +99,7 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
 def _check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_amounts(command.quantity)
-    _check_flag(command.force, "force")
+    flag(command.force, "force")
     if command.force and command.reason is None:
         raise invalid("reason", "reason_required", "a forced release must say why")
 
@@ -109,15 +111,15 @@ def _check_return(command: ReturnUnits, limits: Limits, faces: bool) -> None:
 
 def _check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
     hold_id(command.id)
-    _check_reserved(getattr(command, "trusted", False), "trusted", faces)
+    for_faces(getattr(command, "trusted", False), "trusted", faces)
 
 
 def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) -> None:
     pool_id(command.id, "id", faces=faces)
     whole(command.total, "total", 0, MAX_QUANTITY)
     if isinstance(command, CreatePool):
-        _check_flag(command.exist_ok, "exist_ok")
-        _check_flag(command.on_demand, "on_demand")
+        flag(command.exist_ok, "exist_ok")
+        flag(command.on_demand, "on_demand")
         if command.on_demand and not faces:
             raise invalid("on_demand", "on_demand_reserved", "is for faces: give a leg create_with_total instead")
 
@@ -173,7 +175,7 @@ def _check_deadline(command: PlaceHold, limits: Limits) -> None:
 
 def _check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
-    _check_reserved(command.forever, "forever", faces)
+    for_faces(command.forever, "forever", faces)
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
     if len(given) + command.forever != 1:
         raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")
@@ -206,19 +208,6 @@ def _check_amounts(quantity: object) -> None:
             raise invalid("quantity", "quantity_required", "must name an amount above 0 for at least one pool")
     else:
         whole(quantity, "quantity", 1, MAX_QUANTITY)
-
-
-def _check_flag(value: object, field: str) -> None:
-    if type(value) is not bool:
-        raise invalid(field, f"{field}_not_boolean", "must be True or False")
-
-
-def _check_reserved(value: object, field: str, faces: bool) -> None:
-    _check_flag(value, field)
-    if value and not faces:
-        raise invalid(
-            field, f"{field}_reserved", "is for faces only, which vouch for the caller by a record of their own"
-        )
 
 
 def _check_record(command: PutRecord, _limits: Limits, faces: bool) -> None:

@@ -68,6 +68,21 @@ def answered_total(total: object, in_use: object, *, faces: bool) -> None:
         whole(in_use, "in_use", 0, MAX_QUANTITY)
 
 
+def flag(value: object, field: str) -> None:
+    """True or False, and nothing that only looks like it."""
+    if type(value) is not bool:
+        raise invalid(field, f"{field}_not_boolean", "must be True or False")
+
+
+def for_faces(value: object, field: str, faces: bool) -> None:
+    """A flag that only a face may set."""
+    flag(value, field)
+    if value and not faces:
+        raise invalid(
+            field, f"{field}_reserved", "is for faces only, which vouch for the caller by a record of their own"
+        )
+
+
 def pool_id(value: object, field: str, *, faces: bool) -> str:
     """A pool's id; those that begin with ~ belong to the faces."""
     name = text(value, field, MAX_ID)

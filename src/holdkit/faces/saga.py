@@ -59,6 +59,12 @@ class Saga:
         """Behind the point of no return: run at least once, perhaps twice at once after a pause. What it returns is kept."""
         raise NotImplementedError
 
+    def effect_in(self, tx: Any, intent: Any, step: SagaStep) -> Any:
+        """Instead of `effect`: in the confirm's own transaction, so that both happen once, or neither. A plain function, in
+        both kernels; write through `tx`, a `sqlite3.Connection` or `psycopg.Connection`. (None on engines without SQL:
+        there it is as good as `effect`.)"""
+        raise NotImplementedError
+
     def undo(self, intent: Any, step: SagaStep) -> Any:
         """Before an abort is written: take back what `reserve` and `validate` have done elsewhere. Run at least once."""
 
@@ -71,23 +77,29 @@ class Terms(Struct, frozen=True):
     ttl: Slot
     lease: Slot
     max_attempts: int
+    inside: bool
+    """The effect happens in the confirm's own transaction."""
 
 
 def terms_of(saga: Any, limits: Limits, *, coroutines: bool) -> Terms:
     """Check what is registered; a class is made an object."""
     made = saga() if isinstance(saga, type) else saga
-    for method in ("reserve", "validate", "effect", "undo"):
+    for method in ("reserve", "validate", "effect", "effect_in", "undo"):
         found = getattr(made, method, None)
         if not callable(found):
             raise invalid("saga", "saga_malformed", f"must have a method {method}: subclass holdkit.Saga")
-        if inspect.iscoroutinefunction(found) and not coroutines:
-            raise invalid("saga", "saga_async", f"its method {method} is a coroutine: that needs the async kernel")
-    for method in ("reserve", "effect"):
-        if getattr(type(made), method, None) is getattr(Saga, method):
-            raise invalid("saga", "saga_malformed", f"must say itself how to {method}")
+        if inspect.iscoroutinefunction(found) and not (coroutines and method != "effect_in"):
+            raise invalid("saga", "saga_async", f"its method {method} cannot be a coroutine in this kernel")
+    said = {method for method in ("reserve", "effect", "effect_in") if _own(made, method)}
+    if "reserve" not in said or len(said) != 2:
+        raise invalid("saga", "saga_malformed", "must say how to reserve, and either effect or effect_in")
     ttl, lease = span(made.ttl), span(made.lease, "lease")
     check(PlaceHold(legs=(Leg("x"),), ttl_slots=ttl), limits)
     if not LEASES[0] <= lease <= LEASES[1]:
         raise invalid("lease", "lease_out_of_range", "must lie between 1 ms and a day")
     most = whole(made.max_attempts, "max_attempts", 1, MAX_FAILURES)
-    return Terms(made, text(made.name, "name", MAX_NAME), ttl, lease, most)
+    return Terms(made, text(made.name, "name", MAX_NAME), ttl, lease, most, inside="effect_in" in said)
+
+
+def _own(saga: Any, method: str) -> bool:
+    return getattr(type(saga), method, None) is not getattr(Saga, method)

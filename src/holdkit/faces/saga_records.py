@@ -15,9 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from ..core.codec import canonical_json
+from ..core.commands import AnyCommand, PutRecord
 from ..core.model import Record, Slot
+from ..core.outcomes import Done, Outcome, Reason, Refusal
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
+from ..kernel.answers import refusal_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
 KIND: Final = "~saga"
@@ -210,3 +213,39 @@ def kept_result(value: Any) -> Any:
     except (TypeError, ValueError, RecursionError):
         return None
     return msgspec.json.decode(said) if len(said) <= MAX_RESULT else None
+
+
+# Steps
+
+
+class LeaseLost(Exception):
+    """Somebody else drives this saga by now."""
+
+
+def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand) -> list[AnyCommand]:
+    """One step: the record at the version that was seen, its place in the index, and what belongs to it; all or none."""
+    frame: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
+    put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **frame)
+    commands: list[AnyCommand] = [put]
+    place = index_of(after.phase, record.id, after.since)
+    gone = None if before is None else index_of(before.phase, record.id, before.since)
+    if gone != place:
+        if gone is not None:
+            commands.append(PutRecord(kind=gone[0], id=gone[1], body=None, **frame))
+        commands.append(PutRecord(kind=place[0], id=place[1], body="{}", **frame))
+    return [*commands, *beside]
+
+
+def written(record: Record, outcomes: list[Outcome]) -> Record:
+    """The record after a step. Raises `LeaseLost` if it has moved on, and the refusal of what was beside it."""
+    first = outcomes[0]
+    if isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT:
+        raise LeaseLost(record.id)
+    for outcome in outcomes:
+        if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
+            raise refusal_of(outcome)
+        if not isinstance(outcome, Done | Refusal):
+            raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+    assert isinstance(first, Done)
+    assert first.record is not None
+    return first.record

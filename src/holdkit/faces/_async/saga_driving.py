@@ -12,27 +12,28 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, PutRecord, ReleaseHold
+from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, PlaceHold, ReleaseHold
 from ...core.model import SECOND, Record, State, StoredHold
-from ...core.outcomes import Done, Reason, Refusal
+from ...core.outcomes import Outcome
 from ...core.reading import FindHold
-from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
+from ...engines.port import Engine
+from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._async.desk import AsyncDesk
-from ...kernel.answers import refusal_of
+from ...kernel.own_transaction import decide_inside
 from ...kernel.spelling import legs_of
 from ...kernel.surface import Hold
 from ...kernel.workers import AsyncSignal
 from ..saga import SagaStep, Terms
 from ..saga_records import (
-    KIND,
+    LeaseLost,
     SagaBody,
     SagaError,
-    encode,
     error_of,
     hold_id_of,
-    index_of,
     kept_result,
     op_of,
+    step_commands,
+    written,
 )
 from ..saga_steps import Phase, Step, next_step
 from ..waiting import called  # async-only
@@ -43,10 +44,6 @@ RENEWALS = 3
 """How often a lease is renewed within its span: two may fail before it is lost."""
 MACHINERY = (EngineError, Overloaded, OutcomeUnknown)
 """Errors that say nothing of the saga itself: they never abort it."""
-
-
-class LeaseLost(Exception):
-    """Somebody else drives this saga by now."""
 
 
 class Aborted(Exception):
@@ -60,31 +57,8 @@ class Aborted(Exception):
 async def write_step(
     desk: AsyncDesk, record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand, tx: Any = None
 ) -> Record:
-    """One step: the record at the version that was seen, its place in the index, and what belongs to it; all or none.
-
-    Raises `LeaseLost` if the record has moved on, and the refusal of what was beside it.
-    """
-    frame: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
-    put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **frame)
-    commands: list[AnyCommand] = [put]
-    place = index_of(after.phase, record.id, after.since)
-    gone = None if before is None else index_of(before.phase, record.id, before.since)
-    if gone != place:
-        if gone is not None:
-            commands.append(PutRecord(kind=gone[0], id=gone[1], body=None, **frame))
-        commands.append(PutRecord(kind=place[0], id=place[1], body="{}", **frame))
-    outcomes = await desk.do_together([*commands, *beside], tx)
-    first = outcomes[0]
-    if isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT:
-        raise LeaseLost(record.id)
-    for outcome in outcomes:
-        if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
-            raise refusal_of(outcome)
-        if not isinstance(outcome, Done | Refusal):
-            raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
-    assert isinstance(first, Done)
-    assert first.record is not None
-    return first.record
+    """One step, in a transaction. Raises `LeaseLost` if the record has moved on, and the refusal of what was beside it."""
+    return written(record, await desk.do_together(step_commands(record, before, after, *beside), tx))
 
 
 class AsyncDriver:
@@ -217,6 +191,8 @@ class AsyncDriver:
 
     async def _roll_forward(self, hold: StoredHold) -> None:
         """The effect, with the lease renewed meanwhile; then confirm and phase in one transaction."""
+        if self._terms.inside:
+            return await self._roll_forward_inside(hold)
         self._stop = AsyncSignal()
         keeper = self._desk.employ(self._keep, "holdkit-saga", self._stop)
         try:
@@ -225,16 +201,37 @@ class AsyncDriver:
             await keeper.end()
         if self._lost:
             raise LeaseLost(self.record.id)
-        after = replace(
-            self.body, phase=Phase.DONE, lease=0, result=kept_result(result), error=None, since=self.record.slot
-        )
         try:
-            await self._write(
-                after, ConfirmHold(id=hold.id, trusted=True, entity=f"saga:{self.record.id}", **self._frame())
-            )
+            await self._write(self._done(result), self._confirm(hold))
         except Refused:
             if not await self._moved(hold):
                 raise  # else it was released by force: the next look parks it
+
+    async def _roll_forward_inside(self, hold: StoredHold) -> None:
+        """The effect in the confirm's own transaction: both happen or neither."""
+        afters: list[SagaBody] = []
+
+        def job(engine: Engine) -> list[Outcome]:
+            return decide_inside(engine, Group(()), minted=False, ask=ask, whole=True)
+
+        def ask(tx: Any) -> Group:
+            afters.append(self._done(self._terms.saga.effect_in(tx, self.body.intent, self._step(hold))))
+            return self._desk.together(step_commands(self.record, self.body, afters[-1], self._confirm(hold)))
+
+        try:
+            self.record = written(self.record, await self._desk.submitter.borrow(job))
+            self.body = afters[-1]
+        except Refused:
+            if not await self._moved(hold):
+                raise
+
+    def _done(self, result: Any) -> SagaBody:
+        return replace(
+            self.body, phase=Phase.DONE, lease=0, result=kept_result(result), error=None, since=self.record.slot
+        )
+
+    def _confirm(self, hold: StoredHold) -> ConfirmHold:
+        return ConfirmHold(id=hold.id, trusted=True, entity=f"saga:{self.record.id}", **self._frame())
 
     async def _keep(self) -> None:
         while not self._stop.closed:

@@ -11,9 +11,9 @@ from ...core.model import Record, Slot
 from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaParked
 from ...kernel.context import current
 from ..saga import Terms
-from ..saga_records import FORMAT, KIND, SagaBody, SagaRecord, shown
+from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, shown
 from ..saga_steps import Phase
-from .saga_driving import Aborted, AsyncDriver, LeaseLost, write_step
+from .saga_driving import Aborted, AsyncDriver, write_step
 from .saga_looking import AsyncSagaReads, read_body
 
 log = logging.getLogger("holdkit")

@@ -26,6 +26,7 @@ from ..saga_records import (
     KIND,
     OPEN,
     PARKED,
+    LeaseLost,
     RecoveryReport,
     SagaRecord,
     Unreadable,
@@ -36,7 +37,7 @@ from ..saga_records import (
     shown,
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase
-from .saga_driving import Aborted, AsyncDriver, LeaseLost, write_step
+from .saga_driving import Aborted, AsyncDriver, write_step
 from .saga_leases import AsyncSagaLeases, note_failure
 from .saga_looking import AsyncSagaReads, read_body
 

@@ -27,6 +27,7 @@ from ..saga_records import (
     KIND,
     OPEN,
     PARKED,
+    LeaseLost,
     RecoveryReport,
     SagaRecord,
     Unreadable,
@@ -37,7 +38,7 @@ from ..saga_records import (
     shown,
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase
-from .saga_driving import Aborted, Driver, LeaseLost, write_step
+from .saga_driving import Aborted, Driver, write_step
 from .saga_leases import SagaLeases, note_failure
 from .saga_looking import SagaReads, read_body
 

@@ -42,12 +42,16 @@ class AsyncDesk:
 
     async def do_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
         """Submit commands of a face as one atomic group: all of them or none. What they came to is given as values."""
-        for command in commands:
-            check(command, self.limits, faces=True)
-        group = Group(self.mint.prepare_all([*commands]), atomic=True)
+        group = self.together(commands)
         if tx is None:
             return await self.submitter.submit(group)
         return await self.submitter.apply_in(tx, group)
+
+    def together(self, commands: Sequence[AnyCommand]) -> Group:
+        """Commands of a face as one atomic group, checked and minted."""
+        for command in commands:
+            check(command, self.limits, faces=True)
+        return Group(self.mint.prepare_all([*commands]), atomic=True)
 
     def now(self) -> Slot:
         """The engine's clock."""
