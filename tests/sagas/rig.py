@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +66,7 @@ class Face:
             result = found(*positional, **options)
             if inspect.iscoroutine(result):
                 assert runner is not None
-                result = runner.run(result)
+                result = runner.run(result, context=contextvars.copy_context())
             return Face(self._hands, result) if type(result).__name__.endswith("Registered") else result
 
         return call if callable(found) else found
