@@ -17,6 +17,7 @@ import sqlite3
 import sys
 import tempfile
 import time
+import traceback
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -112,21 +113,42 @@ def draw(books: Path, dice: random.Random) -> dict[str, Any] | None:
 
 def work(books: Path, seed: int) -> None:
     """Pay people, and finish what others have left, until the process ends."""
-    dice = random.Random(seed)
+    while True:
+        with suppress(holdkit.Overloaded):  # the disk is slow, or somebody else has the file
+            pay(books, random.Random(f"{seed}/{time.time_ns()}"))
+
+
+def pay(books: Path, dice: random.Random) -> None:
+    """One payment after another."""
     with holdkit.connect(f"sqlite:///{books}") as hk:
         transfer = hk.sagas.register(Transfer(books))
-        for number in range(1_000_000):
+        while True:
             intent = draw(books, dice)
-            if intent is None:
-                continue
-            with suppress(holdkit.InsufficientCapacity):  # somebody else was faster
-                transfer.run(f"t{seed}-{number}", intent)
-            if number % 5 == 0:
+            if intent is not None:
+                with suppress(
+                    holdkit.InsufficientCapacity, holdkit.OutcomeUnknown
+                ):  # another was faster; recovery will tell
+                    transfer.run(f"t{dice.getrandbits(64):016x}", intent)
+            if dice.random() < 0.2:
                 hk.sagas.recover(limit=20)
+
+
+def employ(books: Path, seed: int) -> int:
+    """A worker in a process of its own; gives its id."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work(books, seed)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    return child
 
 
 def strike(books: Path, kills: int, workers: int, seed: int) -> None:
     """Keep some workers busy, and kill one after another, at any instruction."""
+    holdkit.connect(f"sqlite:///{books}").close()  # the tables are there
     dice = random.Random(seed)
     crew: list[int] = []
     for number in range(kills + workers):
@@ -134,15 +156,12 @@ def strike(books: Path, kills: int, workers: int, seed: int) -> None:
             time.sleep(dice.uniform(0.0, 0.12))
             victim = crew.pop(dice.randrange(workers))
             os.kill(victim, signal.SIGKILL)
-            os.waitpid(victim, 0)
+            _, status = os.waitpid(victim, 0)
+            assert os.WIFSIGNALED(status), "a worker had ended by itself"
         if number < kills:
-            child = os.fork()
-            if child == 0:
-                work(books, seed * 1_000_000 + number)
-            crew.append(child)
-    for child in crew:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            crew.append(employ(books, seed * 1_000_000 + number))
+        else:
+            workers -= 1
 
 
 def audit(books: Path) -> dict[str, int]:

@@ -63,6 +63,7 @@ from .errors import (
     SagaParked,
     SlotOverflow,
     VersionConflict,
+    WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
 from .faces._sync.kernel import Kernel
@@ -153,6 +154,7 @@ __all__ = [
     "SweepReport",
     "VerifyReport",
     "VersionConflict",
+    "WindowClosed",
     "connect",
     "connect_async",
     "context",

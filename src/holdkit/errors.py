@@ -127,6 +127,13 @@ class PoolNotFound(Refused):
     reason = "pool_not_found"
 
 
+class WindowClosed(Refused):
+    """The command was decided at a slot outside the window it was meant for."""
+
+    reason = "window_closed"
+    transient = True
+
+
 class BelowInUse(Refused):
     """The new total would lie under what is held and consumed."""
 

@@ -41,12 +41,12 @@ def at(slot: int) -> Callable[[Scene], None]:
     return spoil
 
 
-def leg(pool: str, quantity: int, create: int | None = None) -> Callable[[Scene], None]:
+def leg(pool: str, quantity: int, create: int | None = None, **more: Any) -> Callable[[Scene], None]:
     """One more leg, or another quantity of one that is there."""
 
     def spoil(scene: Scene) -> None:
         others = tuple(other for other in scene.fields["what"] if other.pool != pool)
-        scene.fields["what"] = (*others, Leg(pool, quantity, create))
+        scene.fields["what"] = (*others, Leg(pool, quantity, create, **more))
 
     return spoil
 
@@ -75,6 +75,7 @@ LIFETIME = "lifetime_exceeded"
 
 TAKE = [
     Rung("pool_not_found", leg("nowhere", 1)),
+    Rung("window_closed", leg("~window", 1, 1, opens=NOW - 5, closes=NOW)),
     Rung("hold_exists", earlier(place("new", "p", deadline=1000))),
     Rung("pool_table_full", both(leg("~born", 1, 1), limits(max_pools=2))),
     Rung("hold_table_full", limits(max_holds=0)),

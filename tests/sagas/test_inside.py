@@ -120,7 +120,7 @@ MOVE_ON = {
 def test_begun_in_the_callers_own_transaction(place: Place) -> None:
     runner = place.hands.runner
     connection = place.connect()
-    wait: Callable[[Any], Any] = lambda result: result
+    wait: Callable[[Any], Any] = id
     if runner is not None and place.url.startswith("postgres"):
         connection.close()
         connection, wait = runner.run(psycopg.AsyncConnection.connect(place.url)), runner.run

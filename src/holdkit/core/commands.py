@@ -46,6 +46,8 @@ class CreatePool(Command, frozen=True):
     total: int
     exist_ok: bool = False
     """A pool that is there already is the answer, as it is, instead of a refusal."""
+    label: str | None = None
+    """What a face calls it."""
     on_demand: bool = False
     """Swept away when empty, as one that a leg brought along. Faces only."""
 

@@ -41,8 +41,10 @@ from .values import (
     invalid,
     metadata,
     pool_id,
+    pool_label,
     text,
     whole,
+    window,
 )
 
 __all__ = ["check", "hold_id", "invalid", "metadata", "pool_id", "text", "whole"]
@@ -119,9 +121,9 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
     whole(command.total, "total", 0, MAX_QUANTITY)
     if isinstance(command, CreatePool):
         flag(command.exist_ok, "exist_ok")
-        flag(command.on_demand, "on_demand")
-        if command.on_demand and not faces:
-            raise invalid("on_demand", "on_demand_reserved", "is for faces: give a leg create_with_total instead")
+        if command.label is not None:
+            pool_label(command.label, faces=faces)
+        for_faces(command.on_demand, "on_demand", faces, "is for faces: give a leg create_with_total instead")
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
@@ -146,6 +148,10 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         whole(leg.quantity, "quantity", 1, MAX_QUANTITY)
         if leg.create_with_total is not None:
             whole(leg.create_with_total, "create_with_total", 0, MAX_QUANTITY)
+        if leg.label is not None:
+            pool_label(leg.label, faces=faces)
+        if leg.opens is not None or leg.closes is not None:
+            window(leg.opens, leg.closes, faces=faces)
         if leg.total is not None or leg.in_use is not None:
             answered_total(leg.total, leg.in_use, faces=faces)
         if leg.pool in seen:
@@ -179,11 +185,9 @@ def _check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
     if len(given) + command.forever != 1:
         raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")
-    if command.forever:
-        return
-    if command.until is None:
+    if given and command.until is None:
         _check_span(command.ttl_slots if command.by_slots is None else command.by_slots, given[0][:-6], limits)
-    elif type(command.until) is not int:
+    elif given and type(command.until) is not int:
         raise invalid("until", "until_malformed", "must be a slot or an aware datetime")
 
 

@@ -38,7 +38,7 @@ from .script import Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
 from .sweeping import Listed, look_around
 from .terms import Terms, bounded, lock_timeout
-from .trying import AGAIN, Again, keep_trying
+from .trying import AGAIN, TAKEN, Again, keep_trying
 
 T = TypeVar("T")
 
@@ -46,6 +46,8 @@ SIZE: Final = 6
 """Connections at most for those who never wait long: batches and reads."""
 PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
+DOUBTS: Final = 64
+"""After a retry or a refusal was met, so many batches look for operations and ids before they write them."""
 _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 """Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
@@ -97,6 +99,7 @@ class PostgresEngine:
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement, named)
         self._pid = os.getpid()
         self._prune_every, self._pruned = prune_every, 0.0
+        self._doubts = 0  # so many batches more look for what they are about to write: retries come in swarms
         self._teller = Teller(self._connections)
         self._listener: Listener | None = None
         self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
@@ -129,7 +132,9 @@ class PostgresEngine:
         waits = lock_timeout(self.limits) if patient else None
         if waits is None and (self._address.pooled or self.distributed):  # the connection's own does not count there
             waits = str(IMPATIENCE)
-        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several)
+        self._doubts = DOUBTS if stage.distrust else max(0, self._doubts - 1)
+        trusting = not (self._doubts or self.distributed or bounded(self.limits))
+        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several, trusting=trusting)
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
         script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed)
@@ -137,7 +142,7 @@ class PostgresEngine:
             try:
                 ran = driver.run(by_lane(script, share.lanes) if self.distributed else script)
             except StatementFailed as failed:
-                return self._refused(share.groups, failed, patient)
+                return self._refused(share.groups, failed, patient, stage if trusting else None)
             except ConnectionFailed as failed:
                 raise self._lost(failed) from failed
             except SeveralLanes:
@@ -163,8 +168,11 @@ class PostgresEngine:
         terms, now = self._terms(patient=False), self.clock()
         return self._ask(lambda driver: driver.run(look_around(limit, terms, now)))
 
-    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool) -> Ran:
+    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool, trusted: Stage | None) -> Ran:
         """The server refused a statement, so nothing was committed."""
+        if trusted is not None and failed.sqlstate in TAKEN:
+            trusted.distrust = True
+            return Ran(None, {}, False)
         error = trouble(self._address, failed)
         error.__cause__ = failed
         if failed.sqlstate in AGAIN:
