@@ -144,14 +144,14 @@ class Theatre:
         self.clock, self.inner, self.pool = clock, inner, pool
         self.points = Points()
         self.engine = Struck(inner, self.points)
-        self.calm = Kernel(Submitter(inner), Mint(inner.clock))
+        self.calm = Kernel(Submitter(inner), Mint(inner.clock, lanes=inner.lanes))
         self.calm.create_pool(pool, 1)
         self.sale = Sale(self.points, lambda: self.calm)
         self.won = False
 
     def driver(self) -> Kernel:
         """A process of its own, as far as sagas can tell."""
-        return Kernel(Submitter(self.engine), Mint(self.engine.clock))
+        return Kernel(Submitter(self.engine), Mint(self.engine.clock, lanes=self.engine.lanes))
 
     def rival(self) -> None:
         """Takes the unit for good, the moment it is free."""
