@@ -66,8 +66,11 @@ from .errors import (
     WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
+from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
+from .faces._sync.resources import ResourceKernel
 from .faces.opening import connect, connect_async
+from .faces.resources import Resource, ResourceHold, ResourcePool
 from .faces.saga import Saga, SagaStep
 from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
@@ -90,6 +93,7 @@ __all__ = [
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
+    "AsyncResourceKernel",
     "BelowInUse",
     "ConfirmHold",
     "Consume",
@@ -139,6 +143,10 @@ __all__ = [
     "ReleaseHold",
     "ReleaseReason",
     "ResizePool",
+    "Resource",
+    "ResourceHold",
+    "ResourceKernel",
+    "ResourcePool",
     "ReturnUnits",
     "Saga",
     "SagaBusy",

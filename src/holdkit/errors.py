@@ -233,7 +233,7 @@ class NotConfirmed(Refused):
 
 
 class VersionConflict(Refused):
-    """The record has another version than the caller had seen."""
+    """The record or pool has another version than the caller had seen."""
 
     reason = "version_conflict"
 

@@ -100,6 +100,7 @@ RESIZE = [
     TABLE_FULL,
     Rung("pool_not_found", fields(id="nowhere"), "below_in_use"),
     Rung("below_in_use", both(earlier(place("other", {"p": 5}, deadline=1000)), fields(total=4)), "pool_not_found"),
+    Rung("version_conflict", fields(if_version=99)),
 ]
 
 # Commands that name a hold: "x" has 5 of p and 5 of q (of 10 each) from slot 1 until slot 100.

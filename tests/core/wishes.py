@@ -96,7 +96,7 @@ def commands(draw: st.DrawFn) -> AnyCommand:
     pool, total = draw(st.sampled_from(["p", "q"])), draw(st.integers(0, 8))
     if verb == "create":
         return CreatePool(id=pool, total=total, exist_ok=draw(st.booleans()), **context)
-    return ResizePool(id=pool, total=total, **context)
+    return ResizePool(id=pool, total=total, if_version=None, **context)
 
 
 OTHERS = ["consume", "return", "expire", "record", "sweep", "create", "resize"]

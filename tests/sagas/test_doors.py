@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 import holdkit
+from holdkit.engines.memory import MemoryEngine
 from holdkit.faces._sync.sagas import Sagas
+from holdkit.faces.saga_records import hold_id_of
+from holdkit.kernel.minting import Mint
+from holdkit.kernel.waiters import Submitter
 
 from .rig import AsyncErrand, Errand
+from .stage import Points, Struck
 
 
 @pytest.fixture
@@ -128,3 +133,42 @@ def test_the_lease_is_renewed_while_the_effect_runs() -> None:
 
         errand = hk.sagas.register(type("Short", (Errand,), {"lease": 0.03})(effect=wait))
         assert errand.run("a", {"pool": "p"}).epoch == 1
+
+
+def test_a_hold_id_that_somebody_has_taken_is_passed_over(hk: holdkit.Kernel) -> None:
+    for attempt in (1, 2):
+        hk.hold("p", 1, ttl=60, id=hold_id_of("", "a", attempt))
+    record = hk.sagas.register(Errand()).run("a", {"pool": "p"})
+    assert (record.phase, record.attempt, hk.pool("p").consumed) == ("done", 3, 1)
+
+
+def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
+    """The lease was renewed and nobody said so: the driver finds out that it was itself."""
+    engine = MemoryEngine()
+    lost = threading.Event()
+
+    class Silent(Struck):
+        def apply(self, groups: Any, *, patient: bool = False) -> Any:
+            applied = self.inner.apply(groups, patient=patient)
+            if self.on and not lost.is_set():
+                lost.set()
+                raise holdkit.OutcomeUnknown("the reply was lost")
+            return applied
+
+    silent = Silent(engine, Points())
+    hk = holdkit.Kernel(Submitter(silent), Mint(silent.clock))
+    hk.create_pool("p", 1)
+
+    def wait(_intent: Any, step: holdkit.SagaStep) -> None:
+        silent.on = True
+        assert lost.wait(20)
+        seen = hk.record("~saga", step.id)
+        assert seen is not None
+        pause = threading.Event()
+        while (now := hk.record("~saga", step.id)) is not None and now.version == seen.version:
+            pause.wait(0.001)
+
+    errand = hk.sagas.register(type("Short", (Errand,), {"lease": 0.03})(effect=wait))
+    assert errand.run("a", {"pool": "p"}).phase == "done"
+    hk.close()
+    engine.close()

@@ -57,6 +57,8 @@ class ResizePool(Command, frozen=True):
 
     id: str
     total: int
+    if_version: int | None = None
+    """Only if the pool is as the caller saw it. None: whatever it is."""
 
 
 class PlaceHold(Command, frozen=True):

@@ -73,8 +73,7 @@ def _check_context(command: Command) -> None:
         text(command.correlation_id, "correlation_id", MAX_TEXT)
     if command.reason is not None:
         text(command.reason, "reason", MAX_TEXT)
-    owner = getattr(command, "owner", None)
-    if owner is not None:
+    if (owner := getattr(command, "owner", None)) is not None:
         text(owner, "owner", MAX_TOKEN)
 
 
@@ -124,6 +123,8 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
         if command.label is not None:
             pool_label(command.label, faces=faces)
         for_faces(command.on_demand, "on_demand", faces, "is for faces: give a leg create_with_total instead")
+    elif command.if_version is not None:
+        whole(command.if_version, "if_version", 1, MAX_QUANTITY)
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:

@@ -115,6 +115,8 @@ class Lent(Protocol):
 class Lender(Protocol):
     """An engine that can lend a transaction of its own to application code."""
 
+    sql: bool
+    """Whether `Lent.tx` is a connection; else it is None."""
     serial: bool
     """Whoever has a transaction is the only writer: there is nothing more to lock. Else a pool is locked by naming it."""
 

@@ -120,6 +120,6 @@ _SAID: Final = {
     "not_due": "hold {subject} is alive until {at}",
     "not_confirmed": "nothing of hold {subject} was confirmed, so nothing can be returned",
     "quantity_exceeds_hold": "hold {subject} has {found} units left, and more was asked for",
-    "version_conflict": "record {subject} is at version {found}: read it again",
+    "version_conflict": "{subject} is at version {found}: read it again",
     "aborted": "another command of the same atomic batch was refused ({subject}), so nothing of it was applied",
 }

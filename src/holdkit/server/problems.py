@@ -19,6 +19,8 @@ STATUSES: Final[dict[str, int]] = {
     "operation_table_full": 503,
     "pool_not_found": 404,
     "hold_not_found": 404,
+    "key_not_found": 404,
+    "cursor_lost": 410,
     "hold_retired": 410,
     "not_owner": 403,
     "version_conflict": 412,
@@ -72,6 +74,8 @@ def problem_of(error: BaseException) -> Problem:
         return error
     if isinstance(error, errors.Refused):
         return refusal_problem(error)
+    if isinstance(error, errors.InvalidRequest) and error.code == "key_not_found":
+        return Problem(404, error.code, plain(error))
     if isinstance(error, errors.InvalidRequest):
         return Problem(400, "invalid_request", plain(error), field=error.field, code=error.code)
     if isinstance(error, errors.OutcomeUnknown):

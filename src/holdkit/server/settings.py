@@ -24,6 +24,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_batch: int = 1_000
     body_timeout: float = 10.0
     """Seconds within which a body must have arrived."""
+    receive_timeout: float = 20.0
+    """Seconds within which a whole request must have arrived, headers included; then the connection is cut."""
+    max_connections: int = 2_000
     request_timeout: float = 30.0
     """Seconds after which an answer is given up, as unknown."""
     max_requests: int = 2_000

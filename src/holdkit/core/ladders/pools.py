@@ -32,6 +32,8 @@ def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)
     if command.total < pool.held + pool.consumed:
         return Refusal(Reason.BELOW_IN_USE, pool.id, found=pool.held + pool.consumed)
+    if command.if_version is not None and command.if_version != pool.version:
+        return Refusal(Reason.VERSION_CONFLICT, pool.id, found=pool.version)
     if command.total == pool.total:
         return Done(slot=now, pool=pool)
     effect = moved(pool, now, total=command.total - pool.total)

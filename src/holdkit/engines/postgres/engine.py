@@ -55,6 +55,7 @@ _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replicat
 class PostgresEngine:
     """Holds in PostgreSQL."""
 
+    sql = True
     serial = False
 
     def __init__(

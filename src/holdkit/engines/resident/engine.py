@@ -42,6 +42,7 @@ class ResidentEngine:
 
     url = ""
     lanes = 1
+    sql = False
     serial = True
     _journal: Journal
 

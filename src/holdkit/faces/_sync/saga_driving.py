@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, PlaceHold, ReleaseHold
 from ...core.model import SECOND, Record, State, StoredHold
 from ...core.outcomes import Outcome
-from ...core.reading import FindHold
+from ...core.reading import FindHold, FindRecord
 from ...engines.port import Engine
-from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldExists, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._sync.desk import Desk
 from ...kernel.own_transaction import decide_inside
 from ...kernel.spelling import legs_of
@@ -26,9 +26,11 @@ from ...kernel.surface import Hold
 from ...kernel.workers import Signal
 from ..saga import SagaStep, Terms
 from ..saga_records import (
+    KIND,
     LeaseLost,
     SagaBody,
     SagaError,
+    decode,
     error_of,
     hold_id_of,
     kept_result,
@@ -147,6 +149,9 @@ class Driver:
             beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
         try:
             self._write(after, *beside)
+        except HoldExists as taken:
+            self._write(replace(self.body, attempt=attempt))  # somebody has that id: the next attempt has another
+            raise _Again from taken
         except Refused as refused:
             if before is not None and self._moved(before):
                 raise _Again from refused
@@ -239,10 +244,19 @@ class Driver:
                 if not self._stop.closed:
                     self._write(replace(self.body, lease=self._terms.lease))
             except LeaseLost:
-                self._lost = True
-                return
+                if not self._mine_still():
+                    self._lost = True
+                    return
             except HoldkitError as failed:
                 log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
+
+    def _mine_still(self) -> bool:
+        """Whether it was we who moved the record on, in a renewal whose fate was not known."""
+        record = self._desk.submitter.read(FindRecord((self.record.tenant, KIND, self.record.id)))
+        if record is None or decode(record).epoch != self.body.epoch:
+            return False
+        self.record = record
+        return True
 
     # When it does not go on
 

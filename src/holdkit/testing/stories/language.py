@@ -134,7 +134,7 @@ VERBS: Final[dict[str, Verb]] = {
     "context": Verb(none, {name: CALL[name] for name in ("actor", "correlation_id", "reason")}),
     "restart": Verb(none),
     "pool": Verb(one("id"), {**CALL, "total": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
-    "resize": Verb(one("id"), {**CALL, "total": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
+    "resize": Verb(one("id"), {**CALL, "total": words.scalar, "if_version": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
     "hold": Verb(named(words.what, "what"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot}, expecting.HOLDS, command=True),
     "consume": Verb(named(words.what, "what"), BIRTH, expecting.HOLDS, command=True),
     "confirm": Verb(named(words.amounts, "quantity"), {**ENDING, "entity": words.text, "overage": words.text}, expecting.HOLDS, command=True),
