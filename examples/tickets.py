@@ -41,6 +41,7 @@ def main() -> None:
     with holdkit.connect("memory://", clock=clock) as hk:
         seats, show = hk.resource(house), ShowId("globe", 42)
         buyer = seats.hold(show, None, 2, ttl="5m", actor="user:7")
+        clock.advance(1)
         seats.hold(show, None, 1, ttl="5m", actor="user:8")
         seats.confirm(buyer, entity="order:1")
         clock.advance(300)  # user 8 went away

@@ -69,6 +69,8 @@ from .faces._async.kernel import AsyncKernel
 from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
 from .faces._sync.resources import ResourceKernel
+from .faces.allowances import Allowance, Usage
+from .faces.grid import Availability
 from .faces.opening import connect, connect_async
 from .faces.resources import Resource, ResourceHold, ResourcePool
 from .faces.saga import Saga, SagaStep
@@ -90,10 +92,12 @@ __all__ = [
     "Aborted",
     "Action",
     "Actor",
+    "Allowance",
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
     "AsyncResourceKernel",
+    "Availability",
     "BelowInUse",
     "ConfirmHold",
     "Consume",
@@ -160,6 +164,7 @@ __all__ = [
     "Stats",
     "Sweep",
     "SweepReport",
+    "Usage",
     "VerifyReport",
     "VersionConflict",
     "WindowClosed",

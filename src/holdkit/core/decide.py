@@ -204,7 +204,7 @@ def remember(view: View, command: AnyCommand, outcome: Outcome) -> None:
     view.operations.put((command.tenant, command.op), stored)
 
 
-UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL})
+UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})
 """Refusals of this attempt only: they say nothing of the operation itself."""
 
 

@@ -20,11 +20,12 @@ from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
-from ..port import Applied, BatchRejected, Clock, Lent, wall_clock
+from ..port import Applied, BatchRejected, Clock, Grounded, Lent, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
+from .flying import Attempt, fly
 from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
 from .lending import Lending
@@ -129,7 +130,17 @@ class PostgresEngine:
 
         return keep_trying(run)
 
-    def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+        """The same on an event loop; what cannot be done there without waiting is `Grounded`."""
+        self._check()
+        if self.distributed:
+            raise Grounded
+        return await fly(self._connections, self._usual, self._conclude, self._lost, groups, sent)
+
+    def _usual(self, groups: Sequence[Group], stage: Stage) -> Attempt:
+        return self._prepare(Share(groups), stage, patient=False)
+
+    def _prepare(self, share: Share, stage: Stage, patient: bool) -> Attempt:
         waits = lock_timeout(self.limits) if patient else None
         if waits is None and (self._address.pooled or self.distributed):  # the connection's own does not count there
             waits = str(IMPATIENCE)
@@ -139,11 +150,15 @@ class PostgresEngine:
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
         script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed)
+        return Attempt(by_lane(script, share.lanes) if self.distributed else script, trusting, pruning)
+
+    def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
+        attempt = self._prepare(share, stage, patient)
         with (self._patient if patient else self._connections).one() as driver:
             try:
-                ran = driver.run(by_lane(script, share.lanes) if self.distributed else script)
+                ran = driver.run(attempt.script)
             except StatementFailed as failed:
-                return self._refused(share.groups, failed, patient, stage if trusting else None)
+                return self._refused(share.groups, failed, patient, stage if attempt.trusting else None)
             except ConnectionFailed as failed:
                 raise self._lost(failed) from failed
             except SeveralLanes:
@@ -152,13 +167,17 @@ class PostgresEngine:
                 if driver.committing:
                     raise OutcomeUnknown(f"interrupted while {self.url} was committing: ask again") from error
                 raise BatchRejected(f"unexpected {type(error).__name__} while deciding; nothing was done") from error
-            if any(sign in notice for notice in driver.notices for sign in _STANDBY):
-                raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
-        if pruning:
+            self._conclude(driver, attempt, ran)
+        return ran
+
+    def _conclude(self, driver: Driver, attempt: Attempt, ran: Ran) -> None:
+        """It was committed: can that be relied on, and who has to hear of it?"""
+        if any(sign in notice for notice in driver.notices for sign in _STANDBY):
+            raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
+        if attempt.pruning:
             self._pruned = time.monotonic()
         if ran.wrote:
             self._teller.nudge()
-        return ran
 
     def _terms(self, **terms: Any) -> Terms:
         slot = None if self._injected is None else self._injected()

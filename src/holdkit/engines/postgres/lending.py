@@ -180,7 +180,7 @@ class Lending:
                 connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
                 connection.autocommit = True
                 if not self._address.pooled:
-                    connection.execute(AS_NEW)
+                    connection.execute(AS_NEW, prepare=False)
                 connection.autocommit = False
                 good = True
         with self._lock:
