@@ -26,7 +26,12 @@ BODIES: dict[str, Any] = {
     "consume": {"pool": "theirs"},
     "extend": {"by": 60},
     "batch": {"commands": [{"type": "hold", "pool": "theirs", "ttl": 60}]},
+    "put_budget": {"budgets": {"tokens": [{"total": 5, "per": "day"}]}},
+    "budget_hold": {"client": "c", "estimate": 1, "ttl": 60},
+    "budget_consume": {"client": "c", "actual": 1},
+    "budget_confirm": {"hold": "0" * 32},
     "make_key": {"name": "n"},
+    "make_webhook": {"url": "https://192.0.2.1/"},
 }
 
 
@@ -53,11 +58,13 @@ async def scene(here: Stand) -> dict[str, str]:
     await here.call("POST", "/v1/pools", {"id": "theirs", "total": 5}, tenant="acme")
     hold = await here.call("POST", "/v1/holds", {"pool": "theirs", "ttl": 60}, op="theirs", tenant="acme")
     key = await here.running.keys.make("theirs", scope="read", tenant="acme")
-    return {"pool": "theirs", "hold": hold.json()["id"], "key": key.info.id, **IDS}
+    hook = await here.call("POST", "/v1/webhooks", {"url": "https://192.0.2.1/theirs"}, tenant="acme")
+    await here.call("PUT", "/v1/budgets/theirs", BODIES["put_budget"], tenant="acme")
+    return {"pool": "theirs", "hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], **IDS}
 
 
-IDS: dict[str, str] = {}
-"""Ids of faces' things, by the name in the path; none of them exist."""
+IDS = {"budget": "theirs"}
+"""Names that tenant acme's things have in their faces, by the name in the path."""
 
 
 def play(work: Callable[[Stand, dict[str, str]], Coroutine[Any, Any, None]]) -> FakeClock:
@@ -119,13 +126,13 @@ def test_no_key_of_too_small_a_scope_passes_any_route() -> None:
 
 
 def test_another_tenants_things_do_not_exist() -> None:
-    missing = {"pool": "missing", "hold": "0" * 32, "key": "a" * 16}
+    missing = {"pool": "missing", "hold": "0" * 32, "key": "a" * 16, "webhook": "0" * 16, "budget": "missing"}
 
     async def work(here: Stand, ids: dict[str, str]) -> None:
         before = await state(here)
         for route in GUARDED:
-            if route.kind == "events":
-                continue  # never ends: below
+            if route.kind in ("events", "put_budget"):
+                continue  # the one never ends: below; the other makes what it names, of the rival's own
             answer = await ask(here, route, ids, tenant="rival", key="admin")
             if route.operator:
                 assert (answer.status_code, answer.json()["reason"]) == (403, "operator_only"), name_of(route)

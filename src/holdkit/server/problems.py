@@ -20,6 +20,8 @@ STATUSES: Final[dict[str, int]] = {
     "pool_not_found": 404,
     "hold_not_found": 404,
     "key_not_found": 404,
+    "budget_not_found": 404,
+    "webhook_not_found": 404,
     "cursor_lost": 410,
     "hold_retired": 410,
     "not_owner": 403,
@@ -99,7 +101,7 @@ def refusal_problem(refused: errors.Refused) -> Problem:
     if refused.replayed:
         more["replayed"] = True
     status = STATUSES.get(refused.reason, 409)
-    retry_after = 1.0 if status == 503 else None
+    retry_after = more.pop("retry_after", 1.0 if status == 503 else None)
     return Problem(status, refused.reason, plain(refused), retry_after=retry_after, transient=refused.transient, **more)
 
 
