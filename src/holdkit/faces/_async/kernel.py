@@ -15,6 +15,8 @@ from ..windows import Zone
 from .accounts import AsyncAccounts
 from .budgets import AsyncBudgets
 from .calendar import AsyncCalendar
+from .claims import AsyncClaims
+from .items import AsyncItems
 from .rates import AsyncRates
 from .resources import AsyncResourceKernel
 from .sagas import AsyncSagas
@@ -28,6 +30,16 @@ class AsyncKernel(AsyncHolds):
     def sagas(self) -> AsyncSagas:
         """Work in several steps that always comes to an end: reserve, validate, finalize."""
         return AsyncSagas(self._desk, self._tenant)
+
+    @cached_property
+    def claims(self) -> AsyncClaims:
+        """Keys that only one can have: an email address, a user name."""
+        return AsyncClaims(self._desk, self._frame, self._tenant)
+
+    @cached_property
+    def items(self) -> AsyncItems:
+        """Single things, each available, held or spent: seats, vouchers, postings."""
+        return AsyncItems(self._desk, self._frame, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

@@ -16,6 +16,8 @@ from ..windows import Zone
 from .accounts import Accounts
 from .budgets import Budgets
 from .calendar import Calendar
+from .claims import Claims
+from .items import Items
 from .rates import Rates
 from .resources import ResourceKernel
 from .sagas import Sagas
@@ -29,6 +31,16 @@ class Kernel(Holds):
     def sagas(self) -> Sagas:
         """Work in several steps that always comes to an end: reserve, validate, finalize."""
         return Sagas(self._desk, self._tenant)
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Keys that only one can have: an email address, a user name."""
+        return Claims(self._desk, self._frame, self._tenant)
+
+    @cached_property
+    def items(self) -> Items:
+        """Single things, each available, held or spent: seats, vouchers, postings."""
+        return Items(self._desk, self._frame, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

@@ -1,10 +1,6 @@
 -- Reads. Due legs are counted as returned at max(clock, the pool's last slot); nothing is written or locked.
 -- $1 is an injected clock's slot, or null: the server's clock.
 
--- name: read_clock
--- the server's (where the tables are distributed, the coordinator's): for a look, which decides nothing
-select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
-
 -- name: read_pool
 -- one pool, and how many of its units are due
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
@@ -156,3 +152,11 @@ order by j.later, j.seq, j.stamp, j.batch, j.n
 -- name: has_unnumbered
 -- whether anybody's entries wait for their numbers, and in which lanes
 select distinct u.lane from holdkit.unnumbered u order by u.lane
+
+-- name: read_clock
+-- the one authority on time
+select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
+
+-- name: oldest_due
+-- how far the sweep lags behind: for people, over every lane
+select min(h.deadline) from holdkit.holds h where h.open and h.deadline is not null and h.deadline <= $1::bigint
