@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ...core.codec import canonical_json
 from ...core.model import Record, Slot
 from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaParked
 from ...kernel.context import current
@@ -24,14 +25,14 @@ class AsyncSagaLeases(AsyncSagaReads):
 
     async def begin(self, terms: Terms, id: str, intent: Any, tx: Any) -> SagaRecord:
         """Write the record and no more; one that is there is the answer, if it is of the same saga."""
-        record = await self._find(id) if tx is None else None
+        record = await self._find(id, tx)
         if record is None:
             begun = await self._create(terms, id, intent, 0, tx)
             if begun is not None:
                 return shown(*begun)
-            record = await self._find(id)
+            record = await self._find(id, tx)
             if record is None:
-                raise SagaBusy(f"saga {id!r} was begun in this transaction, or in one that has not ended yet")
+                raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
         _check_same(body, terms, id, intent)
         return shown(record, body)
@@ -102,7 +103,7 @@ class AsyncSagaLeases(AsyncSagaReads):
 
 
 def _check_same(body: SagaBody, terms: Terms, id: str, intent: Any) -> None:
-    if (body.name, body.intent) != (terms.name, intent):
+    if body.name != terms.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
         raise OperationConflict(f"saga {id!r} was begun with another name or intent: take a new id", subject=id)
 
 
