@@ -53,7 +53,7 @@ def test_a_claim_is_not_a_hold() -> None:
     with holdkit.connect("memory://") as hk:
         claim: Any = hk.claims.reserve("email", "a@b.c", ttl=60)
         for verb in (hk.confirm, hk.release, hk.extend, hk.items.release):
-            with pytest.raises(holdkit.InvalidRequest, match="hk.claims") as wrong:
+            with pytest.raises(holdkit.InvalidRequest, match=r"hk\.claims") as wrong:
                 verb(claim)
             assert (wrong.value.field, wrong.value.code) == ("hold", "hold_is_claim")
 

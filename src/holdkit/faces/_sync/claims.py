@@ -247,9 +247,9 @@ class Claims(Face):
     def _taken(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
         remaining = None if claim.state is State.CONFIRMED else self.remaining_ttl(claim)
         said = "for ever" if remaining is None else f"for {remaining:g} s more"
-        message = f"somebody else has {claim.key!r}, {said}"
+        message = f"{claim.key!r} is taken, {said}"
         if remaining == 0:
-            message = f"somebody else had {claim.key!r} when it was asked for: to ask again, take a new operation id"
+            message = f"{claim.key!r} was taken when it was asked for: to ask again, take a new operation id"
         return AlreadyClaimed(message, replayed=replayed, subject=claim.key, claim=claim.id, state=str(claim.state),
                               remaining=remaining)  # fmt: skip
 
