@@ -104,6 +104,19 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class Insider(Protocol):
+    """An engine that can be asked inside a caller's transaction: the answer counts what the caller has not committed yet."""
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Answer a question about pools, holds or records. `InvalidRequest` if `tx` is not what `apply_in` takes."""
+        ...
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        """The same in a task."""
+        ...
+
+
 class Lent(Protocol):
     """A transaction of the engine's own, open, while application code runs in it."""
 

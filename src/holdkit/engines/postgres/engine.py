@@ -31,6 +31,7 @@ from .joining import is_aborted, run_joined, run_joined_async
 from .lending import Lending
 from .listening import Listener, Teller
 from .loading import SeveralLanes
+from .looking import look
 from .migrating import check_schema
 from .one_lane import load_one_lane
 from .opening import IMPATIENCE, check_server, connect, read_url, trouble
@@ -234,6 +235,26 @@ class PostgresEngine:
         ran = await run_joined_async(connection, self._join, self._joined_script(groups, lock))
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Answer a question about pools, holds or records inside the caller's own transaction."""
+        self._check()
+        found: list[T] = []
+        run_joined(driver_connection(tx), self._join, partial(self._looking, query, found))
+        return found[-1]
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        """The same in a task, on an async connection."""
+        self._check()
+        found: list[T] = []
+        await run_joined_async(await driver_connection_async(tx), self._join, partial(self._looking, query, found))
+        return found[-1]
+
+    def _looking(self, query: Query[T], found: list[T]) -> Script[Ran]:
+        script = look(self._terms(patient=True, joined=True), query)
+        assert script is not None, "this is not read in a caller's transaction"
+        found.append((yield from script))
+        return Ran([], {}, False)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""

@@ -23,7 +23,7 @@ from ..callers import driver_connection
 from ..port import Applied, Clock, Lent, wall_clock
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
-from .joining import Joined, check_connection, in_transaction, run_joined
+from .joining import Joined, check_connection, check_database, in_transaction, run_joined
 from .lending import lend
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
@@ -105,6 +105,24 @@ class SqliteEngine:
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
         return self.apply_in(tx, groups, lock)
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Answer a question inside the caller's own transaction, if it has begun one."""
+        self._check()
+        self._writer.check_file()
+        driver = Driver(check_connection(driver_connection(tx)), self._on_statement)
+        try:
+            check_database(driver, self.path, self._writer.identity)
+            result: T = answer(At(driver, self.limits, self.clock()), query)
+            return result
+        except sqlite3.Error as error:
+            raise trouble(self.path, error) from error
+        finally:
+            driver.cursor.close()
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
+        return self.read_in(tx, query)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""
