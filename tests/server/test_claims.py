@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from holdkit import Saga
 from holdkit.testing import FakeClock
 
 from .rig import Stand, stand
@@ -94,5 +95,58 @@ def test_items_are_taken_all_or_none_and_spent() -> None:
         third = await here.call("POST", "/v1/items/reserve", {"ids": ids[2:], "ttl": 60}, op="d")
         body = {"hold": third.json()["id"], "owner": third.json()["owner"]}
         assert (await here.call("POST", "/v1/items/release", body, op="e")).json()["state"] == "released"
+
+    run(work)
+
+
+class Errand(Saga):
+    """Takes a seat."""
+
+    name = "errand"
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "seat"
+
+    def effect(self, intent: Any, step: Any) -> str:
+        return f"did {intent['what']}"
+
+
+def test_sagas_can_be_looked_at() -> None:
+    async def work(here: Stand, clock: FakeClock) -> None:
+        await here.call("POST", "/v1/pools", {"id": "seat", "total": 1})
+        errands = here.running.kernel.sagas.register(Errand())
+        await errands.run("one", {"what": "this"})
+        await errands.begin("two", {"what": "that"})
+        listed = (await here.call("GET", "/v1/sagas", key="read")).json()
+        assert [(one["id"], one["phase"]) for one in listed["items"]] == [("one", "done"), ("two", "reserving")]
+        one = (await here.call("GET", "/v1/sagas/one", key="read")).json()
+        assert (one["result"], one["intent"]) == ("did this", {"what": "this"})
+        assert [one["id"] for one in (await here.call("GET", "/v1/sagas?phase=done")).json()["items"]] == ["one"]
+        clock.advance(3600)
+        assert [one["id"] for one in (await here.call("GET", "/v1/sagas?stuck=true")).json()["items"]] == ["two"]
+        assert (await here.call("GET", "/v1/sagas?phase=odd")).status_code == 400
+        missing = await here.call("GET", "/v1/sagas/none")
+        assert (missing.status_code, missing.json()["reason"]) == (404, "saga_not_found")
+
+    run(work)
+
+
+def test_some_fields_need_an_admins_key() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        born = {"legs": [{"pool": "new", "quantity": 1, "create_with_total": 5}], "ttl": 60}
+        no = await here.call("POST", "/v1/holds", born, op="a", key="hold")
+        assert (no.status_code, no.json()["reason"]) == (403, "scope_too_small")
+        hold = await here.call("POST", "/v1/holds", born, op="a", key="admin")
+        assert hold.status_code == 201
+        forced = {"force": True, "reason": "admin_override"}
+        at = f"/v1/holds/{hold.json()['id']}/release"
+        assert (await here.call("POST", at, forced, op="b", key="hold")).status_code == 403
+        for one in (
+            {"type": "create_pool", "id": "p", "total": 1},
+            {"type": "release", "id": hold.json()["id"], **forced},
+        ):
+            batch = await here.call("POST", "/v1/batch", {"commands": [one]}, op="c", key="hold")
+            assert (batch.status_code, batch.json()["reason"]) == (403, "scope_too_small")
+        assert (await here.call("POST", at, forced, op="b", key="admin")).json()["state"] == "released"
 
     run(work)

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from holdkit import Saga
 from holdkit.server.routes import ROUTES
 from holdkit.server.routing import Route
 from holdkit.testing import FakeClock
@@ -43,6 +44,18 @@ BODIES: dict[str, Any] = {
 }
 
 
+class Errand(Saga):
+    """A saga for tenant acme to have."""
+
+    name = "errand"
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "theirs"
+
+    def effect(self, intent: Any, step: Any) -> None:
+        return None
+
+
 def name_of(route: Route) -> str:
     return f"{route.method} {route.path}"
 
@@ -70,7 +83,8 @@ async def scene(here: Stand) -> dict[str, str]:
     await here.call("PUT", "/v1/budgets/theirs", BODIES["put_budget"], tenant="acme")
     claim = await here.call("POST", "/v1/claims", {**BODIES["claim"], "value": "theirs"}, op="claim", tenant="acme")
     ids = {"hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], "claim": claim.json()["id"]}
-    return {"pool": "theirs", "budget": "theirs", **ids}
+    saga = await here.running.kernel.tenant("acme").sagas.register(Errand()).begin("errand-of-theirs", {})
+    return {"pool": "theirs", "budget": "theirs", "saga": saga.id, **ids}
 
 
 def play(work: Callable[[Stand, dict[str, str]], Coroutine[Any, Any, None]]) -> FakeClock:
@@ -138,6 +152,7 @@ def test_another_tenants_things_do_not_exist() -> None:
         "key": "a" * 16,
         "webhook": "0" * 16,
         "budget": "missing",
+        "saga": "missing",
         "claim": "res_" + "1" * 32,
     }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import answers, bodies, claiming
+from . import answers, bodies, claiming, saga_answers
 from .budgeting import BudgetSet
 from .claiming import ClaimsQuery
-from .handlers import batches, budgets, claims, holds, hooks, journal, operating, pools, watching
+from .handlers import batches, budgets, claims, holds, hooks, journal, operating, pools, sagas, watching
 from .keys import KeyInfo
 from .routing import Route
 
@@ -124,6 +124,10 @@ ROUTES: Final = (
     Route(method="POST", path="/v1/items/finalize", handler=claims.finalize_items, scope="hold", body=claiming.EndItems,
           retry_key="required", kind="finalize_items", answer=answers.HoldNow, reasons=(*_ENDING, "part_of_hold"),
           summary="Every item of a hold is spent"),
+    Route(method="GET", path="/v1/sagas", handler=sagas.list_sagas, query=saga_answers.SagasQuery, kind="list_sagas",
+          answer=saga_answers.SagaPage, summary="Sagas: all, those in one phase, or those that somebody should look at"),
+    Route(method="GET", path="/v1/sagas/{saga}", handler=sagas.show_saga, kind="show_saga",
+          answer=saga_answers.SagaAnswer, reasons=("saga_not_found",), summary="One saga"),
     Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=bodies.PageQuery, kind="list_budgets",
           answer=answers.BudgetPage, summary="Sets of budgets"),
     Route(method="GET", path="/v1/budgets/{budget}", handler=budgets.show_budget, kind="show_budget",
