@@ -139,7 +139,7 @@ def employ(books: Path, seed: int) -> int:
     if child == 0:
         try:
             work(books, seed)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - a child must not return into its parent's code, whatever happened
             traceback.print_exc()
         finally:
             os._exit(1)
