@@ -105,6 +105,7 @@ class Running:
         """From now on refuse what comes, and end the streams."""
         self.stopping.set()
         self.kernel.desk.submitter.committed.notify()
+        self.feeds.wake()
 
 
 class Application:

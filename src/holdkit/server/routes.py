@@ -79,6 +79,8 @@ ROUTES: Final = (
     Route(method="GET", path="/v1/events", handler=watching.events, query=bodies.EventsQuery, kind="events", answer=str,
           media="text/event-stream", reasons=("cursor_lost",),
           summary="The journal as it happens, or summaries of what changed"),
+    Route(method="GET", path="/v1/whoami", handler=watching.whoami, kind="whoami", answer=answers.WhoAmI,
+          summary="Whom the key stands for, and what it may do"),
     Route(method="GET", path="/v1/overview", handler=watching.overview, kind="overview", answer=answers.Overview,
           summary="Sums over all pools, and the fullest"),
     Route(method="GET", path="/v1/stats", handler=operating.stats, operator=True, kind="stats", answer=dict[str, Any],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from uuid import UUID
 
+from ...core.model import MAX_SLOT
 from ...core.reading import ReadHistory
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
@@ -38,9 +39,9 @@ class AsyncJournal(AsyncVerbs):
             if entries or follower.at_end:
                 return entries
 
-    async def cursor(self) -> str:
-        """A cursor behind everything that is in the journal now."""
-        return await end_of_journal(self._desk)
+    async def cursor(self, *, back: int = 0) -> str:
+        """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
+        return await end_of_journal(self._desk, whole(back, "back", 0, MAX_SLOT))
 
     async def follow(
         self, name: str | None = None, *, after: str | None = None, wait: bool = True, poll: float = 0.5
