@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/ready
 # Folders appear as the project grows; naming one that is missing would stop ruff and mypy.
 CODE := $(wildcard src tests tools bench examples)
-TYPED := $(wildcard src tests tools bench)
+TYPED := $(wildcard src tests tools bench examples)
 COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
 

@@ -36,6 +36,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace, directory: Path, progress: Progress) -> None:
         self.quick: bool = options.quick
         self.rounds: int = options.rounds or (3 if options.quick else 5)
+        self.sync: float = options.sync
         self.postgres_rounds: int = options.rounds or (1 if options.quick else 3)  # many scenarios, all sides
         self.directory, self.progress = directory, progress
         self.flushes: FlushCounter | None = flush_counter(directory)
@@ -158,7 +159,7 @@ class Bench:
         bar = self.progress.add_task("PostgreSQL", total=None)
         measured = on_postgres.measure(
             self.directory, scenarios, self.postgres_rounds, length,
-            lambda name: self.progress.update(bar, advance=1, description=f"PostgreSQL, {name}"),
+            lambda name: self.progress.update(bar, advance=1, description=f"PostgreSQL, {name}"), self.sync,
         )  # fmt: skip
         self.figures += postgres_table.figures(measured)
         self.runs["postgres"] = measured
@@ -177,6 +178,12 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds per scenario (5, with --quick 3; PostgreSQL 3 and 1)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some parts only")
     parser.add_argument("--dir", type=Path, default=BUILD, help="where the databases go: a real disk, not memory")
+    parser.add_argument(
+        "--sync",
+        type=float,
+        default=0,
+        help="PostgreSQL: milliseconds that every sync takes longer, as on a disk in a cloud",
+    )
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where every run is written")
     parser.add_argument("--plot", type=Path, default=BUILD / "bench.png", help="where the plot is written")
     return parser.parse_args(arguments)

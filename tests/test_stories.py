@@ -45,7 +45,7 @@ ONE_LANE = frozenset({
     "08-fences-outlive-their-pool",
 })  # fmt: skip
 """Told of one lane only: they speak of the order of several pools' entries in one instant, or of one floor for all fences."""
-SECTIONS = ("02", "03", "04", "05", "06", "07", "08", "11", "12", "13")
+SECTIONS = ("02", "03", "04", "05", "06", "07", "08", "09", "11", "12", "13")
 CASES = [
     pytest.param(story, engine, colour, id=f"{story.name}-{engine}-{colour}")
     for story in STORIES
@@ -133,7 +133,7 @@ SYNTAX = {
     "hold a -> held": "names no pool",
     "hold -> held": "names no hold",
     "hold a 'gpu 1 -> held": "a quote is not closed",
-    "reserve a gpu 1 -> held": "the verb 'reserve' is not known",
+    "book a gpu 1 -> held": "the verb 'book' is not known",
     "expect flock gpu -> held=1": "the verb 'expect flock' is not known",
     "expect pool gpu": "must say what it expects",
     "expect pool gpu -> done": "is no answer",

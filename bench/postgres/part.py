@@ -58,12 +58,18 @@ class Measured(Struct, frozen=True):
     limits: list[LimitRun]
 
 
+def slower(sync: float) -> dict[str, str]:
+    """Settings under which every sync of the log takes so many milliseconds longer, as on a disk in a cloud or with a standby
+    in the next building: the server sleeps before it syncs, with the same lock in its hand."""
+    return {"commit_delay": str(round(1_000 * sync)), "commit_siblings": "0"} if sync else {}
+
+
 def measure(
-    directory: Path, wanted: list[Scenario], rounds: int, length: Length, step: Callable[[str], None]
+    directory: Path, wanted: list[Scenario], rounds: int, length: Length, step: Callable[[str], None], sync: float = 0
 ) -> Measured:
     """Everything, on a server of its own whose data is on the disk of `directory`."""
     runs: list[PostgresRun] = []
-    with PostgresServer(SETTINGS, within=directory) as server, Crew() as crew:
+    with PostgresServer(SETTINGS | slower(sync), within=directory) as server, Crew() as crew:
         sides = SIDES
         with closing(server.connect()) as connection:
             row = connection.execute("show server_version").fetchone()

@@ -61,10 +61,16 @@ from .errors import (
     Refused,
     SlotOverflow,
     VersionConflict,
+    WindowClosed,
 )
 from .faces._async.kernel import AsyncKernel
+from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
+from .faces._sync.resources import ResourceKernel
+from .faces.allowances import Allowance, Usage
+from .faces.grid import Availability
 from .faces.opening import connect, connect_async
+from .faces.resources import Resource, ResourceHold, ResourcePool
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
@@ -81,9 +87,12 @@ __all__ = [
     "Aborted",
     "Action",
     "Actor",
+    "Allowance",
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
+    "AsyncResourceKernel",
+    "Availability",
     "BelowInUse",
     "ConfirmHold",
     "Consume",
@@ -131,6 +140,10 @@ __all__ = [
     "ReleaseHold",
     "ReleaseReason",
     "ResizePool",
+    "Resource",
+    "ResourceHold",
+    "ResourceKernel",
+    "ResourcePool",
     "ReturnUnits",
     "Shortfall",
     "SlotOverflow",
@@ -138,8 +151,10 @@ __all__ = [
     "Stats",
     "Sweep",
     "SweepReport",
+    "Usage",
     "VerifyReport",
     "VersionConflict",
+    "WindowClosed",
     "connect",
     "connect_async",
     "context",

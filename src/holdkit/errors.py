@@ -117,6 +117,13 @@ class PoolNotFound(Refused):
     reason = "pool_not_found"
 
 
+class WindowClosed(Refused):
+    """The command was decided at a slot outside the window it was meant for."""
+
+    reason = "window_closed"
+    transient = True
+
+
 class BelowInUse(Refused):
     """The new total would lie under what is held and consumed."""
 
@@ -216,7 +223,7 @@ class NotConfirmed(Refused):
 
 
 class VersionConflict(Refused):
-    """The record has another version than the caller had seen."""
+    """The record or pool has another version than the caller had seen."""
 
     reason = "version_conflict"
 

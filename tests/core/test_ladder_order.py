@@ -41,12 +41,12 @@ def at(slot: int) -> Callable[[Scene], None]:
     return spoil
 
 
-def leg(pool: str, quantity: int, create: int | None = None) -> Callable[[Scene], None]:
+def leg(pool: str, quantity: int, create: int | None = None, **more: Any) -> Callable[[Scene], None]:
     """One more leg, or another quantity of one that is there."""
 
     def spoil(scene: Scene) -> None:
         others = tuple(other for other in scene.fields["what"] if other.pool != pool)
-        scene.fields["what"] = (*others, Leg(pool, quantity, create))
+        scene.fields["what"] = (*others, Leg(pool, quantity, create, **more))
 
     return spoil
 
@@ -75,6 +75,7 @@ LIFETIME = "lifetime_exceeded"
 
 TAKE = [
     Rung("pool_not_found", leg("nowhere", 1)),
+    Rung("window_closed", leg("~window", 1, 1, opens=NOW - 5, closes=NOW)),
     Rung("hold_exists", earlier(place("new", "p", deadline=1000))),
     Rung("pool_table_full", both(leg("~born", 1, 1), limits(max_pools=2))),
     Rung("hold_table_full", limits(max_holds=0)),
@@ -99,6 +100,7 @@ RESIZE = [
     TABLE_FULL,
     Rung("pool_not_found", fields(id="nowhere"), "below_in_use"),
     Rung("below_in_use", both(earlier(place("other", {"p": 5}, deadline=1000)), fields(total=4)), "pool_not_found"),
+    Rung("version_conflict", fields(if_version=99)),
 ]
 
 # Commands that name a hold: "x" has 5 of p and 5 of q (of 10 each) from slot 1 until slot 100.

@@ -97,3 +97,13 @@ def test_resizing_counts_due_units_as_free() -> None:
 
 def test_a_pool_that_is_not_there() -> None:
     assert refused(World().do(ResizePool(id="p", total=1))).subject == "p"
+
+
+def test_resizing_only_what_the_caller_saw() -> None:
+    world = World()
+    world.pool("p", 10)
+    assert said(world.do(ResizePool(id="p", total=9, if_version=1))) == "done"
+    refusal = refused(world.do(ResizePool(id="p", total=8, if_version=1)))
+    assert (refusal.reason.value, refusal.subject, refusal.found) == ("version_conflict", "p", 2)
+    assert world.counters("p") == (9, 0, 0)
+    assert said(world.do(ResizePool(id="p", total=8, if_version=2))) == "done"

@@ -56,8 +56,9 @@ def test_what_a_batch_needs() -> None:
         records={("", "k", "i")},
         sweep=7,
         standing={("", hold_id("b")), ("", hold_id("d"))},
+        asked={("", "o2")},
     )
-    assert needs([]) == Needs(set(), set(), set(), set(), 0, set())
+    assert needs([]) == Needs(set(), set(), set(), set(), 0, set(), set())
 
 
 def test_nothing_due_is_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdkit.core.commands import AnyCommand, CreatePool, Group, PutRecord, ResizePool, Sweep
 from holdkit.core.model import Leg
@@ -12,7 +13,7 @@ from holdkit.core.model import Leg
 from .world import confirm, consume, expire, extend, give_back, place, release
 
 NAMES = st.sampled_from("abcde")
-POOLS = st.sampled_from(["p", "q", "~k", "~l"])
+POOLS = st.sampled_from(["p", "q", "~k", "~l", "~w"])
 UNITS = st.integers(1, 4)
 SPANS = st.integers(1, 40)
 CONTEXT = st.fixed_dictionaries(
@@ -40,10 +41,13 @@ def legs(draw: st.DrawFn) -> tuple[Leg, ...]:
 
 @st.composite
 def brought(draw: st.DrawFn, name: str) -> Leg:
-    """A leg that brings its pool along, or says what the application answered of it."""
+    """A leg that brings its pool along, perhaps with a label or a window, or says what the application answered of it."""
+    opens = draw(st.sampled_from([0, 0, 0, 40, 90])) if name == "~w" else None
+    closes = None if opens is None else opens + 60
+    leg = Leg(name, draw(UNITS), label="the label" if name == "~l" else None, opens=opens, closes=closes)
     if draw(st.booleans()):
-        return Leg(name, draw(UNITS), draw(st.integers(0, 4)))
-    return Leg(name, draw(UNITS), total=draw(st.integers(0, 6)), in_use=draw(st.sampled_from([None, None, 0, 3])))
+        return replace(leg, create_with_total=draw(st.integers(0, 4)))
+    return replace(leg, total=draw(st.integers(0, 6)), in_use=draw(st.sampled_from([None, None, 0, 3])))
 
 
 @st.composite
@@ -90,7 +94,7 @@ def commands(draw: st.DrawFn) -> AnyCommand:
     pool, total = draw(st.sampled_from(["p", "q"])), draw(st.integers(0, 8))
     if verb == "create":
         return CreatePool(id=pool, total=total, exist_ok=draw(st.booleans()), **context)
-    return ResizePool(id=pool, total=total, **context)
+    return ResizePool(id=pool, total=total, if_version=None, **context)
 
 
 OTHERS = ["consume", "return", "expire", "record", "sweep", "create", "resize"]

@@ -36,7 +36,7 @@ def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypa
             if block.language != "python":
                 continue
             printed = io.StringIO()
-            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
             with redirect_stdout(printed):
                 exec(code, namespace)
             assert printed.getvalue() == shown_output(text, found, index), f"{page.name}, line {block.line}"

@@ -75,7 +75,7 @@ def test_stats_count_batches_and_commands() -> None:
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", total=1)
         hk.apply([holdkit.ResizePool(id="p", total=total) for total in (2, 3, 4)])
-        assert hk.stats == holdkit.Stats(batches=2, commands=4, largest=3)
+        assert hk.stats == holdkit.Stats(batches=2, commands=4, largest=3, sizes=(1, 1, *[0] * 9))
 
 
 def test_a_task_never_waits_behind_its_own_transaction(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from holdkit.core.reading import (
     FindEnds,
     FindHold,
     FindPool,
+    FindPools,
     FindRecord,
     JournalRow,
     ListHolds,
@@ -174,6 +175,8 @@ class Fleet:
         """Every kind of read, and `verify`, on every engine; the journal is returned."""
         self.story.append(Step(self.clock.now(), "look"))
         for tenant in tenants:
+            self.read(FindPools(tuple((tenant, pool) for pool in ("~window", "missing", "a", "~label", "a"))))
+            self.read(ListPools(tenant, prefix="~", entity="order:3"))
             for prefix in prefixes:
                 for pool in self.read(ListPools(tenant, prefix=prefix)):
                     self.read(FindPool(pool.key))

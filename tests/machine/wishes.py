@@ -34,7 +34,9 @@ UNIT = 1_000
 """Slots of one unit: what a minted id can tell apart."""
 START: Slot = 1_000_000 * UNIT
 TENANTS = ("", "acme", "zoo")
-POOLS = ("a", "b", "c_%", "d/é", "~e")
+POOLS = ("a", "b", "c_%", "d/é", "~e", "~label", "~window")
+WINDOW = 25
+"""Units of time; which window it is does not stand in the pool's id, so that one may be born where another was."""
 CHOSEN = 4
 """How many hold ids callers choose themselves; the others are minted."""
 OVERFLOW = 1_000_000
@@ -193,7 +195,7 @@ class Names:
 
     def _birth(self, wish: Wish, frame: dict[str, Any], now: Slot) -> dict[str, Any]:
         hold_id = self._new_id(wish.hold, now)
-        legs = tuple(Leg(POOLS[pool], quantity, total) for pool, quantity, total in wish.legs)
+        legs = tuple(_leg(POOLS[pool], quantity, total, now) for pool, quantity, total in wish.legs)
         legs = tuple(structs.replace(leg, total=total) for leg, total in zip_longest(legs, wish.answers[: len(legs)]))
         self.pools[frame["tenant"], hold_id] = tuple(leg.pool for leg in legs)
         return {**frame, "id": hold_id, "owner": f"owner of {hold_id}", "legs": legs}
@@ -234,7 +236,8 @@ class Names:
         return ReturnUnits(**self._hold(wish), quantity=self._amounts(wish), reason="cancelled")
 
     def _create(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> CreatePool:
-        return CreatePool(**frame, id=POOLS[wish.hold], total=wish.how)
+        pool = POOLS[wish.hold]
+        return CreatePool(**frame, id=pool, total=wish.how, label="a label" if pool == "~label" else None)
 
     def _resize(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> ResizePool:
         return ResizePool(**frame, id=POOLS[wish.hold], total=wish.how)
@@ -246,3 +249,13 @@ class Names:
 
     def _sweep(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> Sweep:
         return Sweep(limit=wish.how, tenant=frame["tenant"])
+
+
+def _leg(pool: str, quantity: int, total: int | None, now: Slot) -> Leg:
+    """What it brings along depends on the pool; a greedy one asks for the window that comes next."""
+    if pool == "~label":
+        return Leg(pool, quantity, total, label="a label")
+    if pool == "~window":
+        opens = now // (WINDOW * UNIT) * WINDOW * UNIT + (WINDOW * UNIT if quantity == 3 else 0)
+        return Leg(pool, quantity, total, opens=opens, closes=opens + WINDOW * UNIT)
+    return Leg(pool, quantity, total)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from bench.postgres.scenarios import CALLERS, POOLS, Length, Scenario, scenarios
 from bench.postgres.sides import expect_whole, template
 from bench.postgres.table import by_scenario, figures, print_measured
 from bench.rows import BenchFailed
-from holdkit.testing.postgres import ServerAddress
+from holdkit.testing.postgres import PostgresServer, ServerAddress
 from holdkit.testing.postgres.shared import memory
 
 
@@ -32,6 +33,15 @@ def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch
     said = io.StringIO()
     print_measured(Console(file=said, width=200), measured)
     assert "8 threads in 4 processes, 3 pools" in said.getvalue()
+
+
+def test_a_slower_sync_is_one_that_the_server_takes() -> None:
+    assert part.slower(0) == {}
+    with PostgresServer(part.slower(1.5)) as server, closing(server.connect()) as connection:
+        row = connection.execute(
+            "select current_setting('commit_delay'), current_setting('commit_siblings')"
+        ).fetchone()
+    assert row == ("1500", "0")
 
 
 def test_a_run_that_lost_a_hold_fails(postgres_server: ServerAddress) -> None:

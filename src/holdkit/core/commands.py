@@ -46,6 +46,8 @@ class CreatePool(Command, frozen=True):
     total: int
     exist_ok: bool = False
     """A pool that is there already is the answer, as it is, instead of a refusal."""
+    label: str | None = None
+    """What a face calls it."""
     on_demand: bool = False
     """Swept away when empty, as one that a leg brought along. Faces only."""
 
@@ -55,6 +57,8 @@ class ResizePool(Command, frozen=True):
 
     id: str
     total: int
+    if_version: int | None = None
+    """Only if the pool is as the caller saw it. None: whatever it is."""
 
 
 class PlaceHold(Command, frozen=True):

@@ -31,7 +31,7 @@ from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.extending import extend_hold
 from .ladders.finding import prunable, retired
 from .ladders.placing import consume, place_hold
-from .ladders.pools import create_pool, remove_empty_pools, resize_pool
+from .ladders.pools import create_pool, remove_idle_pools, resize_pool
 from .ladders.records import put_record
 from .model import Key, RecordKey, Slot
 from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
@@ -54,27 +54,30 @@ class Needs(Struct, frozen=True):
     """The holds with due legs anywhere, up to this many, and prunable pools."""
     standing: frozenset[Key] | set[Key] = frozenset()
     """Those of the holds that are not about to be born: together with the pools of their legs."""
+    asked: frozenset[Key] | set[Key] = frozenset()
+    """Those of the operations that something other than a birth carries."""
 
 
 def needs(groups: Iterable[Group]) -> Needs:
     """What these groups need loaded."""
-    pools: set[Key] = set()
-    holds: set[Key] = set()
-    operations: set[Key] = set()
-    records: set[RecordKey] = set()
+    pools, holds, standing = set[Key](), set[Key](), set[Key]()
+    operations, asked = set[Key](), set[Key]()
+    records = set[RecordKey]()
     limit = 0
-    standing: set[Key] = set()
     for group in groups:
         for command in group.commands:
             tenant = command.tenant
-            if command.op is not None:
-                operations.add((tenant, command.op))
             if isinstance(command, _BIRTHS):
                 for leg in command.legs:
                     pools.add((tenant, leg.pool))
                 assert command.id is not None
                 holds.add((tenant, command.id))
-            elif isinstance(command, _POOLS):
+                if command.op is not None:
+                    operations.add((tenant, command.op))
+                continue
+            if command.op is not None:
+                asked.add((tenant, command.op))
+            if isinstance(command, _POOLS):
                 pools.add((tenant, command.id))
             elif isinstance(command, PutRecord):
                 records.add((tenant, command.kind, command.id))
@@ -82,15 +85,17 @@ def needs(groups: Iterable[Group]) -> Needs:
                 limit = max(limit, command.limit)
             else:
                 standing.add((tenant, command.id))
-    return Needs(pools, holds | standing, operations, records, limit, standing)
+    return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked)
 
 
 class SweepList(Struct, frozen=True):
-    """What a sweep found to do: holds with due legs in order of (deadline, id), and on-demand pools that are empty."""
+    """What a sweep found to do: holds with due legs in order of (deadline, id), and on-demand pools that may go, in order of (since when, id)."""
 
     holds: list[Key]
     pools: list[Key]
     more: bool = False
+    pressed: bool = False
+    """The table of pools is full: those that are only kept to be looked up may go too."""
 
 
 NOTHING_DUE = SweepList([], [])
@@ -199,7 +204,7 @@ def remember(view: View, command: AnyCommand, outcome: Outcome) -> None:
     view.operations.put((command.tenant, command.op), stored)
 
 
-UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL})
+UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})
 """Refusals of this attempt only: they say nothing of the operation itself."""
 
 
@@ -216,7 +221,7 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
     """The holds that were listed, as far as this sweep's own limit goes, and the pools."""
     before = len(view.entries)
     expired, more = sweep(view, due.holds, command.limit, now)
-    remove_empty_pools(view, due.pools, now)
+    remove_idle_pools(view, due.pools, now, pressed=due.pressed)
     seq = view.next_seq - 1 if len(view.entries) > before else 0
     return Done(slot=now, seq=seq, expired=expired, more=more or due.more)
 

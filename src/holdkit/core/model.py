@@ -47,6 +47,14 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     version: int = 1
     on_demand: bool = False
     """Born by `create_with_total`: swept away when empty."""
+    label: str | None = None
+    """What a face calls it: a claim's key, an item's id. A labelled pool remembers who had it last."""
+    closes: Slot | None = None
+    """The end of its window: from then on it is swept away as soon as nothing is held, whatever was consumed."""
+    holder: str | None = None
+    """Of a labelled pool: the id of the last hold granted on it."""
+    entity: str | None = None
+    """Of a labelled pool: what its last confirm linked, until units are returned or granted anew."""
     replayed: bool = False
     """This answer was recorded earlier under the same operation id; never so in what is stored."""
 
@@ -65,6 +73,19 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
         """Tenant and id."""
         return (self.tenant, self.id)
 
+    def idle_from(self, retention: Slot) -> Slot | None:
+        """From which slot on it may be swept away, as it is; None if not at all.
+
+        A window goes when it is over, an empty on-demand pool at once; a labelled one can be looked up for the retention.
+        """
+        if not self.on_demand or self.held:
+            return None
+        if self.closes is not None:
+            return self.closes
+        if self.consumed:
+            return None
+        return 0 if self.label is None else self.slot + retention
+
 
 class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a caller asks of one pool."""
@@ -73,6 +94,12 @@ class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
     quantity: int = 1
     create_with_total: int | None = None
     """If the pool is missing, create it with this total in the same step."""
+    label: str | None = None
+    """What a face calls the pool that it brings along."""
+    opens: Slot | None = None
+    """The first slot of the window in which this leg may be granted, and"""
+    closes: Slot | None = None
+    """the first one after it: decided at any other, the command is refused."""
     total: int | None = None
     """What the application answered: the pool's total becomes this in the same step, whatever comes of the command. Faces
     only."""

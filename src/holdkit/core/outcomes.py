@@ -24,6 +24,7 @@ class Reason(StrEnum):
     DEADLINE_PASSED = "deadline_passed"
     LIFETIME_EXCEEDED = "lifetime_exceeded"
     POOL_NOT_FOUND = "pool_not_found"
+    WINDOW_CLOSED = "window_closed"
     BELOW_IN_USE = "below_in_use"
     HOLD_EXISTS = "hold_exists"
     POOL_TABLE_FULL = "pool_table_full"
@@ -45,6 +46,7 @@ class Reason(StrEnum):
 TRANSIENT: Final = frozenset(
     {
         Reason.OPERATION_TABLE_FULL,
+        Reason.WINDOW_CLOSED,
         Reason.POOL_TABLE_FULL,
         Reason.HOLD_TABLE_FULL,
         Reason.INSUFFICIENT_CAPACITY,
@@ -70,7 +72,7 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
     subject: str = ""
     shortfalls: tuple[Shortfall, ...] = ()
     found: int | None = None
-    """The number that stood in the way: in use, present version, deadline, units held."""
+    """The number that stood in the way: in use, present version, deadline, slot, units held."""
     replayed: bool = False
 
 

@@ -28,13 +28,21 @@ class FindPool(Query[Pool | None], frozen=True):
     key: Key
 
 
+class FindPools(Query[list[Pool | None]], frozen=True):
+    """Several pools, in the order asked; None for each that is missing. (They need not all be seen at the same moment.)"""
+
+    keys: tuple[Key, ...]
+
+
 class ListPools(Query[list[Pool]], frozen=True):
-    """Pools by id, after a given one; `prefix` narrows. Reserved ones are shown only if the prefix begins with ~."""
+    """Pools by id, after a given one; `prefix` and `entity` (of the last confirm on a labelled pool) narrow. Reserved ones
+    are shown only if the prefix begins with ~."""
 
     tenant: str
     prefix: str = ""
     after: str = ""
     limit: int = 100
+    entity: str | None = None
 
 
 class FindHold(Query[StoredHold | None], frozen=True):

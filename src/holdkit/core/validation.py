@@ -35,12 +35,15 @@ from .values import (
     MAX_TEXT,
     MAX_TOKEN,
     answered_total,
+    flag,
     hold_id,
     invalid,
     metadata,
     pool_id,
+    pool_label,
     text,
     whole,
+    window,
 )
 
 __all__ = ["check", "hold_id", "invalid", "metadata", "pool_id", "text", "whole"]
@@ -89,7 +92,7 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_amounts(command.quantity)
     _check_entity(command.entity)
-    _check_flag(command.keep_rest, "keep_rest")
+    flag(command.keep_rest, "keep_rest")
     if command.overage not in ("reject", "if_available", "up_to_available"):
         raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
 
@@ -97,7 +100,7 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
 def _check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_amounts(command.quantity)
-    _check_flag(command.force, "force")
+    flag(command.force, "force")
     if command.force and command.reason is None:
         raise invalid("reason", "reason_required", "a forced release must say why")
 
@@ -115,10 +118,14 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
     pool_id(command.id, "id", faces=faces)
     whole(command.total, "total", 0, MAX_QUANTITY)
     if isinstance(command, CreatePool):
-        _check_flag(command.exist_ok, "exist_ok")
-        _check_flag(command.on_demand, "on_demand")
+        flag(command.exist_ok, "exist_ok")
+        if command.label is not None:
+            pool_label(command.label, faces=faces)
+        flag(command.on_demand, "on_demand")
         if command.on_demand and not faces:
             raise invalid("on_demand", "on_demand_reserved", "is for faces: give a leg create_with_total instead")
+    elif command.if_version is not None:
+        whole(command.if_version, "if_version", 1, MAX_QUANTITY)
 
 
 def _check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
@@ -143,6 +150,10 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         whole(leg.quantity, "quantity", 1, MAX_QUANTITY)
         if leg.create_with_total is not None:
             whole(leg.create_with_total, "create_with_total", 0, MAX_QUANTITY)
+        if leg.label is not None:
+            pool_label(leg.label, faces=faces)
+        if leg.opens is not None or leg.closes is not None:
+            window(leg.opens, leg.closes, faces=faces)
         if leg.total is not None or leg.in_use is not None:
             answered_total(leg.total, leg.in_use, faces=faces)
         if leg.pool in seen:
@@ -202,11 +213,6 @@ def _check_amounts(quantity: object) -> None:
             raise invalid("quantity", "quantity_required", "must name an amount above 0 for at least one pool")
     else:
         whole(quantity, "quantity", 1, MAX_QUANTITY)
-
-
-def _check_flag(value: object, field: str) -> None:
-    if type(value) is not bool:
-        raise invalid(field, f"{field}_not_boolean", "must be True or False")
 
 
 def _check_record(command: PutRecord, _limits: Limits, faces: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..errors import InvalidRequest
 from .codec import canonical_json
-from .model import MAX_QUANTITY
+from .model import MAX_QUANTITY, MAX_SLOT
 
 MAX_ID: Final = 512
 MAX_OP: Final = 255
@@ -19,6 +19,7 @@ MAX_TENANT: Final = 64
 MAX_TOKEN: Final = 512
 MAX_TEXT: Final = 1_024
 MAX_ENTITY: Final = 256
+MAX_LABEL: Final = 1_200
 MAX_METADATA: Final = 16 * 1024
 MAX_DEPTH: Final = 32
 
@@ -68,12 +69,34 @@ def answered_total(total: object, in_use: object, *, faces: bool) -> None:
         whole(in_use, "in_use", 0, MAX_QUANTITY)
 
 
+def flag(value: object, field: str) -> None:
+    """True or False, and nothing that only looks like it."""
+    if type(value) is not bool:
+        raise invalid(field, f"{field}_not_boolean", "must be True or False")
+
+
 def pool_id(value: object, field: str, *, faces: bool) -> str:
     """A pool's id; those that begin with ~ belong to the faces."""
     name = text(value, field, MAX_ID)
     if name[0] == "~" and not faces:
         raise invalid(field, f"{field}_reserved", "ids that begin with ~ are reserved")
     return name
+
+
+def pool_label(value: object, *, faces: bool) -> str:
+    """What a face calls a pool."""
+    if not faces:
+        raise invalid("label", "label_reserved", "only the pools behind faces have labels")
+    return text(value, "label", MAX_LABEL)
+
+
+def window(opens: object, closes: object, *, faces: bool) -> None:
+    """When the pool of a leg may be used: from one slot up to another."""
+    if not faces:
+        raise invalid("closes", "closes_reserved", "only the pools behind faces have windows")
+    if opens is None or closes is None:
+        raise invalid("closes", "window_incomplete", "a window has both opens and closes")
+    whole(closes, "closes", whole(opens, "opens", 0, MAX_SLOT) + 1, MAX_SLOT)
 
 
 def hold_id(value: object, field: str = "id") -> str:

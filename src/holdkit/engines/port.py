@@ -30,6 +30,10 @@ class BatchRejected(EngineError):
     """Certainly nothing was done, and perhaps one command of several is at fault: the others may be sent again without."""
 
 
+class Grounded(Exception):
+    """Certainly nothing was done, and it cannot be done on the event loop: `apply`, which may wait, can do it."""
+
+
 class Applied(Struct, frozen=True, gc=False):
     """What a batch came to: outcomes per group, in order, and whether anything was written."""
 
@@ -115,6 +119,8 @@ class Lent(Protocol):
 class Lender(Protocol):
     """An engine that can lend a transaction of its own to application code."""
 
+    sql: bool
+    """Whether `Lent.tx` is a connection; else it is None."""
     serial: bool
     """Whoever has a transaction is the only writer: there is nothing more to lock. Else a pool is locked by naming it."""
 
@@ -122,4 +128,14 @@ class Lender(Protocol):
         """Begin, run `work`, commit. What `work` raises is raised, and nothing of it all was done. May run it again, bounded,
         while nothing can have been committed. Raises `EngineError` or `Overloaded` if certainly nothing was done, and
         `OutcomeUnknown` if that cannot be told; every wait of ours is bounded."""
+        ...
+
+
+@runtime_checkable
+class Flying(Protocol):
+    """An engine that can also apply a batch on an event loop, without a thread: it never waits but for its server."""
+
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+        """The same as `apply`, or `Grounded`. Calls `sent` when the server has all of it and is at work: then there is time
+        for something else. Cancelled, it leaves as it is what may be committed: the caller's answer is unknown."""
         ...

@@ -68,6 +68,7 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
 _FOUND: Final = {
     "below_in_use": "in_use",
     "deadline_passed": "now",
+    "window_closed": "now",
     "lifetime_exceeded": "max_lifetime",
     "already_confirmed": "ended_at",
     "already_released": "ended_at",
@@ -105,6 +106,7 @@ _SAID: Final = {
     "pool_exists": "pool {subject} is there already: use resize_pool to change its total",
     "pool_table_full": "there is no room for another pool: raise max_pools",
     "pool_not_found": "there is no pool {subject}: create it with create_pool",
+    "window_closed": "pool {subject} stands for another time than {at}, when this was decided",
     "below_in_use": "pool {subject} has {found} units in use: the total cannot go below that",
     "slot_overflow": "the deadline lies beyond every clock: give a ttl instead",
     "deadline_passed": "the deadline must lie in the future, and it is {at} already: give a ttl instead",
@@ -120,6 +122,6 @@ _SAID: Final = {
     "not_due": "hold {subject} is alive until {at}",
     "not_confirmed": "nothing of hold {subject} was confirmed, so nothing can be returned",
     "quantity_exceeds_hold": "hold {subject} has {found} units left, and more was asked for",
-    "version_conflict": "record {subject} is at version {found}: read it again",
+    "version_conflict": "{subject} is at version {found}: read it again",
     "aborted": "another command of the same atomic batch was refused ({subject}), so nothing of it was applied",
 }

@@ -14,7 +14,7 @@ from typing import TypeVar
 from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..core.reading import FindEnds
-from ..engines.port import BatchRejected, Engine
+from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
 from .unknowns import ask_again
 
@@ -70,12 +70,12 @@ class Submission:
             del self  # the error's traceback would keep us, and we the error
 
 
-def take_batch(queue: deque[Submission], batch: list[Submission]) -> int:
+def take_batch(queue: deque[Submission], batch: list[Submission], most: int = MAX_COMMANDS) -> int:
     """Move into the batch what is queued, in order, up to the bound; a batch that is empty takes at least one.
 
     Gives the number of commands that left the queue.
     """
-    room = MAX_COMMANDS - sum([submission.size for submission in batch])
+    room = most - sum([submission.size for submission in batch])
     taken = 0
     while queue and (queue[0].size <= room - taken or not batch):
         taken += queue[0].size
@@ -97,10 +97,11 @@ class Runner:
         self.batches = self.commands = self.largest = 0
         self.sizes = [0] * SIZES
 
-    def run(self, batch: Sequence[Submission]) -> bool:
-        """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault."""
+    def run(self, batch: Sequence[Submission], failed: Exception | None = None) -> bool:
+        """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault. One that
+        has been applied elsewhere, and `failed` there, is settled as if it had been here."""
         try:
-            return self._apply(batch)
+            return self._apply(batch, failed)
         except BatchRejected as rejected:
             if len(batch) == 1:
                 fail(batch, _plain(rejected))
@@ -115,19 +116,13 @@ class Runner:
                 raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
             return wrote
 
-    def _apply(self, batch: Sequence[Submission]) -> bool:
+    def _apply(self, batch: Sequence[Submission], failure: Exception | None = None) -> bool:
         if self._end is None and self._alone:
             self._end = self._look()
-        size = 0
-        for submission in batch:
-            submission.sent = True
-            size += submission.size
-        self.batches += 1
-        self.commands += size
-        self.largest = max(self.largest, size)
-        self.sizes[min(size.bit_length(), SIZES) - 1] += 1
+        groups = self.begin(batch)
         try:
-            groups = [submission.group for submission in batch]
+            if failure is not None:
+                raise failure
             applied = self.engine.apply(groups, patient=True) if self._patient else self.engine.apply(groups)
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
@@ -137,6 +132,23 @@ class Runner:
         except (Overloaded, EngineError) as failed:
             fail(batch, failed)
             return False
+        return self.accept(batch, applied)
+
+    def begin(self, batch: Sequence[Submission]) -> list[Group]:
+        """Count the batch, unless it was sent before, and mark what is in it as sent."""
+        if not batch[0].sent:
+            size = 0
+            for submission in batch:
+                submission.sent = True
+                size += submission.size
+            self.batches += 1
+            self.commands += size
+            self.largest = max(self.largest, size)
+            self.sizes[min(size.bit_length(), SIZES) - 1] += 1
+        return [submission.group for submission in batch]
+
+    def accept(self, batch: Sequence[Submission], applied: Applied) -> bool:
+        """Give every submission what the engine made of it; says whether anything may have been written."""
         self._end = applied.last_seq
         if self._end is None:
             self._alone = False

@@ -27,11 +27,15 @@ class Mint:
     def __init__(self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1) -> None:
         self._clock, self._randomness, self._lanes = clock, randomness, lanes
 
-    def prepare(self, command: AnyCommand) -> AnyCommand:
-        """A checked command, ready to be decided: what was left to us is minted, what could still change is copied."""
+    def prepare(self, command: AnyCommand, wish: AnyCommand | None = None) -> AnyCommand:
+        """A checked command, ready to be decided: what was left to us is minted, what could still change is copied.
+
+        `wish` is what the caller wrote, where a face made another command of it, such as one for the window that runs
+        now: the fingerprint is taken of that, so that a retry is the same operation however late it comes.
+        """
         changes: dict[str, Any] = {}
         if command.op is not None:
-            changes["fingerprint"] = fingerprint(command)
+            changes["fingerprint"] = fingerprint(command if wish is None else wish)
         if isinstance(command, _BIRTHS):
             if command.metadata is not None:
                 changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))

@@ -87,20 +87,23 @@ class Pump(Queue):
         batch: list[Any] = []
         self._take(batch)
         if batch:
-            self._flight = batch
-            self._batches.put(lambda: self._run(batch))
+            self._launch(batch)
         else:
             self._pumping = False
             self._idle.set()
             self._rest()
 
+    def _launch(self, batch: list[Awaited]) -> None:
+        self._flight = batch
+        self._batches.put(lambda: self._run(batch))
+
     def _rest(self) -> None:
         """Nobody is here any more."""
 
-    def _run(self, batch: list[Awaited]) -> None:
+    def _run(self, batch: list[Awaited], failed: Exception | None = None) -> None:
         wrote = True
         try:
-            wrote = self._runner.run(batch)
+            wrote = self._runner.run(batch, failed)
         finally:
             with suppress(RuntimeError):  # the loop was closed under us: nobody waits any more
                 self._loop.call_soon_threadsafe(self._settle, batch, wrote)
@@ -110,9 +113,12 @@ class Pump(Queue):
         self._queue.extendleft(reversed(again))
         self._queued += sum([submission.size for submission in again])
         self._flight = ()
+        self._answer([submission for submission in batch if submission not in again] if again else batch, wrote)
+        self._loop.call_soon(self._pump)  # after the woken tasks have had their turn to queue again
+
+    def _answer(self, batch: Sequence[Awaited], wrote: bool) -> None:
+        """Everybody hears what became of it."""
         for submission in batch:
-            if submission in again:
-                continue
             if isinstance(submission.error, LeftOut):
                 self._pass_on(submission, submission.error.what)
             elif not submission.waiter.done():
@@ -121,7 +127,6 @@ class Pump(Queue):
                 self.take_back(submission)
         if wrote:
             self.committed.notify()
-        self._loop.call_soon(self._pump)  # after the woken tasks have had their turn to queue again
 
     def _pass_on(self, submission: Awaited, what: str) -> None:
         """The engine would have had to wait for something: it waits elsewhere."""
@@ -130,7 +135,8 @@ class Pump(Queue):
     def take_back(self, submission: Awaited) -> None:
         """Nobody received what was granted."""
         assert submission.undo is not None
-        group = None if submission.outcomes is None else submission.undo(submission.outcomes)
+        undo, submission.undo = submission.undo, None
+        group = None if submission.outcomes is None else undo(submission.outcomes)
         if group is not None:  # never refused for want of room: it frees what it names
             taking = Awaited(group, False, self._loop.create_future(), True)
             taking.line = self

@@ -62,7 +62,7 @@ def _by_operation(engine: Askable, group: Group, patient: bool) -> list[Outcome]
     return None if turned_away else outcomes
 
 
-_TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL})
+_TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # not remembered: no proof
 
 
 def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, patient: bool) -> Outcome | None:

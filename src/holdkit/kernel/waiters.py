@@ -18,9 +18,10 @@ from ..core.reading import Query
 from ..core.validation import invalid
 from ..engines.port import Engine
 from ..errors import EngineError
+from .flights import Flights
 from .leading import Line
 from .own_transaction import refuse_inside
-from .pumping import Awaited, Pump
+from .pumping import Awaited
 from .rooms import Rooms
 from .task_rooms import AsyncRooms
 from .turnstile import Turnstile, Undo
@@ -103,7 +104,7 @@ class Submitter(Line, Turnstile):
         self.engine.close()
 
 
-class AsyncSubmitter(Pump, Turnstile):
+class AsyncSubmitter(Flights, Turnstile):
     """Group commit for tasks of one event loop, and all else that a kernel asks of its engine."""
 
     def __init__(self, engine: Engine) -> None:

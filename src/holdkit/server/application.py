@@ -33,6 +33,7 @@ from .routing import Table
 from .settings import Settings
 from .static import Static
 from .tollgate import Tollgate
+from .webhooks.delivering import Courier
 
 log = logging.getLogger("holdkit.server")
 
@@ -49,6 +50,7 @@ class Running:
         self.keys = AsyncKeys(kernel, pepper=pepper)
         self.gate = Tollgate(kernel, self.keys, settings)
         self.feeds = Feeds()
+        self.courier = Courier(settings.webhooks)
         self.metrics = Metrics()
         self.sweeper: AsyncSweeper | None = None
         self.stopping = asyncio.Event()
@@ -92,6 +94,11 @@ class Running:
                 "sweeps": 0 if sweeper is None else sweeper.sweeps,
                 "expired": 0 if sweeper is None else sweeper.expired,
                 "lag": 0.0 if sweeper is None else round(time.monotonic() - sweeper.caught_up, 3),
+            },
+            "webhooks": {
+                "delivered": self.courier.delivered,
+                "failed": self.courier.failed,
+                "parked": self.courier.parked,
             },
             "streams": self.streams,
             "in_work": self.in_work,
@@ -139,6 +146,7 @@ class Application:
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.gate.refresh()
+            await running.courier.attend_all(kernel)
             if self._guard is not None:
                 self._guard(running)
             if self.settings.sweep_every:
@@ -164,6 +172,7 @@ class Application:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await running.feeds.close()
+        await running.courier.close()
         if running.sweeper is not None:
             await running.sweeper.stop()
 
@@ -197,3 +206,7 @@ async def _tidy(running: Running) -> None:
     while True:
         await asyncio.sleep(TIDY)
         await running.feeds.tidy()
+        try:
+            await running.courier.attend_all(running.kernel)
+        except HoldkitError as failed:
+            log.warning("webhooks could not be looked after, will try again: %s", failed)

@@ -226,6 +226,62 @@ class RotateWish(Struct, kw_only=True, forbid_unknown_fields=True):
     grace: Span = 300
 
 
+class NewHook(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Deliver the journal of your tenant from now on."""
+
+    url: str
+    actions: Annotated[list[str], Meta(max_length=50, description="which; all, if none is named")] = []
+
+
+Spent: TypeAlias = Annotated[
+    int | dict[str, int], Meta(description="a number where there is one budget, else by budget")
+]
+
+
+class BudgetHold(Body, kw_only=True):
+    """Hold an estimate."""
+
+    client: str
+    estimate: Spent
+    ttl: Span
+    owner: Token = None
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class BudgetConsume(Body, kw_only=True):
+    """Spend what is known."""
+
+    client: str
+    actual: Spent
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class BudgetConfirm(Body, kw_only=True):
+    """Say what an estimate came to."""
+
+    hold: str
+    actual: Annotated[int | dict[str, int] | None, Meta(description="nothing: as estimated; 0: a release")] = None
+    owner: Token = None
+    entity: str | None = None
+    keep_rest: bool = False
+    overage: Overage = "up_to_available"
+
+
+class ClientQuery(Struct, forbid_unknown_fields=True):
+    """Whose windows."""
+
+    client: str = ""
+
+
+class PageQuery(Struct, forbid_unknown_fields=True):
+    """Which page."""
+
+    after: str = ""
+    limit: Limit = 100
+
+
 class Nothing(Struct, forbid_unknown_fields=True):
     """No query is understood here."""
 

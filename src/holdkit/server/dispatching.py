@@ -168,6 +168,8 @@ def _problem_answer(problem: Problem, request: Request, running: Running | None)
         headers.append((b"www-authenticate", b'Bearer realm="holdkit"'))
     if problem.more.get("replayed"):
         headers.append((b"idempotency-replayed", b"true"))
+    if problem.status in (408, 413):  # the rest of the body is not waited for
+        headers.append((b"connection", b"close"))
     if "allow" in problem.more:
         headers.append((b"allow", problem.more["allow"].encode()))
     body = problem_body(problem, request.id, _server_time(running))

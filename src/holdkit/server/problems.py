@@ -19,6 +19,10 @@ STATUSES: Final[dict[str, int]] = {
     "operation_table_full": 503,
     "pool_not_found": 404,
     "hold_not_found": 404,
+    "key_not_found": 404,
+    "budget_not_found": 404,
+    "webhook_not_found": 404,
+    "cursor_lost": 410,
     "hold_retired": 410,
     "not_owner": 403,
     "version_conflict": 412,
@@ -72,6 +76,8 @@ def problem_of(error: BaseException) -> Problem:
         return error
     if isinstance(error, errors.Refused):
         return refusal_problem(error)
+    if isinstance(error, errors.InvalidRequest) and error.code == "key_not_found":
+        return Problem(404, error.code, plain(error))
     if isinstance(error, errors.InvalidRequest):
         return Problem(400, "invalid_request", plain(error), field=error.field, code=error.code)
     if isinstance(error, errors.OutcomeUnknown):
@@ -95,7 +101,7 @@ def refusal_problem(refused: errors.Refused) -> Problem:
     if refused.replayed:
         more["replayed"] = True
     status = STATUSES.get(refused.reason, 409)
-    retry_after = 1.0 if status == 503 else None
+    retry_after = more.pop("retry_after", 1.0 if status == 503 else None)
     return Problem(status, refused.reason, plain(refused), retry_after=retry_after, transient=refused.transient, **more)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from . import answers, bodies
-from .handlers import batches, holds, journal, operating, pools, watching
+from .budgeting import BudgetSet
+from .handlers import batches, budgets, holds, hooks, journal, operating, pools, watching
 from .keys import KeyInfo
 from .routing import Route
 
@@ -90,6 +91,25 @@ ROUTES: Final = (
           summary="Return what is due; the server does so by itself"),
     Route(method="POST", path="/v1/verify", handler=operating.verify, scope="admin", operator=True, kind="verify",
           answer=answers.VerifyAnswer, summary="Fold the whole journal and compare it with every row"),
+    Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=bodies.PageQuery, kind="list_budgets",
+          answer=answers.BudgetPage, summary="Sets of budgets"),
+    Route(method="GET", path="/v1/budgets/{budget}", handler=budgets.show_budget, kind="show_budget",
+          answer=answers.BudgetAnswer, reasons=("budget_not_found",), summary="One set of budgets"),
+    Route(method="PUT", path="/v1/budgets/{budget}", handler=budgets.put_budget, scope="admin", body=BudgetSet,
+          kind="put_budget", answer=answers.BudgetAnswer, summary="Write down a set of budgets, or change it"),
+    Route(method="GET", path="/v1/budgets/{budget}/usage", handler=budgets.show_usage, query=bodies.ClientQuery,
+          kind="budget_usage", answer=answers.UsagePage, reasons=("budget_not_found",),
+          summary="How a client stands in each window that runs"),
+    Route(method="POST", path="/v1/budgets/{budget}/hold", handler=budgets.hold_budget, scope="hold",
+          body=bodies.BudgetHold, retry_key="required", status=201, kind="budget_hold", answer=answers.HoldNow,
+          reasons=("budget_not_found", *_TAKING), summary="Hold an estimate"),
+    Route(method="POST", path="/v1/budgets/{budget}/consume", handler=budgets.consume_budget, scope="hold",
+          body=bodies.BudgetConsume, retry_key="required", status=201, kind="budget_consume", answer=answers.HoldNow,
+          reasons=("budget_not_found", *_TAKING), summary="Spend what is known"),
+    Route(method="POST", path="/v1/budgets/{budget}/confirm", handler=budgets.confirm_budget, scope="hold",
+          body=bodies.BudgetConfirm, retry_key="required", kind="budget_confirm", answer=answers.HoldNow,
+          reasons=("budget_not_found", *_ENDING, "quantity_exceeds_hold", "insufficient_capacity"),
+          summary="Say what an estimate came to"),
     Route(method="GET", path="/v1/keys", handler=operating.list_keys, scope="admin", kind="list_keys",
           answer=answers.KeyPage, summary="The keys of your tenant, without their secrets"),
     Route(method="POST", path="/v1/keys", handler=operating.make_key, scope="admin", body=bodies.NewKeyWish, status=201,
@@ -99,4 +119,16 @@ ROUTES: Final = (
           reasons=("key_not_found",), summary="A new secret for a key; the old one counts a little longer"),
     Route(method="DELETE", path="/v1/keys/{key}", handler=operating.revoke_key, scope="admin", kind="revoke_key",
           answer=KeyInfo, reasons=("key_not_found",), summary="Revoke a key"),
+    Route(method="GET", path="/v1/webhooks", handler=hooks.list_hooks, scope="admin", kind="list_webhooks",
+          answer=answers.HookPage, summary="The webhooks of your tenant"),
+    Route(method="POST", path="/v1/webhooks", handler=hooks.make_hook, scope="admin", body=bodies.NewHook, status=201,
+          kind="make_webhook", answer=answers.HookAnswer, summary="Deliver the journal from now on; the secret is shown once"),
+    Route(method="DELETE", path="/v1/webhooks/{webhook}", handler=hooks.remove_hook, scope="admin",
+          kind="remove_webhook", answer=answers.HookAnswer, reasons=("webhook_not_found",), summary="Deliver no more"),
+    Route(method="GET", path="/v1/webhooks/{webhook}/parked", handler=hooks.list_parked, scope="admin",
+          kind="list_parked", answer=answers.ParkedPage, reasons=("webhook_not_found",),
+          summary="What could not be delivered"),
+    Route(method="POST", path="/v1/webhooks/{webhook}/replay", handler=hooks.replay_hook, scope="admin",
+          kind="replay_webhook", answer=answers.ReplayAnswer, reasons=("webhook_not_found",),
+          summary="Go on, and try what is parked once more"),
 )  # fmt: skip

@@ -11,7 +11,8 @@ import ipaddress
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..core.validation import invalid
 from ..errors import EngineError
 from ..faces._async.kernel import AsyncKernel
 from .application import Application, Running
+from .protocol import GuardedProtocol
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
@@ -65,6 +67,13 @@ class Server(uvicorn.Server):
         if self.started and self.on_started is not None:
             self.on_started(self.address)
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A stop that was asked for is a success: uvicorn would raise the signal once more, and die of it."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
     @property
     def address(self) -> str:
         """The base URL."""
@@ -104,6 +113,7 @@ def server(
         host=host,
         port=port,
         lifespan="on",
+        http=GuardedProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -126,8 +136,9 @@ def serve(source: str, *, host: str = "127.0.0.1", port: int = 8420, **more: Any
     made = server(source, host=host, port=port, **more)
     try:
         asyncio.run(made.serve())
-    except SystemExit:  # uvicorn's way to say that the port is taken
-        raise EngineError(f"cannot listen on {host}:{port}: is the port taken?") from None
+    except SystemExit:  # uvicorn's way to say that it could not start; it has logged why
+        if made.application.failed is None:
+            raise EngineError(f"cannot listen on {host}:{port}: is the port taken?") from None
     if made.application.failed is not None:
         raise made.application.failed
 

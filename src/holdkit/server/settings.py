@@ -7,6 +7,19 @@ from msgspec import Struct
 KIB = 1024
 
 
+class Delivery(Struct, frozen=True, kw_only=True):
+    """How hooks are delivered."""
+
+    pauses: tuple[float, ...] = (1.0, 5.0, 30.0, 120.0, 600.0)
+    """Between attempts; then an entry is parked."""
+    seconds: float = 10.0
+    """Of one attempt."""
+    allowed: frozenset[str] = frozenset()
+    """Hosts that may be anywhere, and may be spoken to without TLS."""
+    source: str = "urn:holdkit"
+    """Who says so, in the envelope."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a server behaves; every value is a limit, and each has a default that is safe to expose."""
 
@@ -24,6 +37,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_batch: int = 1_000
     body_timeout: float = 10.0
     """Seconds within which a body must have arrived."""
+    receive_timeout: float = 20.0
+    """Seconds within which a whole request must have arrived, headers included; then the connection is cut."""
+    max_connections: int = 2_000
     request_timeout: float = 30.0
     """Seconds after which an answer is given up, as unknown."""
     max_requests: int = 2_000
@@ -43,5 +59,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds between two sweeps; 0 leaves sweeping to others."""
     key_refresh: float = 1.0
     """Seconds within which keys made or revoked by another process count here."""
+    webhooks: Delivery = Delivery()
     stop_timeout: float = 10.0
     """Seconds that requests under way are given when the server stops."""

@@ -50,7 +50,7 @@ class Bench:
             "deadlines": sum(map(len, tables.deadlines.values())),
             "orders": len(tables.live) + len(tables.leftover) + len(tables.ended),
             "answered": len(tables.operations.ages),
-            "idle": len(tables.idle),
+            "idle": len(tables.idle) + len(tables.resting) + len(tables.closing) + len(tables.linked),
         }
 
     def stored(self) -> list[Key]:

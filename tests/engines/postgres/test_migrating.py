@@ -15,6 +15,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from holdkit.core.commands import Sweep
+from holdkit.core.lanes import lane_of_pool
+from holdkit.core.reading import ListPools
 from holdkit.engines.postgres import PostgresEngine, migrate, migrating, migration_sql
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError
@@ -24,6 +27,7 @@ from tests.engines.postgres.scenes import ask, await_waiter, create, done
 
 _start: Barrier
 PROCESSES = 4
+NEWEST = migrations()[-1][0]
 SETTINGS = "select name, value from holdkit.settings where name <> 'identity' order by name"
 TABLES = "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'holdkit'"
 
@@ -39,11 +43,11 @@ def urls(postgres_server: ServerAddress) -> Iterator[list[str]]:
 
 def test_twice_is_once(urls: list[str]) -> None:
     url = urls[0]
-    assert migrate(url, lanes=8) == 1
+    assert migrate(url, lanes=8) == NEWEST
     with closing(PostgresEngine(url)) as engine:
         done(engine, create("gpu"))
     before = ask(url, "select * from holdkit.settings order by name")
-    assert migrate(url, lanes=16) == 1
+    assert migrate(url, lanes=16) == NEWEST
     assert ask(url, "select * from holdkit.settings order by name") == before
     with closing(PostgresEngine(url)) as engine:
         assert engine.lanes == 8
@@ -66,8 +70,8 @@ def test_from_several_processes_at_once(urls: list[str]) -> None:
     with ProcessPoolExecutor(PROCESSES, spawn, initializer=line_up, initargs=(spawn.Barrier(PROCESSES),)) as pool:
         for url in urls:
             running = [pool.submit(migrate_together, url) for _ in range(PROCESSES)]
-            assert [each.result(scenes.PATIENCE) for each in running] == [1] * PROCESSES
-            assert ask(url, "select version from holdkit.migrations") == [(1,)]
+            assert [each.result(scenes.PATIENCE) for each in running] == [NEWEST] * PROCESSES
+            assert ask(url, "select max(version), count(*) from holdkit.migrations") == [(NEWEST, NEWEST)]
             assert ask(url, "select count(*) from holdkit.heads") == [(4,)]
 
 
@@ -80,14 +84,14 @@ def test_two_at_the_same_moment(ending: str, urls: list[str]) -> None:
         waiting = thread.submit(migrate, urls[0], lanes=8)
         await_waiter(urls[0])
         first.commit() if ending == "commit" else first.rollback()
-        assert waiting.result(scenes.PATIENCE) == 1
+        assert waiting.result(scenes.PATIENCE) == NEWEST
     assert ask(urls[0], "select count(*) from holdkit.heads") == [(4 if ending == "commit" else 8,)]
 
 
 def test_ended_half_way_it_never_was(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of two steps is stopped by a terminated session; the first is gone with it."""
     url, steps = urls[0], migrations()
-    blocked = (2, "blocks", "select pg_advisory_xact_lock(7)")
+    blocked = (NEWEST + 1, "blocks", "select pg_advisory_xact_lock(7)")
     with monkeypatch.context() as patched:
         patched.setattr(migrating, "migrations", lambda: [*steps, blocked])
         with ThreadPoolExecutor(1) as thread, closing(psycopg.connect(url)) as other:
@@ -103,20 +107,20 @@ def test_ended_half_way_it_never_was(urls: list[str], monkeypatch: pytest.Monkey
             other.rollback()
         assert ask(url, TABLES) == [(0,)]
         migrate(urls[1], lanes=4)
-        assert ask(urls[1], "select max(version) from holdkit.migrations") == [(2,)]
-    assert migrate(url, lanes=4) == 1
+        assert ask(urls[1], "select max(version) from holdkit.migrations") == [(NEWEST + 1,)]
+    assert migrate(url, lanes=4) == NEWEST
 
 
 def test_a_step_that_fails_leaves_the_old_schema(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     url, steps = urls[0], migrations()
     migrate(url, lanes=4)
     before = ask(url, TABLES)
-    broken = (2, "breaks", "create table holdkit.more (n int); select 1 / 0")
+    broken = (NEWEST + 1, "breaks", "create table holdkit.more (n int); select 1 / 0")
     with monkeypatch.context() as patched:
         patched.setattr(migrating, "migrations", lambda: [*steps, broken])
         with pytest.raises(EngineError, match="division by zero"):
             migrate(url)
-        with pytest.raises(EngineError, match="has schema version 1: run `holdkit migrate`"):
+        with pytest.raises(EngineError, match=f"has schema version {NEWEST}: run `holdkit migrate`"):
             PostgresEngine(url)
     assert ask(url, TABLES) == before
     PostgresEngine(url).close()
@@ -155,7 +159,7 @@ def test_the_script_makes_the_same_schema(urls: list[str], postgres_binaries: Pa
     assert identities[0] != identities[1]
     with closing(PostgresEngine(urls[1])) as engine:
         done(engine, create("gpu"))
-    assert migrate(urls[1]) == 1
+    assert migrate(urls[1]) == NEWEST
 
 
 def dump(binaries: Path, url: str) -> list[str]:
@@ -167,3 +171,33 @@ def dump(binaries: Path, url: str) -> list[str]:
     lines = done.stdout.splitlines()
     assert any("CREATE TABLE holdkit.pools" in line for line in lines)
     return [line for line in lines if not line.startswith(("\\restrict", "\\unrestrict"))]
+
+
+def test_what_the_first_release_wrote_is_migrated(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with rows, from before pools had labels."""
+    url, steps = urls[0], migrations()
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "migrations", lambda: steps[:1])
+        migrate(url, lanes=4)
+    ask(url, OLD_POOLS)
+    assert migrate(url) == NEWEST
+    assert ask(url, "select id, idle, label, closes, holder, entity, resting from holdkit.pools order by id") == [
+        ("gpu", False, None, None, None, None, None),
+        ("~empty", True, None, None, None, None, None),
+    ]
+    with closing(PostgresEngine(url)) as engine:
+        done(engine, scenes.place("gpu"))
+        done(engine, Sweep())
+        assert [pool.id for pool in engine.read(ListPools(""))] == ["gpu"]
+        assert engine.read(ListPools("", prefix="~")) == []
+
+
+OLD_POOLS = """
+insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, stamp,
+                           due_after)
+values (LANE_OF_GPU, '', 'gpu', 10, 0, 0, 0, 1, 1, false, false, false, 1, 1),
+       (LANE_OF_EMPTY, '', '~empty', 1, 0, 0, 0, 1, 1, true, false, true, 1, 1)
+returning 1
+""".replace("LANE_OF_GPU", str(lane_of_pool(("", "gpu"), 4))).replace(
+    "LANE_OF_EMPTY", str(lane_of_pool(("", "~empty"), 4))
+)

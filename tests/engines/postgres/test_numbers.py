@@ -162,9 +162,9 @@ def test_canary_numbers_taken_before_the_lock_collide(
     collided: list[str] = []
     real = engine._refused
 
-    def refused(wanted: object, failed: object, patient: bool) -> object:
+    def refused(wanted: object, failed: object, *rest: object) -> object:
         collided.append(str(failed))
-        return real(wanted, failed, patient)  # type: ignore[arg-type]
+        return real(wanted, failed, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(engine, "_refused", refused)
     with ThreadPoolExecutor(1) as thread, caller(postgres_url) as tx:

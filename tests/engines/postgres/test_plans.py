@@ -22,7 +22,7 @@ ROWS: Final = 200_000
 POOLS: Final = 20_000
 BIG: Final = {"pools", "holds", "legs", "journal", "operations"}
 KEYS: Final = {
-    "pools": r"\bid\b",
+    "pools": r"\b(id|resting|closes|entity)\b",
     "holds": r"\b(id|deadline|ended_at|entity)\b",
     "legs": r"\bpool\b",
     "journal": r"\b(seq|subject)\b",
@@ -40,8 +40,10 @@ WHOLE: Final = {
 
 FILL: Final = """
 insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, stamp,
-                           due_after)
-select n % 4, '', 'pool-' || n, 1000, 10, 0, 1, 1, 1, false, false, false, 1, 1 from generate_series(%FIRST%, least(%LAST%, %POOLS%)) n;
+                           due_after, label, closes, holder, entity, resting)
+select n % 4, '', 'pool-' || n, 1000, 10, 0, 1, 1, 1, false, false, false, 1, 1, 'label-' || n,
+       case when n % 4 = 0 then n end, null, case when n % 4 = 1 then 'entity-' || n end, case when n % 4 = 2 then n end
+from generate_series(%FIRST%, least(%LAST%, %POOLS%)) n;
 insert into holdkit.holds (lane, tenant, id, state, deadline, open, legs, pools, pool_lanes, owner_hash, fence, held_at,
                            ended_at, entity, version)
 select n % 4, '', lpad(to_hex(n), 32, '0')::uuid, case when n % 2 = 0 then 'held' else 'confirmed' end, 1000000 + n,

@@ -14,6 +14,8 @@ TABLES: Final = ("pools", "holds", "legs", "journal", "unnumbered", "operations"
 ALL_LANES: Final = {
     "find_sweep": "the earliest deadline anywhere",
     "find_idle_pools": "any empty pool",
+    "find_rested_pools": "the one that has rested longest anywhere",
+    "find_closed_pools": "the window that ended first anywhere",
     "load_due": "asks of `unnumbered` only whether there is anything",
     "load_due_of_holds": "the same",
     "count_pools": "a bound over everything",

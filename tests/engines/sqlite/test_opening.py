@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
 import pytest
 
-from holdkit.core.model import Limits
+from holdkit.core.commands import PlaceHold, Sweep
+from holdkit.core.model import Leg, Limits, Pool
+from holdkit.core.reading import ListPools
 from holdkit.engines.sqlite import SqliteEngine, migrating, open_engine
+from holdkit.engines.sqlite.driver import Driver
 from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file
 from holdkit.engines.sqlite.statements import load, migrations
 from holdkit.errors import EngineError, InvalidRequest
@@ -139,7 +143,7 @@ def test_a_newer_schema_is_refused(open_one: Open, path: Path) -> None:
     open_one().close()
     with outside(path) as future:
         future.execute("insert into holdkit_migrations values (7, '0007_from_the_future', 0)")
-    with pytest.raises(EngineError, match="its schema is version 7, this release knows 1"):
+    with pytest.raises(EngineError, match="its schema is version 7, this release knows 2"):
         open_one()
 
 
@@ -170,12 +174,37 @@ def test_a_later_migration_runs_once_and_in_order(open_one: Open, path: Path, mo
     engine = open_one()
     done(engine, create())
     engine.close()
-    steps = [*migrations(), (2, "0002_second", "create table holdkit_extra (x text) strict; -- why\n")]
+    known = migrations()
+    later = (len(known) + 1, "a_later_one", "create table holdkit_extra (x text) strict; -- why\n")
+    steps = [*known, later]
     monkeypatch.setattr(migrating, "migrations", lambda: steps)
     open_one().close()
     open_one().close()
-    assert rows(path, "select version, name from holdkit_migrations") == [(1, "0001_first"), (2, "0002_second")]
+    assert rows(path, "select version, name from holdkit_migrations") == [step[:2] for step in steps]
     assert rows(path, "select count(*) from holdkit_pools") == [(1,)]
+
+
+def test_a_file_of_the_first_release_is_migrated(open_one: Open, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with rows, from before pools had labels."""
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "migrations", lambda: migrations()[:1])
+        driver = Driver(sqlite3.connect(path, isolation_level=None))
+        migrating.migrate(driver, str(path), Limits(), 1)
+        driver.connection.close()
+    with outside(path) as old:
+        old.execute("insert into holdkit_pools values ('', 'gpu', 10, 0, 0, 0, 1, 1, 0, 0)")
+        old.execute("insert into holdkit_pools values ('', '~empty', 1, 0, 0, 0, 1, 1, 1, 0)")
+    engine = open_one()
+    assert pool(engine) == Pool("", "gpu", 10, slot=1)
+    done(engine, place())
+    done(engine, Sweep())
+    assert engine.read(ListPools("", prefix="~")) == []
+    labelled = Leg("~key", 1, 1, label="email:a@b.c")
+    held = done(engine, PlaceHold(id="1" * 32, owner="me", legs=(labelled,), ttl_slots=5)).hold
+    assert held is not None
+    engine.close()
+    (found,) = open_one().read(ListPools("", prefix="~"))
+    assert (found.label, found.holder) == ("email:a@b.c", held.id)
 
 
 def test_limits_that_change_meaning_are_stored_with_the_data(open_one: Open) -> None:

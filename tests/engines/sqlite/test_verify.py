@@ -33,7 +33,11 @@ def engine(engine: SqliteEngine) -> SqliteEngine:
         ("update holdkit_pools set over = 1", "pools", "over"),
         ("update holdkit_pools set on_demand = 1", "pools", "on_demand"),
         ("delete from holdkit_pools", "pools", "row"),
-        ("insert into holdkit_pools values ('', 'new', 1, 0, 0, 0, 0, 1, 0, 0)", "pools", "row"),
+        (
+            "insert into holdkit_pools values ('', 'new', 1, 0, 0, 0, 0, 1, 0, 0, null, null, null, null)",
+            "pools",
+            "row",
+        ),
         ("update holdkit_holds set state = 'released' where state = 'confirmed'", "holds", "state"),
         ("update holdkit_holds set deadline = 1 where open", "holds", "deadline"),
         ("update holdkit_holds set open = 1", "holds", "open"),

@@ -3,6 +3,7 @@ by asking again, nothing hangs and nothing is applied twice."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from holdkit.core.commands import PlaceHold
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindEntries, FindHold, ReadJournal
+from holdkit.engines.port import Grounded
 from holdkit.engines.postgres import PostgresEngine, driver, migrate
 from holdkit.engines.postgres.listening import Teller
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
@@ -46,9 +48,12 @@ class Line:
     def warm(self) -> None:
         """One connection, with everything prepared."""
         for op in (None, "warm"):
-            assert isinstance(ask(self.engine, place("seats", op=op and os.urandom(8).hex())), Done)
+            for way in (ask, fly):
+                assert isinstance(way(self.engine, place("seats", op=op and os.urandom(8).hex())), Done)
 
-    def trial(self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool) -> tuple[str, list[str]]:
+    def trial(
+        self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool, flying: bool = False
+    ) -> tuple[str, list[str]]:
         """One hold whose connection is cut: how it was answered, and what was wrong with that."""
         if cold:
             self.engine._drop_idle()
@@ -57,7 +62,7 @@ class Line:
         command = place("seats", op=os.urandom(8).hex() if with_op else None)
         self.proxy.arm(cut)
         began = time.monotonic()
-        answer = ask(self.engine, command)
+        answer = fly(self.engine, command) if flying else ask(self.engine, command)
         took = time.monotonic() - began
         self.proxy.disarm()
         wrong = self.judge(command, answer)
@@ -100,6 +105,16 @@ def ask(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
         return error
 
 
+def fly(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
+    """On an event loop, and if that cannot be, as everybody."""
+    try:
+        return asyncio.run(engine.apply_async(groups(command), lambda: None)).outcomes[0][0]
+    except Grounded:
+        return ask(engine, command)
+    except (EngineError, Overloaded, OutcomeUnknown) as error:
+        return error
+
+
 @pytest.fixture(scope="module")
 def server(postgres_binaries: object) -> Iterator[PostgresServer]:
     with PostgresServer(tcp=True, within=memory()) as server:
@@ -116,9 +131,9 @@ def line(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Li
         yield line
 
 
-def cuts(line: Line, *, with_op: bool, cold: bool) -> list[tuple[Side, int]]:
+def cuts(line: Line, *, with_op: bool, cold: bool, flying: bool = False) -> list[tuple[Side, int]]:
     """Before every message of an undisturbed call, and behind the last."""
-    line.trial(None, with_op=with_op, cold=cold)
+    line.trial(None, with_op=with_op, cold=cold, flying=flying)
     counts = line.proxy.counts
     return [(side, n) for side in counts for n in range(1, counts[side] + 1)]
 
@@ -139,6 +154,18 @@ def test_cut_before_every_message(line: Line, with_op: bool, cold: bool) -> None
     assert wrong == []
     assert answers["Done"], "those cut before COMMIT was sent go again by themselves"
     assert answers["OutcomeUnknown"] or cold
+    scenes.sound(line.straight, line.url)
+
+
+@pytest.mark.slow
+def test_cut_before_every_message_of_a_batch_on_an_event_loop(line: Line) -> None:
+    points = cuts(line, with_op=True, cold=False, flying=True)
+    assert len(points) > 20
+    trials = [line.trial(cut, with_op=True, cold=False, flying=True) for cut in points]
+    assert [each for _, wrong in trials for each in wrong] == []
+    answers = Counter(answer for answer, _ in trials)
+    assert answers["Done"], "those cut before COMMIT was sent are grounded, and go again"
+    assert answers["OutcomeUnknown"]
     scenes.sound(line.straight, line.url)
 
 

@@ -9,7 +9,7 @@ from ..model import HeldLeg, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
 from ..view import View
 from .finding import find_hold, find_live
-from .recording import became, moved, record
+from .recording import became, linked, moved, record
 
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
@@ -40,7 +40,8 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
         taken = min(amount, leg.held)
         rest = leg.held - taken if command.keep_rest else 0
         if leg.held - rest or covered:
-            effects.append(moved(pool, now, held=rest - leg.held, consumed=taken + covered))
+            effect = moved(pool, now, held=rest - leg.held, consumed=taken + covered)
+            effects.append(linked(effect, command.entity or hold.entity) if taken + covered else effect)
         legs.append(HeldLeg(leg.pool, leg.quantity, rest, leg.confirmed + taken + covered, leg.returned))
     ended = not any(leg.held for leg in legs)
     action = Action.HOLD_CONFIRMED if ended else Action.HOLD_PARTLY_CONFIRMED
@@ -87,8 +88,9 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(left))
     legs, effects = [], []
     for leg, pool, amount in zip(hold.legs, pools_of(view, hold), amounts, strict=True):
-        if amount:
-            effects.append(moved(pool, now, consumed=-amount))
+        back = min(amount, pool.consumed)  # less where its window was swept away with what was consumed there
+        if back:
+            effects.append(linked(moved(pool, now, consumed=-back), None))
         legs.append(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned + amount))
     change = became(hold, tuple(legs), state=hold.state, command=command)
     record(view, Action.HOLD_RETURNED, hold.id, now, command, effects=tuple(effects), change=change)
@@ -115,7 +117,7 @@ def pools_of(view: View, hold: StoredHold) -> list[Pool]:
     pools = []
     for leg in hold.legs:
         pool = view.pools.get((hold.tenant, leg.pool))
-        pools.append(pool or Pool(hold.tenant, leg.pool, 0, version=0))  # an empty on-demand pool may be swept away
+        pools.append(pool or Pool(hold.tenant, leg.pool, 0, version=0))  # an on-demand pool may be swept away
     return pools
 
 

@@ -9,7 +9,7 @@ from ..model import MAX_QUANTITY, MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, Sto
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..view import View
 from .finding import retired
-from .recording import became, moved, record
+from .recording import became, linked, moved, record
 
 
 def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
@@ -39,7 +39,7 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
     for leg in taken.legs:
         pool = view.pools.get((command.tenant, leg.pool))
         assert pool is not None, "its leg was taken a moment ago"
-        effects.append(moved(pool, now, held=-leg.held, consumed=leg.held))
+        effects.append(linked(moved(pool, now, held=-leg.held, consumed=leg.held), taken.entity))
         legs.append(HeldLeg(leg.pool, leg.quantity, 0, leg.held))
     view.grown[1] -= 1
     change = became(taken, tuple(legs), state=State.CONFIRMED, ended_at=now, command=command)
@@ -56,6 +56,7 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
     pools: list[Pool] = []
     new = 0
     short = False
+    shut: Leg | None = None
     for leg in command.legs:
         pool = view.pools.get((tenant, leg.pool))
         if pool is None:
@@ -68,6 +69,10 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
         pools.append(pool)
         if pool.held + pool.consumed + leg.quantity > pool.total:
             short = True
+        if leg.closes is not None and shut is None and not (leg.opens or 0) <= now < leg.closes:
+            shut = leg
+    if shut is not None:
+        return Refusal(Reason.WINDOW_CLOSED, shut.pool, found=now)
     existing = view.holds.get((tenant, command.id))
     if existing is not None and (existing.open or not retired(existing, view.limits.retention, now)):
         return Refusal(Reason.HOLD_EXISTS, command.id)
@@ -94,7 +99,8 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     total = leg.create_with_total if leg.total is None else total_of(leg, 0)
     if total is None:
         return None
-    return Pool(tenant, leg.pool, total, fence=view.fence_floor, slot=now, version=0, on_demand=True)
+    return Pool(tenant, leg.pool, total, fence=view.fence_floor, slot=now, version=0, on_demand=True,
+                label=leg.label, closes=leg.closes)  # fmt: skip
 
 
 def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now: Slot) -> Pool:
@@ -140,7 +146,8 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
             record(view, Action.POOL_CREATED, pool.id, now, command,
                    effects=(Effect(effect.pool, total=pool.total),))  # fmt: skip
             pool = effect.pool
-        effects.append(moved(pool, now, held=leg.quantity, fence=fence))
+        effect = moved(pool, now, held=leg.quantity, fence=fence)
+        effects.append(effect if pool.label is None else linked(effect, None, command.id))
         held.append(HeldLeg(leg.pool, leg.quantity, leg.quantity))
     hold = StoredHold(
         command.tenant,

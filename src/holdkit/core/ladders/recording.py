@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from ..commands import Command
 from ..entries import Action, Change, Effect, Entry
 from ..fold import fold
@@ -14,8 +16,18 @@ def moved(
 ) -> Effect:
     """The pool with its counters moved, and by how much."""
     after = Pool(pool.tenant, pool.id, pool.total + total, pool.held + held, pool.consumed + consumed,
-                 pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand)  # fmt: skip
+                 pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand, pool.label, pool.closes,
+                 pool.holder, pool.entity)  # fmt: skip
     return Effect(after, total, held, consumed)
+
+
+def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Effect:
+    """A labelled pool also remembers what it was confirmed for, and who had it last; any other does not."""
+    pool = effect.pool
+    if pool.label is None:
+        return effect
+    after = structs.replace(pool, entity=entity, holder=pool.holder if holder is None else holder)
+    return Effect(after, effect.total, effect.held, effect.consumed)
 
 
 def became(

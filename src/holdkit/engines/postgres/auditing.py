@@ -17,7 +17,7 @@ from ...core.entries import Entry
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from .driver import ROLLBACK, Driver, Row
-from .rows import checksum, hold_of, new_hold_row, operation_checksum, pool_of, record_of
+from .rows import checksum, hold_of, new_hold_row, operation_checksum, pool_of, pool_row, record_of
 
 PAGE = 10_000
 """Entries read at a time."""
@@ -88,9 +88,10 @@ class _Audit:
         records: dict[RecordKey, Record] = {}
         for row in self._driver.ask("audit_pools"):
             pool = pools[row[0], row[1]] = pool_of(row)
-            self._add("pools", pool.id, "over", row[9], pool.over)
-            self._add("pools", pool.id, "idle", row[10], pool.on_demand and not pool.held and not pool.consumed)
-            self._add("pools", pool.id, "lane", row[11], lane_of_pool(pool.key, self._lanes))
+            expected = pool_row(pool, self._lanes)
+            for field, stored, says in (("lane", row[15], expected[0]), ("over", row[13], expected[10]),
+                                        ("idle", row[14], expected[11]), ("resting", row[17], expected[14])):  # fmt: skip
+                self._add("pools", pool.id, field, stored, says)
         for row in self._driver.ask("audit_holds"):
             self._hold(row, holds)
         for row in self._driver.ask("audit_records"):

@@ -39,6 +39,23 @@ class Connections:
         finally:
             self._give_back(driver)
 
+    @contextmanager
+    def at_hand(self) -> Iterator[Driver | None]:
+        """Lend one that lies ready and was used a moment ago, or none: for those who must not wait. One that comes back
+        inside a transaction is dropped, for the same reason."""
+        driver = None
+        with self._changed:
+            if self._free and not self.closed and time.monotonic() - self._free[-1][0] < IDLE:
+                _, driver = self._free.pop()
+                self._lent += 1
+        try:
+            yield driver
+        finally:
+            if driver is not None:
+                if driver.busy or driver.in_transaction:
+                    driver.close()
+                self._give_back(driver)
+
     def _take(self) -> Driver:
         deadline = time.monotonic() + self._patience
         with self._changed:

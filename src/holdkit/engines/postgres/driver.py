@@ -14,7 +14,7 @@ from psycopg import pq
 
 from .encoding import ENCODERS, decoder, encode
 from .statements import Sql, load
-from .waiting import READ, WRITE, Steps, wait
+from .waiting import READ, WRITE, Steps, glide, wait
 
 T = TypeVar("T")
 
@@ -203,6 +203,23 @@ class Driver(Wire):
             statements = next(script)
             while True:
                 statements = script.send(self.say(statements))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            script.close()
+
+    async def run_async(self, script: Script[T], sent: Callable[[], None]) -> T:
+        """The same on an event loop; `sent` is called when COMMIT is on its way."""
+        self.notices.clear()
+        try:
+            statements = next(script)
+            while True:
+                last = statements[-1] is COMMIT
+                answers = await glide(
+                    self.exchange(statements), self.pgconn.socket, self.patience, sent if last else None
+                )
+                statements = script.send(answers)
         except StopIteration as stop:
             result: T = stop.value
             return result

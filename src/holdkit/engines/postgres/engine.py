@@ -20,11 +20,12 @@ from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
-from ..port import Applied, BatchRejected, Clock, Lent, wall_clock
+from ..port import Applied, BatchRejected, Clock, Grounded, Lent, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
+from .flying import Attempt, fly
 from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
 from .lending import Lending
@@ -38,7 +39,7 @@ from .script import Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
 from .sweeping import Listed, look_around
 from .terms import Terms, bounded, lock_timeout
-from .trying import AGAIN, Again, keep_trying
+from .trying import AGAIN, TAKEN, Again, keep_trying
 
 T = TypeVar("T")
 
@@ -46,6 +47,8 @@ SIZE: Final = 6
 """Connections at most for those who never wait long: batches and reads."""
 PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
+DOUBTS: Final = 64
+"""After a retry or a refusal was met, so many batches look for operations and ids before they write them."""
 _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 """Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
@@ -53,6 +56,7 @@ _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replicat
 class PostgresEngine:
     """Holds in PostgreSQL."""
 
+    sql = True
     serial = False
 
     def __init__(
@@ -97,6 +101,7 @@ class PostgresEngine:
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement, named)
         self._pid = os.getpid()
         self._prune_every, self._pruned = prune_every, 0.0
+        self._doubts = 0  # so many batches more look for what they are about to write: retries come in swarms
         self._teller = Teller(self._connections)
         self._listener: Listener | None = None
         self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
@@ -125,19 +130,35 @@ class PostgresEngine:
 
         return keep_trying(run)
 
-    def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+        """The same on an event loop; what cannot be done there without waiting is `Grounded`."""
+        self._check()
+        if self.distributed:
+            raise Grounded
+        return await fly(self._connections, self._usual, self._conclude, self._lost, groups, sent)
+
+    def _usual(self, groups: Sequence[Group], stage: Stage) -> Attempt:
+        return self._prepare(Share(groups), stage, patient=False)
+
+    def _prepare(self, share: Share, stage: Stage, patient: bool) -> Attempt:
         waits = lock_timeout(self.limits) if patient else None
         if waits is None and (self._address.pooled or self.distributed):  # the connection's own does not count there
             waits = str(IMPATIENCE)
-        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several)
+        self._doubts = DOUBTS if stage.distrust else max(0, self._doubts - 1)
+        trusting = not (self._doubts or self.distributed or bounded(self.limits))
+        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several, trusting=trusting)
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
         script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed)
+        return Attempt(by_lane(script, share.lanes) if self.distributed else script, trusting, pruning)
+
+    def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
+        attempt = self._prepare(share, stage, patient)
         with (self._patient if patient else self._connections).one() as driver:
             try:
-                ran = driver.run(by_lane(script, share.lanes) if self.distributed else script)
+                ran = driver.run(attempt.script)
             except StatementFailed as failed:
-                return self._refused(share.groups, failed, patient)
+                return self._refused(share.groups, failed, patient, stage if attempt.trusting else None)
             except ConnectionFailed as failed:
                 raise self._lost(failed) from failed
             except SeveralLanes:
@@ -146,13 +167,17 @@ class PostgresEngine:
                 if driver.committing:
                     raise OutcomeUnknown(f"interrupted while {self.url} was committing: ask again") from error
                 raise BatchRejected(f"unexpected {type(error).__name__} while deciding; nothing was done") from error
-            if any(sign in notice for notice in driver.notices for sign in _STANDBY):
-                raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
-        if pruning:
+            self._conclude(driver, attempt, ran)
+        return ran
+
+    def _conclude(self, driver: Driver, attempt: Attempt, ran: Ran) -> None:
+        """It was committed: can that be relied on, and who has to hear of it?"""
+        if any(sign in notice for notice in driver.notices for sign in _STANDBY):
+            raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
+        if attempt.pruning:
             self._pruned = time.monotonic()
         if ran.wrote:
             self._teller.nudge()
-        return ran
 
     def _terms(self, **terms: Any) -> Terms:
         slot = None if self._injected is None else self._injected()
@@ -163,8 +188,11 @@ class PostgresEngine:
         terms, now = self._terms(patient=False), self.clock()
         return self._ask(lambda driver: driver.run(look_around(limit, terms, now)))
 
-    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool) -> Ran:
+    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool, trusted: Stage | None) -> Ran:
         """The server refused a statement, so nothing was committed."""
+        if trusted is not None and failed.sqlstate in TAKEN:
+            trusted.distrust = True
+            return Ran(None, {}, False)
         error = trouble(self._address, failed)
         error.__cause__ = failed
         if failed.sqlstate in AGAIN:

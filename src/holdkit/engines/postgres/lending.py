@@ -38,6 +38,11 @@ PASSING: Final = frozenset({"40001", "40P01", "55P03"})
 """Serialization failure, deadlock, lock timeout: worth another attempt."""
 CHECK_NOW: Final = "set constraints all immediate"
 """What would fail at COMMIT fails before it, and so for certain."""
+AS_NEW: Final = (
+    "close all; set session authorization default; reset all; unlisten *; select pg_catalog.pg_advisory_unlock_all(); "
+    "discard temp; discard sequences"
+)
+"""What DISCARD ALL does, without forgetting prepared statements, which psycopg would not notice."""
 _STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 
 
@@ -175,7 +180,7 @@ class Lending:
                 connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
                 connection.autocommit = True
                 if not self._address.pooled:
-                    connection.execute("discard all")
+                    connection.execute(AS_NEW, prepare=False)
                 connection.autocommit = False
                 good = True
         with self._lock:

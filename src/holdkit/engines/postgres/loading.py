@@ -60,9 +60,9 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     rows = Rows({}, {}, {}, {}, {})
     named = sorted({*needs.pools, *listed.pools})
     standing = sorted({*needs.standing, *listed.holds})
-    holds = sorted({*needs.holds, *listed.holds})
+    holds = standing if terms.trusting else sorted({*needs.holds, *listed.holds})
     records = sorted(needs.records)
-    operations = sorted(needs.operations)
+    operations = sorted(needs.asked if terms.trusting else needs.operations)
     opening = _opening(terms)
     if terms.several and standing:
         named = sorted({*named, *(yield from _pools_of(standing, opening, terms))})
@@ -162,7 +162,7 @@ class Rows(Struct):
                 self.records[row[0], row[1], row[2]] = record_of(row)
         for row in next(rest):
             key = (row[0], row[1])
-            self.pools[key], self.stamps[key] = pool_of(row), row[9]
+            self.pools[key], self.stamps[key] = pool_of(row), row[13]
         found = next(rest)
         due: dict[Key, list[DueLeg]] = {}
         for row in found:

@@ -29,7 +29,17 @@ _BEHIND_FROM: Final = re.compile(r"\n\s*(?:order by|on conflict|returning)\b|$")
 _QUIETLY: Final = re.compile(r"\s+on conflict do nothing\b")
 
 SPANNING: Final = frozenset(
-    {"place_holds", "lock_heads", "write_journal", "write_journal_behind", "make_room", "read_ends", "find_sweep"}
+    {
+        "place_holds",
+        "lock_heads",
+        "write_journal",
+        "write_journal_behind",
+        "make_room",
+        "read_ends",
+        "find_sweep",
+        "find_rested_pools",
+        "find_closed_pools",
+    }
 )
 """Those that no distributed table can do: others are said there (sql/apart)."""
 

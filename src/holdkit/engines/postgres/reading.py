@@ -20,6 +20,7 @@ from ...core.reading import (
     FindEntries,
     FindHold,
     FindPool,
+    FindPools,
     FindRecord,
     JournalRow,
     ListHolds,
@@ -80,7 +81,7 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[9] or 0)
+    return seen_pool(pool_of(row), row[13] or 0)
 
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
@@ -89,13 +90,20 @@ def find_pool(at: At, query: FindPool) -> Pool | None:
     return _pool(rows[0]) if rows else None
 
 
+def find_pools(at: At, query: FindPools) -> list[Pool | None]:
+    """Several pools, in the order asked."""
+    rows = at.ask("read_pools_by_id", (*pool_keys(sorted(set(query.keys)), at.lanes), at.slot)) if query.keys else []
+    found = {(row[0], row[1]): _pool(row) for row in rows}
+    return [found.get(key) for key in query.keys]
+
+
 def list_pools(at: At, query: ListPools) -> list[Pool]:
     """A page of pools by id."""
-    reserved = query.prefix.startswith("~")
-    rows = at.ask(
-        "read_pools",
-        (at.slot, query.tenant, query.after, query.prefix, beyond(query.prefix), reserved, query.limit),
-    )
+    page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit)
+    if query.entity is None:
+        rows = at.ask("read_pools", (at.slot, query.tenant, *page))
+    else:
+        rows = at.ask("read_pools_of_entity", (at.slot, query.tenant, query.entity, *page))
     return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
 
 
@@ -238,6 +246,7 @@ def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindPool: find_pool,
+    FindPools: find_pools,
     ListPools: list_pools,
     FindHold: find_hold,
     ListHolds: list_holds,

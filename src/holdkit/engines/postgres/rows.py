@@ -54,15 +54,29 @@ def record_keys(keys: Iterable[RecordKey], lanes: int) -> Columns:
 
 
 def pool_of(row: Row) -> Pool:
-    """tenant, id, total, held, consumed, fence, slot, version, on_demand."""
-    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
+    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity."""
+    if row[9] is None and row[10] is None:
+        return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
+    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], *row[9:13])
+
+
+PLAIN: Final = 12
+"""How many columns tell of a pool without a label."""
 
 
 def pool_row(pool: Pool, lanes: int) -> Row:
-    """For `insert_pools` and `update_pools`."""
+    """For `update_pools`; the first twelve, for `place_holds`."""
     used = pool.held + pool.consumed
+    idle = pool.on_demand and not used and pool.closes is None
+    plain = pool.label is None
     return (lane_of_pool((pool.tenant, pool.id), lanes), pool.tenant, pool.id, pool.total, pool.held, pool.consumed,
-            pool.fence, pool.slot, pool.version, pool.on_demand, used > pool.total, pool.on_demand and not used)  # fmt: skip
+            pool.fence, pool.slot, pool.version, pool.on_demand, used > pool.total, idle and plain, pool.holder,
+            pool.entity, pool.slot if idle and not plain else None)  # fmt: skip
+
+
+def new_pool_row(pool: Pool, lanes: int) -> Row:
+    """For `insert_pools`."""
+    return (*pool_row(pool, lanes), pool.label, pool.closes)
 
 
 def legs_of(text: str) -> tuple[HeldLeg, ...]:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ...core.backlog import backlog, overflow, return_backlog, spare
-from ...core.commands import Group, Sweep
-from ...core.decide import Needs, SweepList, decide_group, decide_groups, needs
+from ...core.commands import Consume, Group, PlaceHold, Sweep
+from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
 from ...core.model import Key, RecordKey
-from ...core.outcomes import Outcome
+from ...core.outcomes import Outcome, Refusal
 from ...core.view import View
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .loading import Gathered, gather, left_out
@@ -49,6 +49,8 @@ class Stage(Struct):
     sweep_holds: bool = False
     pools_over: int = 0
     """How many pools too many there would be."""
+    distrust: bool = False
+    """Something that was to be born is there already."""
 
 
 def apply_script(
@@ -77,7 +79,21 @@ def apply_script(
         return (yield from write_only(view, gathered, terms, batch))
     out = leave_out(groups, gathered) if gathered.locked_out else {}
     outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
+    if terms.trusting and in_doubt(groups, outcomes):
+        stage.distrust = True
+        yield (ROLLBACK,)
+        return Ran(None, {}, False)
     return (yield from finish(groups, view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
+
+
+def in_doubt(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
+    """Whether a birth was refused, or undone: it is not written, so nobody would notice that its id is taken, which is a
+    reason of its own."""
+    return any(
+        isinstance(outcome, Refusal) and any(isinstance(command, PlaceHold | Consume) for command in group.commands)
+        for group, answers in zip(groups, outcomes, strict=True)
+        for outcome in answers
+    )
 
 
 def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:
@@ -171,10 +187,10 @@ def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran
             return (yield from _sweep_first(listed, terms, batch))
     if stage.pools_over:  # after the holds, for those may have left their pools empty
         excess, stage.pools_over = stage.pools_over, 0
-        listed = yield from list_sweep(1, terms, excess + len(need.pools))
+        listed = yield from list_sweep(1, terms, excess + len(need.pools), pressed=True)
         empty = spare(listed.pools, need, excess)
         if empty:
-            return (yield from _sweep_first(Listed({}, empty, False), terms, batch))
+            return (yield from _sweep_first(Listed({}, empty, False, pressed=True), terms, batch))
     return None
 
 
@@ -195,9 +211,5 @@ def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]
 def _sweep_first(listed: Listed, terms: Terms, batch: int) -> Script[Ran]:
     gathered = yield from gather(Needs(set(), set(), set(), set()), listed, terms)
     view = View(gathered.loaded)
-    decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds))),))], SweepList(*_of(gathered)))
+    decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds))),))], gathered.swept)
     return (yield from write_only(view, gathered, terms, batch))
-
-
-def _of(gathered: Gathered) -> tuple[list[Key], list[Key]]:
-    return gathered.swept.holds, gathered.swept.pools

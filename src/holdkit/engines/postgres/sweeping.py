@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ...core.decide import NOTHING_DUE, SweepList
-from ...core.model import Key, Slot
+from ...core.model import MAX_SLOT, Key, Slot
 from .driver import Script
 from .rows import legs_of
 from .terms import Terms
@@ -24,19 +24,30 @@ class Listed(NamedTuple):
     holds: dict[Key, tuple[str, ...]]
     pools: list[Key]
     more: bool
+    pressed: bool = False
 
 
 NOTHING_LISTED = Listed({}, [], False)
 
 
-def list_sweep(limit: int, terms: Terms, idle_pools: int = IDLE_POOLS) -> Script[Listed]:
-    """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
-    name, slot = "find_sweep", terms.slot
+def list_sweep(limit: int, terms: Terms, idle_pools: int = IDLE_POOLS, *, pressed: bool = False) -> Script[Listed]:
+    """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may go: where the
+    table of pools is full (`pressed`), also those that are only kept to be looked up."""
+    names, slot = ("find_sweep", "find_rested_pools", "find_closed_pools"), terms.slot
     if terms.distributed:  # where a look goes everywhere it cannot ask for the time as well
-        name = "find_due_holds"
+        names = ("find_due_holds", "find_rested_pools_by", "find_closed_pools_by")
         (((slot,),),) = yield (("read_clock", (slot,)),)
-    holds, pools = yield ((name, (slot, limit + 1)),
-                          ("find_idle_pools", (0 if terms.joined else idle_pools,)))  # fmt: skip
+    count = 0 if terms.joined else idle_pools
+    retention = terms.limits.retention
+    holds, empty, rested, closed = yield (
+        (names[0], (slot, limit + 1)),
+        ("find_idle_pools", (count,)),
+        (names[1], (MAX_SLOT if pressed else slot, 0 if pressed else retention, count)),
+        (names[2], (slot, count)),
+    )
+    since = retention if not pressed else 0
+    ready = [*empty, *((row[0], row[1], row[2] + since) for row in rested), *closed]
+    pools = sorted(ready, key=lambda row: (row[2], row[0], row[1]))[:count]
     listed: dict[Key, tuple[str, ...]] = {}
     legs = 0
     for row in holds[:limit]:
@@ -45,7 +56,7 @@ def list_sweep(limit: int, terms: Terms, idle_pools: int = IDLE_POOLS) -> Script
         if listed and legs > terms.limits.max_due:
             break
         listed[row[0], row[1]] = held
-    return Listed(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
+    return Listed(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed), pressed)
 
 
 def look_around(limit: int, terms: Terms, now: Slot) -> Script[tuple[Listed, set[int]]]:
@@ -62,4 +73,4 @@ def swept(listed: Listed, holds: Collection[Key], pools: Collection[Key], terms:
         return NOTHING_DUE
     locked = [key for key, its in listed.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)]
     empty = [] if terms.joined else [pool for pool in listed.pools if pool in pools]
-    return SweepList(locked, empty, listed.more or len(locked) < len(listed.holds))
+    return SweepList(locked, empty, listed.more or len(locked) < len(listed.holds), listed.pressed)

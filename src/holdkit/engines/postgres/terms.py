@@ -24,6 +24,9 @@ class Terms(NamedTuple):
     """The tables are distributed by lane: no statement does what only one server can."""
     several: bool = False
     """There, whether this transaction may touch more lanes than one."""
+    trusting: bool = False
+    """What is about to be born is not looked for: its id and its operation id are new, as they nearly always are. If one is
+    not, the write's own count says so, nothing was done, and the batch is run again without trust."""
 
 
 def lock_timeout(limits: Limits) -> str:

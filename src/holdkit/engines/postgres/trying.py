@@ -13,8 +13,10 @@ T = TypeVar("T")
 
 ATTEMPTS: Final = 20
 """How often a transaction that certainly did nothing is tried again."""
-AGAIN: Final = frozenset({"40001", "40P01", "22012", "23505"})
-"""Serialization failure, deadlock, our own check of a row count, a key that was taken meanwhile: run it again."""
+TAKEN: Final = frozenset({"22012", "23505"})
+"""Our own check of a row count, a key that was taken: something is there that we did not know of."""
+AGAIN: Final = TAKEN | {"40001", "40P01"}
+"""The same, serialization failure, deadlock: run it again."""
 
 
 class Again(HoldkitError):

@@ -154,3 +154,36 @@ async def _ready(socket: int, wanted: int, seconds: float) -> bool:
         loop.remove_reader(socket)
         if wanted & WRITE:
             loop.remove_writer(socket)
+
+
+async def glide(steps: Steps[T], socket: int, seconds: float, begun: Callable[[], None] | None = None) -> T:
+    """Run to the end on the event loop, on a connection of our own: one that is cancelled halfway is dropped by whoever lent
+    it. `begun` is called once the first step is taken: all is on its way."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    try:
+        wanted = next(steps)
+        if begun is not None:
+            begun()
+        while True:
+            ready: asyncio.Future[bool] = loop.create_future()
+            timer = loop.call_at(deadline, _settle, ready, False)
+            loop.add_reader(socket, _settle, ready, True)
+            if wanted & WRITE:
+                loop.add_writer(socket, _settle, ready, True)
+            try:
+                in_time = await ready
+            finally:
+                timer.cancel()
+                loop.remove_reader(socket)
+                if wanted & WRITE:
+                    loop.remove_writer(socket)
+            wanted = next(steps) if in_time else steps.throw(TimeoutError(f"no answer within {seconds:g} seconds"))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def _settle(ready: asyncio.Future[bool], value: bool) -> None:
+    if not ready.done():
+        ready.set_result(value)

@@ -16,10 +16,12 @@ from .driver import Row, Statement
 from .loading import Gathered
 from .parts import Parts, parts_of
 from .rows import (
+    PLAIN,
     changed_hold_row,
     columns,
     leg_rows,
     new_hold_row,
+    new_pool_row,
     operation_row,
     placed_columns,
     pool_keys,
@@ -46,8 +48,7 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
     statements: list[Statement] = []
     pools = _pools(view, gathered, terms.lanes) if view.pools.changed else NO_POOLS
     holds = _holds(view, terms.lanes) if view.holds.changed else NO_HOLDS
-    simple = pools.moved and holds.placed and not pools.born and not pools.gone and not holds.others
-    if simple and not terms.distributed:
+    if pools.plain and holds.placed and not holds.others and not terms.distributed:
         statements.append(_place(pools, holds, stamp, strict, terms.lanes))
     else:
         statements += [*pools.statements(stamp, strict), *holds.statements(terms.lanes, strict)]
@@ -79,30 +80,37 @@ class Pools(NamedTuple):
     """Of the moved ones, before."""
     scanned: list[Slot]
     """Up to where each of these has no due leg any more."""
+    labelled: list[Key]
+    """Those of them that have a label."""
     floor: int = 0
     """What the fences of new ones began above."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether pools moved and none has a label."""
+        return bool(self.moved) and not self.born and not self.gone and not self.labelled
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
         """One for each kind."""
         found = _checked("delete_pools", self.gone, 4, strict)
         if self.born:
-            found.append(("insert_pools", (*columns(self.born, 12), stamp, len(self.born), strict)))
+            found.append(("insert_pools", (*columns(self.born, 17), stamp, len(self.born), strict)))
             homes = sorted({row[0] for row in self.born})
             found.append(("check_floors", (homes, self.floor, len(homes), strict)))
         if self.moved:
-            found.append(("update_pools", (*self.columns(stamp), len(self.moved), strict)))
+            found.append(("update_pools", (*self.columns(15, stamp), len(self.moved), strict)))
         return found
 
-    def columns(self, stamp: int) -> list[Any]:
-        """Of the moved ones."""
-        return [*columns(self.moved, 12), stamp, self.versions, self.scanned]
+    def columns(self, width: int, stamp: int) -> list[Any]:
+        """Of the moved ones, as many as are wanted."""
+        return [*columns(self.moved, 15)[:width], stamp, self.versions, self.scanned]
 
 
-NO_POOLS = Pools([], [], [], [], [])
+NO_POOLS = Pools([], [], [], [], [], [])
 
 
 def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
-    pools = Pools([], [], [], [], [], view.loaded.fence_floor)
+    pools = Pools([], [], [], [], [], [], view.loaded.fence_floor)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
@@ -110,9 +118,14 @@ def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
             if before is not None:
                 pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
         elif before is None:
-            pools.born.append(pool_row(pool, lanes))
+            pools.born.append(new_pool_row(pool, lanes))
+        elif (before.label, before.closes) != (pool.label, pool.closes):  # swept away and born anew in the same batch
+            pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
+            pools.born.append(new_pool_row(pool, lanes))
         else:
             pools.moved.append(pool_row(pool, lanes))
+            if pool.label is not None:
+                pools.labelled.append(key)
             pools.versions.append(before.version)
             pools.scanned.append(scanned_to(view, gathered, key))
     return pools
@@ -192,7 +205,7 @@ def _holds(view: View, lanes: int) -> Holds:
 
 def _place(pools: Pools, holds: Holds, stamp: int, strict: bool, lanes: int) -> Statement:
     count = len(pools.moved) + len(holds.placed)
-    return ("place_holds", (*pools.columns(stamp), *placed_columns(holds.placed, lanes), count, strict))
+    return ("place_holds", (*pools.columns(PLAIN, stamp), *placed_columns(holds.placed, lanes), count, strict))
 
 
 def _records(view: View, lanes: int, strict: bool) -> list[Statement]:

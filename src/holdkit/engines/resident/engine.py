@@ -42,6 +42,7 @@ class ResidentEngine:
 
     url = ""
     lanes = 1
+    sql = False
     serial = True
     _journal: Journal
 
@@ -199,7 +200,7 @@ class ResidentEngine:
         if not limit:
             return NOTHING_DUE
         holds, more = self._tables.due_holds(slot, limit, self.limits.max_due)
-        return SweepList(holds, self._tables.idle[:SWEPT_POOLS], more)
+        return SweepList(holds, self._tables.idle_pools(SWEPT_POOLS, slot, self.limits.retention), more)
 
     def _make_room(self, wanted: Needs, slot: Slot) -> None:
         """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
@@ -209,9 +210,8 @@ class ResidentEngine:
             due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
             self._sweep_first(SweepList(due, []), slot)
         if over.pools:
-            self._sweep_first(
-                SweepList([], spare(tables.idle[: over.pools + len(wanted.pools)], wanted, over.pools)), slot
-            )
+            idle = tables.idle_pools(over.pools + len(wanted.pools), slot, None)
+            self._sweep_first(SweepList([], spare(idle, wanted, over.pools), pressed=True), slot)
 
     def _sweep_first(self, listed: SweepList, slot: Slot) -> None:
         if listed.holds or listed.pools:

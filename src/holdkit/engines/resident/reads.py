@@ -15,6 +15,7 @@ from ...core.reading import (
     FindEntries,
     FindHold,
     FindPool,
+    FindPools,
     FindRecord,
     JournalRow,
     ListHolds,
@@ -60,11 +61,21 @@ def find_pool(reader: Reader, query: FindPool) -> Pool | None:
     return None if row is None else reader.pool(row)
 
 
+def find_pools(reader: Reader, query: FindPools) -> list[Pool | None]:
+    """Several pools, in the order asked."""
+    return [find_pool(reader, FindPool(key)) for key in query.keys]
+
+
 def list_pools(reader: Reader, query: ListPools) -> list[Pool]:
     """Pools in order of id."""
+    if query.entity is None:
+        keys = keys_after(reader.tables.pools, (query.tenant, query.after))
+    else:
+        linked = reader.tables.linked.get((query.tenant, query.entity), [])
+        keys = ((query.tenant, name) for name in linked[bisect_right(linked, query.after) :])
     found = (
         reader.pool(reader.tables.pools[key])
-        for key in keys_after(reader.tables.pools, (query.tenant, query.after))
+        for key in keys
         if key[1].startswith(query.prefix) and (query.prefix or key[1][0] != "~")
     )
     return list(islice(found, query.limit))
@@ -136,6 +147,7 @@ def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
 
 ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     FindPool: find_pool,
+    FindPools: find_pools,
     ListPools: list_pools,
     FindHold: find_hold,
     ListHolds: list_holds,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from heapq import merge
+from itertools import islice
 from typing import Final
 
 from ...core.model import Key, Pool, Record, RecordKey, Slot, State, StoredHold
@@ -15,6 +16,7 @@ from .operations import Operations
 from .orders import Order
 
 HELD: Final = State.HELD  # an enum's members are slow to look up
+NO_POOL: Final = Pool("", "", 0)  # stands for one that is not there
 
 
 class Tables:
@@ -34,26 +36,58 @@ class Tables:
         self.live = Order()  # those with a deadline
         self.leftover = Order()  # expired holds with legs still out on other pools
         self.ended = Order()  # all others, by the slot at which they ended
-        self.idle: list[Key] = []  # on-demand pools that hold nothing
+        self.idle: list[Key] = []  # on-demand pools that are empty
+        self.resting = Order()  # the labelled ones among them, by their last slot
+        self.closing = Order()  # pools with a window, by its end
+        self.linked: dict[Key, list[str]] = {}  # (tenant, entity) → the labelled pools it was linked to, by id
 
     # Pools and records
 
     def put_pool(self, key: Key, pool: Pool | None) -> None:
         """Write or remove a pool."""
         before = self.pools.get(key)
-        was_idle = before is not None and _idle(before)
         if pool is None:
             del self.pools[key]
         else:
             self.pools[key] = pool
             self.last_slot = max(self.last_slot, pool.slot)
-        if was_idle != (is_idle := pool is not None and _idle(pool)):
-            if is_idle:
-                insort(self.idle, key)
-            else:
+        was, now = before or NO_POOL, pool or NO_POOL
+        if was.on_demand or now.on_demand:
+            self._file_idle(key, was, now)
+        if was.entity != now.entity:
+            self._file_entity(key, was.entity, now.entity)
+
+    def _file_idle(self, key: Key, was: Pool, now: Pool) -> None:
+        if was.closes != now.closes:
+            if was.closes is not None:
+                self.closing.take_out(was.closes, key)
+            if now.closes is not None:
+                self.closing.file(now.closes, key)
+        rested, rests = was.idle_from(0), now.idle_from(0)
+        if (rested, was.label, was.closes) == (rests, now.label, now.closes):
+            return
+        if rested is not None and was.closes is None:
+            if was.label is None:
                 at = bisect_left(self.idle, key)
                 assert self.idle[at] == key, "an order has lost one of its rows"
                 del self.idle[at]
+            else:
+                self.resting.take_out(rested, key)
+        if rests is not None and now.closes is None:
+            if now.label is None:
+                insort(self.idle, key)
+            else:
+                self.resting.file(rests, key)
+
+    def _file_entity(self, key: Key, was: str | None, now: str | None) -> None:
+        tenant, pool = key
+        if was is not None:
+            linked = self.linked[tenant, was]
+            del linked[bisect_left(linked, pool)]
+            if not linked:
+                del self.linked[tenant, was]
+        if now is not None:
+            insort(self.linked.setdefault((tenant, now), []), pool)
 
     def put_record(self, key: RecordKey, record: Record | None) -> None:
         """Write or remove a record."""
@@ -149,6 +183,15 @@ class Tables:
 
     # What may go
 
+    def idle_pools(self, limit: int, now: Slot, retention: Slot | None) -> list[Key]:
+        """Pools that may be swept away, in order of (since when, id); without a retention, labelled ones as soon as empty."""
+        found: list[tuple[Slot, Key]] = [(0, key) for key in self.idle[:limit]]
+        rested = len(self.resting) if retention is None else self.resting.count(now - retention)
+        found += [(slot + (retention or 0), key) for slot, key in self.resting.first(min(limit, rested))]
+        over = self.closing.first(self.closing.count(now))
+        found += islice(((slot, key) for slot, key in over if not self.pools[key].held), limit)
+        return [key for _, key in sorted(found)[:limit]]
+
     def forget_holds(self, count: int) -> list[Key]:
         """Drop so many ended holds, oldest first, as far as there are any."""
         gone = self.ended.drop(count)
@@ -159,7 +202,3 @@ class Tables:
     def ended_until(self, slot: Slot) -> int:
         """How many holds had ended by then."""
         return self.ended.count(slot)
-
-
-def _idle(pool: Pool) -> bool:
-    return pool.on_demand and not pool.held and not pool.consumed

@@ -109,8 +109,8 @@ def read_stored(driver: Driver, found: list[Difference]) -> Stored:
     records: dict[RecordKey, Record] = {}
     for row in driver.each("audit_pools"):
         pool = pools[row[0], row[1]] = pool_of(row)
-        if pool.over != bool(row[9]):
-            found.append(Difference("pools", _name(*pool.key), "over", str(row[9]), str(int(pool.over))))
+        if pool.over != bool(row[13]):
+            found.append(Difference("pools", _name(*pool.key), "over", str(row[13]), str(int(pool.over))))
     for row in driver.each("audit_holds"):
         try:
             hold = holds[row[0], row[1]] = hold_of(row)

@@ -40,6 +40,7 @@ class SqliteEngine:
     """Holds in an SQLite file, beside an application's own tables if it likes."""
 
     lanes = 1
+    sql = True
     serial = True
 
     def __init__(

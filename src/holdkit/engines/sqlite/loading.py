@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...core.decide import NOTHING_DUE, Needs, SweepList
 from ...core.ladders.finding import prunable
-from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
 from .driver import Row, Script, Statement, ask
@@ -47,8 +47,8 @@ class Rows(Struct):
         if name in _POOLS:
             for row in rows:
                 self.pools[row[0], row[1]] = pool_of(row)
-                if row[9] is not None:
-                    self.first_deadlines[row[0], row[1]] = row[9]
+                if row[13] is not None:
+                    self.first_deadlines[row[0], row[1]] = row[13]
         elif name in _HOLDS:
             for row in rows:
                 self.holds[row[0], row[1]] = hold_of(row)
@@ -82,7 +82,9 @@ def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
     ]
 
 
-def gather(need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS) -> Script[Gathered]:
+def gather(
+    need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS, *, pressed: bool = False
+) -> Script[Gathered]:
     """Load everything `need` names."""
     rows = Rows({}, {}, {}, {}, {})
     first = [_HEAD, *by_keys("load_pool", "load_pools", need.pools), *by_keys("load_hold", "load_holds", need.holds)]
@@ -100,7 +102,7 @@ def gather(need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POO
     swept = NOTHING_DUE
     if need.sweep:
         touched = rows.first_deadlines.copy()
-        swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools)
+        swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools, pressed)
         rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
     counts = (yield from count(limits, slot)) if _bounded(limits) else _UNCOUNTED
     horizon = slot
@@ -121,9 +123,20 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
     return lambda key: due.get(key, none)
 
 
-def list_sweep(rows: Rows, limit: int, slot: Slot, limits: Limits, empty_pools: int) -> Script[SweepList]:
-    """The holds with due legs anywhere, as many as one transaction may return legs, and the empty on-demand pools."""
-    holds, pools = yield (ask("load_sweep", (slot, limit + 1)), ask("load_empty_pools", (empty_pools,)))
+def list_sweep(
+    rows: Rows, limit: int, slot: Slot, limits: Limits, empty_pools: int, pressed: bool
+) -> Script[SweepList]:
+    """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may go."""
+    rested = MAX_SLOT if pressed else slot - limits.retention
+    holds, *lists = yield (
+        ask("load_sweep", (slot, limit + 1)),
+        ask("load_empty_pools", (empty_pools,)),
+        ask("load_rested_pools", (rested, empty_pools)),
+        ask("load_closed_pools", (slot, empty_pools)),
+    )
+    retention = 0 if pressed else limits.retention
+    idle = [row for pools in lists for row in pools]
+    pools = sorted(idle, key=lambda row: (pool_of(row).idle_from(retention) or 0, row[0], row[1]))[:empty_pools]
     listed: list[Key] = []
     legs = 0
     for row in holds[:limit]:
@@ -135,7 +148,7 @@ def list_sweep(rows: Rows, limit: int, slot: Slot, limits: Limits, empty_pools: 
         rows.holds[hold.key] = hold
     yield from load_pools_of(rows, listed, limits.retention, slot)
     rows.add("load_empty_pools", [row for row in pools if (row[0], row[1]) not in rows.pools])
-    return SweepList(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed))
+    return SweepList(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed), pressed)
 
 
 def load_pools_of(rows: Rows, holds: Iterable[Key], retention: Slot, slot: Slot) -> Script[None]:

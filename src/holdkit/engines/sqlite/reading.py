@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from ...core.model import Limits, Pool, Record, Slot, State, StoredHold
+from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.reading import (
     FindEnds,
     FindEntries,
     FindHold,
     FindPool,
+    FindPools,
     FindRecord,
     JournalRow,
     ListHolds,
@@ -28,7 +29,7 @@ from ...core.reading import (
     seen_pool,
 )
 from .driver import Driver, Row
-from .rows import hold_of, pool_of, record_of
+from .rows import hold_of, keys_json, pool_of, record_of
 
 
 class At(NamedTuple):
@@ -45,7 +46,7 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[9] or 0)
+    return seen_pool(pool_of(row), row[13] or 0)
 
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
@@ -54,11 +55,25 @@ def find_pool(at: At, query: FindPool) -> Pool | None:
     return _pool(rows[0]) if rows else None
 
 
+def find_pools(at: At, query: FindPools) -> list[Pool | None]:
+    """Several pools, in the order asked."""
+    found: dict[Key, Pool] = {}
+    for tenant in sorted({key[0] for key in query.keys}):
+        names = [name for its, name in query.keys if its == tenant]
+        for row in at.driver.ask("read_pools_by_id", (tenant, keys_json(names), at.now)):
+            found[row[0], row[1]] = _pool(row)
+    return [found.get(key) for key in query.keys]
+
+
 def list_pools(at: At, query: ListPools) -> list[Pool]:
     """A page of pools by id."""
-    rows = at.driver.ask("read_pools", {
+    name = "read_pools"
+    parameters: dict[str, Any] = {
         "tenant": query.tenant, "after": query.after, "prefix": query.prefix, "upper": beyond(query.prefix), "now": at.now,
-        "reserved": query.prefix.startswith("~"), "limit": query.limit})  # fmt: skip
+        "reserved": query.prefix.startswith("~"), "limit": query.limit}  # fmt: skip
+    if query.entity is not None:
+        name, parameters = "read_pools_of_entity", {**parameters, "entity": query.entity}
+    rows = at.driver.ask(name, parameters)
     return [_pool(row) for row in rows]
 
 
@@ -139,6 +154,7 @@ def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindPool: find_pool,
+    FindPools: find_pools,
     ListPools: list_pools,
     FindHold: find_hold,
     ListHolds: list_holds,

@@ -29,14 +29,27 @@ def keys_json(ids: list[str]) -> str:
 
 
 def pool_of(row: Row) -> Pool:
-    """tenant, id, total, held, consumed, fence, slot, version, on_demand."""
-    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]))
+    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity."""
+    if row[9] is None and row[10] is None:
+        return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]))
+    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), *row[9:13])
 
 
 def pool_row(pool: Pool) -> Row:
-    """For `insert_pools` and `update_pools`."""
+    """For `update_pools`."""
     return (pool.total, pool.held, pool.consumed, pool.fence, pool.slot, pool.version,
             1 if pool.held + pool.consumed > pool.total else 0, 1 if pool.on_demand else 0, pool.tenant, pool.id)  # fmt: skip
+
+
+def labelled_pool_row(pool: Pool) -> Row:
+    """For `update_labelled_pools`."""
+    row = pool_row(pool)
+    return (*row[:8], pool.holder, pool.entity, *row[8:])
+
+
+def new_pool_row(pool: Pool) -> Row:
+    """For `insert_pools`."""
+    return (*pool_row(pool), pool.label, pool.closes, pool.holder, pool.entity)
 
 
 def hold_of(row: Row) -> StoredHold:

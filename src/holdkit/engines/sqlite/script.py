@@ -85,10 +85,10 @@ def make_room(need: Needs, slot: Slot, limits: Limits, stage: Stage) -> Script[R
             return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, [])))
     if stage.pools_over:  # after the holds, for those may have left their pools empty
         excess, stage.pools_over = stage.pools_over, 0
-        gathered = yield from gather(_sweeping(1), slot, limits, excess + len(need.pools))
+        gathered = yield from gather(_sweeping(1), slot, limits, excess + len(need.pools), pressed=True)
         empty = spare(gathered.swept.pools, need, excess)
         if empty:
-            return (yield from sweep_first(gathered, SweepList([], empty)))
+            return (yield from sweep_first(gathered, SweepList([], empty, pressed=True)))
     return None
 
 

@@ -16,8 +16,10 @@ from .rows import (
     changed_hold_row,
     entry_row,
     held_row,
+    labelled_pool_row,
     leg_deadline,
     new_hold_row,
+    new_pool_row,
     operation_row,
     pool_row,
     record_row,
@@ -66,14 +68,28 @@ def write_back(view: View) -> list[Statement]:
 def _pools(view: View) -> list[Statement]:
     born: list[Row] = []
     moved: list[Row] = []
+    labelled: list[Row] = []
     gone: list[Row] = []
     for key, pool in view.pools.changed.items():
-        known = key in view.loaded.pools
-        if pool is not None:
-            (moved if known else born).append(pool_row(pool))
-        elif known:
+        before = view.loaded.pools.get(key)
+        if pool is None:
+            if before is not None:
+                gone.append(key)
+        elif before is None:
+            born.append(new_pool_row(pool))
+        elif (before.label, before.closes) != (pool.label, pool.closes):  # swept away and born anew in the same batch
             gone.append(key)
-    named = (("delete_pools", gone), ("insert_pools", born), ("update_pools", moved))
+            born.append(new_pool_row(pool))
+        elif pool.label is None:
+            moved.append(pool_row(pool))
+        else:
+            labelled.append(labelled_pool_row(pool))
+    named = (
+        ("delete_pools", gone),
+        ("insert_pools", born),
+        ("update_pools", moved),
+        ("update_labelled_pools", labelled),
+    )
     return [write(name, rows) for name, rows in named if rows]
 
 

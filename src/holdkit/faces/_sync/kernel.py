@@ -3,8 +3,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ...core.commands import Ttl
 from ...kernel._sync.kernel import Holds
+from ..allowances import Allowance, meters_of
+from ..grid import Capacity, Closed, grid_of
+from ..resource_keys import Key, Window
+from ..resources import Resource
+from ..windows import Zone
+from .accounts import Accounts
+from .budgets import Budgets
+from .calendar import Calendar
+from .rates import Rates
+from .resources import ResourceKernel
+from .windows import Windows
 
 
 class Kernel(Holds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    def rates(self, name: str, *allowances: Allowance) -> Rates:
+        """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
+        meters = meters_of("rates", name, {"": allowances})
+        return Rates(Windows(self._desk, self._frame, self._tenant, meters))
+
+    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets:
+        """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget may have
+        several allowances, with different windows."""
+        meters = meters_of("budgets", name, budgets)
+        return Budgets(Accounts(self._desk, self._frame, self._tenant, meters))
+
+    def calendar(
+        self,
+        name: str,
+        rooms: Mapping[str, Capacity],
+        *,
+        zone: Zone = "UTC",
+        every: Ttl | None = None,
+        closed: Closed = (),
+    ) -> Calendar:
+        """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with ``every="30m"`` by
+        times of day. A night is over when its date is, in the zone."""
+        return Calendar(self._desk, self._frame, self._tenant, grid_of(name, rooms, zone, every, closed))
+
+    def resource(self, resource: Resource[Key, Window]) -> ResourceKernel[Key, Window]:
+        """The kernel of one resource, whose capacity the application answers."""
+        return ResourceKernel(self, self._desk, self._placing, self._frame, resource)

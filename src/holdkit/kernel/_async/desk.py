@@ -23,11 +23,19 @@ class AsyncDesk:
         self.limits = submitter.engine.limits
 
     async def do(
-        self, command: AnyCommand, tx: Any = None, *, faces: bool = False, undo: Undo | None = None, stays: bool = False
+        self,
+        command: AnyCommand,
+        tx: Any = None,
+        *,
+        faces: bool = False,
+        wish: AnyCommand | None = None,
+        undo: Undo | None = None,
+        stays: bool = False,
     ) -> Done:
-        """Submit one command; a refusal is raised. `undo` and `stays` say what becomes of it if the caller is cancelled."""
+        """Submit one command; a refusal is raised. `undo` and `stays` say what becomes of it if the caller is cancelled;
+        `wish` is what its operation id stands for, where that is not the command itself."""
         check(command, self.limits, faces=faces)
-        group = Group((self.mint.prepare(command),))
+        group = Group((self.mint.prepare(command, wish),))
         if tx is None:
             minted = getattr(command, "id", "") is None
             (outcome,) = await self.submitter.submit(group, minted=minted, undo=undo, stays=stays)

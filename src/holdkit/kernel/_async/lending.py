@@ -38,10 +38,13 @@ class AsyncBlock:
             raise invalid("block", "block_not_entered", "has no hold before `with` has entered it")
         return self._hold
 
-    async def _enter(self) -> Hold:
+    def _begin(self) -> None:
         if self._entered:
             raise invalid("block", "block_reused", "can be entered once: call holding() or lease() again")
         self._entered = True
+
+    async def _enter(self) -> Hold:
+        self._begin()
         self._hold = hold_of(await self._desk.do(self._command, undo=undo_grant), None)
         return self._hold
 
@@ -61,6 +64,11 @@ class AsyncBlock:
 
     async def _end(self, command: ConfirmHold | ReleaseHold) -> None:
         await self._desk.do(command, stays=True)  # done even if the caller is cancelled while it waits
+
+    async def _forced(self) -> bool:
+        rows = await self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
+        story = [entry for entry in map(entry_of, rows) if not entry.part]
+        return bool(story) and story[-1].forced
 
 
 class AsyncHolding(AsyncBlock):
@@ -104,11 +112,6 @@ class AsyncHolding(AsyncBlock):
         except AlreadyReleased:
             if self.hold.replayed or await self._forced():
                 raise  # not by this body: what it did is not covered by any units
-
-    async def _forced(self) -> bool:
-        rows = await self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
-        story = [entry for entry in map(entry_of, rows) if not entry.part]
-        return bool(story) and story[-1].forced
 
 
 class AsyncLease(AsyncBlock):

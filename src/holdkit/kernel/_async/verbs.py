@@ -44,9 +44,11 @@ class AsyncVerbs(AsyncCalls):
         assert pool is not None
         return pool
 
-    async def resize_pool(self, id: str, total: int, **call: Unpack[Call]) -> Pool:
-        """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed."""
-        pool = pool_of(await self._desk.do(ResizePool(id=id, total=total, **self._frame(call)), call.get("tx")))
+    async def resize_pool(self, id: str, total: int, *, if_version: int | None = None, **call: Unpack[Call]) -> Pool:
+        """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed, and `VersionConflict` if anything
+        about the pool changed since `if_version`."""
+        command = ResizePool(id=id, total=total, if_version=if_version, **self._frame(call))
+        pool = pool_of(await self._desk.do(command, call.get("tx")))
         assert pool is not None
         return pool
 

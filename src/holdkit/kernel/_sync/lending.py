@@ -39,10 +39,13 @@ class Block:
             raise invalid("block", "block_not_entered", "has no hold before `with` has entered it")
         return self._hold
 
-    def _enter(self) -> Hold:
+    def _begin(self) -> None:
         if self._entered:
             raise invalid("block", "block_reused", "can be entered once: call holding() or lease() again")
         self._entered = True
+
+    def _enter(self) -> Hold:
+        self._begin()
         self._hold = hold_of(self._desk.do(self._command, undo=undo_grant), None)
         return self._hold
 
@@ -62,6 +65,11 @@ class Block:
 
     def _end(self, command: ConfirmHold | ReleaseHold) -> None:
         self._desk.do(command, stays=True)  # done even if the caller is cancelled while it waits
+
+    def _forced(self) -> bool:
+        rows = self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
+        story = [entry for entry in map(entry_of, rows) if not entry.part]
+        return bool(story) and story[-1].forced
 
 
 class Holding(Block):
@@ -105,11 +113,6 @@ class Holding(Block):
         except AlreadyReleased:
             if self.hold.replayed or self._forced():
                 raise  # not by this body: what it did is not covered by any units
-
-    def _forced(self) -> bool:
-        rows = self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
-        story = [entry for entry in map(entry_of, rows) if not entry.part]
-        return bool(story) and story[-1].forced
 
 
 class Lease(Block):

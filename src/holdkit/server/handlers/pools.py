@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
@@ -13,6 +16,9 @@ from .shared import frame
 
 SCANNED = 20_000
 """Pools that one search for a part of a name looks through before it answers with what it has."""
+
+
+_tag: Final = re.compile(rb'"([0-9]{1,15})\.[0-9]{1,16}"')
 
 
 def pool_tag(pool: Pool) -> bytes:
@@ -37,8 +43,19 @@ async def create_pool(request: Request) -> Answer:
 async def resize_pool(request: Request) -> Answer:
     """With `If-Match`, only if nothing changed since it was read."""
     body: PoolTotal = request.body
-    pool = await request.kernel.resize_pool(request.names[0], body.total, **frame(request, body))
+    version = _version(request.headers.get(b"if-match"))
+    pool = await request.kernel.resize_pool(request.names[0], body.total, if_version=version, **frame(request, body))
     return _pool_answer(request, pool)
+
+
+def _version(tag: bytes | None) -> int | None:
+    """The version that an ETag of ours names."""
+    if tag is None or tag.strip() == b"*":
+        return None
+    match = _tag.fullmatch(tag.strip())
+    if match is None:
+        raise Problem(400, "if_match_malformed", "If-Match must be the ETag of this pool, or *")
+    return int(match[1])
 
 
 async def show_pool(request: Request) -> Answer:
@@ -76,10 +93,3 @@ async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], st
             return found, None
         after = page[-1].id
     return found, after
-
-
-def plain_pool(name: str) -> str:
-    """A pool's id as callers may name it in a path that the kernel does not check itself."""
-    if name.startswith("~"):
-        raise Problem(404, "pool_not_found", "there is no such pool")
-    return name

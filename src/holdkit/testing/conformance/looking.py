@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ...core.commands import ConfirmHold, Consume, CreatePool, PutRecord, ReleaseHold, Sweep
+from ...core.commands import ConfirmHold, Consume, CreatePool, PutRecord, ReleaseHold, ReturnUnits, Sweep
 from ...core.model import MAX_QUANTITY, MAX_SLOT, Leg, State
 from ...core.outcomes import Reason
 from ...core.reading import (
     FindHold,
     FindPool,
+    FindPools,
     FindRecord,
     ListHolds,
     ListPools,
@@ -47,6 +48,80 @@ def pages_in_order(rig: Rig) -> None:
         rig.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
     found = [hold.id for hold in rig.engine.read(ListHolds("", state=State.RELEASED))]
     equal(found, [hold_id(3), hold_id(8)], "holds by state")
+    rig.sound()
+
+
+def labelled_pools_remember(rig: Rig) -> None:
+    """A labelled pool says who had it last and for what, is found by that, and can be looked up while it rests."""
+    rig.open(retention=50)
+    for number, key in enumerate(("z", "é", "a"), 1):
+        rig.done(placing(number, [Leg(f"~key/{key}", 1, 1, label=f"type:{key}")], ttl=20))
+    rig.done(ConfirmHold(id=hold_id(1), owner=TOKEN, entity="user:7"))
+    rig.done(ConfirmHold(id=hold_id(2), owner=TOKEN, entity="user:7"))
+    asked = tuple(("", f"~key/{key}") for key in ("a", "missing", "z", "é", "a"))
+    found = rig.engine.read(FindPools(asked))
+    equal([row and (row.label, row.holder, row.entity) for row in found],
+          [("type:a", hold_id(3), None), None, ("type:z", hold_id(1), "user:7"), ("type:é", hold_id(2), "user:7"),
+           ("type:a", hold_id(3), None)], "pools in the order asked")  # fmt: skip
+    equal(rig.engine.read(FindPools(())), [], "no pools asked for")
+    linked = [row.id for row in rig.engine.read(ListPools("", prefix="~", entity="user:7"))]
+    equal(linked, ["~key/z", "~key/é"], "pools of an entity, in order")
+    for narrowed, names in (
+        ({"after": "~key/z"}, ["~key/é"]),
+        ({"limit": 1}, ["~key/z"]),
+        ({"prefix": "~key/é"}, ["~key/é"]),
+    ):
+        query = ListPools("", **{"prefix": "~", "entity": "user:7", **narrowed})  # type: ignore[arg-type]
+        equal([row.id for row in rig.engine.read(query)], names, f"pools of an entity with {narrowed}")
+    for other in (ListPools("", entity="user:7"), ListPools("", prefix="~", entity="user"),
+                  ListPools("acme", prefix="~", entity="user:7")):  # fmt: skip
+        equal(rig.engine.read(other), [], f"{other}")
+    rig.done(ReturnUnits(id=hold_id(1), owner=TOKEN))
+    equal([row.id for row in rig.engine.read(ListPools("", prefix="~", entity="user:7"))], ["~key/é"], "what is linked")
+    rig.at(20)
+    equal(rig.pool("~key/a").held, 0, "units held at the deadline")
+    rig.done(Sweep())
+    rig.at(49)
+    rig.done(Sweep())
+    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/z", "~key/é"], "what rests")
+    rig.at(50)
+    rig.done(Sweep())
+    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/é"], "what rested enough")
+    rig.at(70)
+    rig.done(Sweep())
+    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/é"], "what was confirmed stays")
+    rig.sound()
+
+
+def windows_close(rig: Rig) -> None:
+    """A leg is granted within its window only; a finished window goes, whatever was consumed, once nothing is held."""
+    leg = Leg("~rate/0", 2, 5, opens=START, closes=START + 10)
+    rig.done(Consume(id=hold_id(1), legs=(leg,), owner=TOKEN))
+    rig.done(placing(2, [leg], ttl=30))
+    equal(rig.pool("~rate/0").closes, START + 10, "the end of the window")
+    rig.at(10)
+    equal(rig.refused(placing(3, [leg]), Reason.WINDOW_CLOSED).found, START + 10, "the slot that was too late")
+    rig.done(Sweep())
+    equal(rig.pool("~rate/0").held, 2, "units held in a window that is over")
+    rig.done(ConfirmHold(id=hold_id(2), owner=TOKEN))
+    rig.done(Sweep())
+    equal(rig.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
+    rig.done(ReturnUnits(id=hold_id(1), owner=TOKEN, quantity=1))
+    equal(rig.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
+    later = Leg("~rate/0", 1, 5, opens=START + 10, closes=START + 20)
+    rig.done(placing(4, [later], ttl=5))
+    equal((rig.pool("~rate/0").held, rig.pool("~rate/0").closes), (1, START + 20), "a window in the same place")
+    rig.sound()
+
+
+def a_full_table_keeps_no_memories(rig: Rig) -> None:
+    """Where the table of pools is full, labelled ones that are only kept to be looked up make room, oldest first."""
+    rig.open(max_pools=2)
+    for number in (1, 2, 3):
+        rig.at(number)
+        rig.done(placing(number, [Leg(f"~key/{number}", 1, 1, label=f"{number}")], ttl=20))
+        rig.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/2", "~key/3"], "pools that are left")
     rig.sound()
 
 
@@ -120,4 +195,13 @@ def tokens_are_never_shown(rig: Rig) -> None:
     demand(not any("the-secret-token" in text for text in shown), "an owner token is shown by a read")
 
 
-CHECKS = (pages_in_order, records_compare_and_set, large_numbers, nothing_crosses_tenants, tokens_are_never_shown)
+CHECKS = (
+    pages_in_order,
+    labelled_pools_remember,
+    windows_close,
+    a_full_table_keeps_no_memories,
+    records_compare_and_set,
+    large_numbers,
+    nothing_crosses_tenants,
+    tokens_are_never_shown,
+)

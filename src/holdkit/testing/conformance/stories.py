@@ -117,7 +117,8 @@ def replay_is_state(rig: Rig) -> None:
             equal(shown.held, pool.held, "units held in pool a")
         equal(shown is None, pool is None, f"pool {pool_key[1]!r} is missing")
         if shown is not None and pool is not None:
-            fields = ("total", "consumed", "fence", "slot", "version", "on_demand")
+            fields = ("total", "consumed", "fence", "slot", "version", "on_demand", "label", "closes", "holder",
+                      "entity")  # fmt: skip
             for field in fields:
                 equal(getattr(shown, field), getattr(pool, field), f"{field} of pool {pool_key[1]!r}")
     for number in (1, 4, 5, 6, 7):

@@ -17,7 +17,7 @@ from .plan import Apply
 
 TABLES = (
     "pools", "holds", "operations", "records", "legs", "deadlines", "held", "live", "leftover", "ended", "idle",
-    "fence_floor", "last_slot",
+    "resting", "closing", "linked", "fence_floor", "last_slot",
 )  # fmt: skip
 
 

@@ -36,7 +36,19 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     return   a | a 2
     record   kind id body='{}' if_version=0   body=none removes it
     sweep    limit=500
+    capacity show total=5                     what the application answers for a resource from now on
+    reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null
     batch [atomic] … end                      the commands between are one `apply`
+
+Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own
+
+    rate     api 10/1s 100/minute             so many per window, per client
+    take     a api client [3]
+    budget   llm requests:3/minute tokens:1000/day@Europe/Berlin
+    estimate a llm client requests:1 tokens:600 ttl=60
+    spent    a llm tokens:250                 keep_rest overage=
+    calendar inn double:2 suite:1 zone=Europe/Lisbon
+    stay     a inn double:1 1971-07-01 1971-07-04 ttl=60
 
 Reads
 

@@ -23,8 +23,10 @@ from ... import (
     PutRecord,
     ReleaseHold,
     ResizePool,
+    Resource,
     ReturnUnits,
     Sweep,
+    VerifyReport,
 )
 from ...core.commands import AnyCommand
 from ..clock import FakeClock
@@ -37,6 +39,18 @@ class StoryFailed(AssertionError):
     """An answer was not what the story says."""
 
 
+class Face(Struct, frozen=True):
+    """What a method of the kernel makes, to be asked instead of the kernel."""
+
+    method: str
+    positional: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def made_by(self, kernel: Any) -> Any:
+        """The face, on this kernel."""
+        return getattr(kernel, self.method)(*self.positional, **self.options)
+
+
 class Call(Struct, frozen=True):
     """A method of the kernel, to be called for a tenant and in a context. The answer is its result or its exception."""
 
@@ -47,6 +61,12 @@ class Call(Struct, frozen=True):
     around: dict[str, Any] = field(default_factory=dict)
     where: str = ""
     """The line it came from, for an exception that nobody expected."""
+    face: Face | None = None
+
+    def asked(self, kernel: Any) -> Any:
+        """What the method is called on."""
+        bound = kernel if self.tenant is None else kernel.tenant(self.tenant)
+        return bound if self.face is None else self.face.made_by(bound)
 
 
 class Restart(Struct, frozen=True):
@@ -58,6 +78,9 @@ Step: TypeAlias = Generator[Call | Restart, Any, None]
 
 METHODS: Final = {"pool": "create_pool", "resize": "resize_pool", "return": "return_units", "record": "put_record"}
 """The verbs whose method has another name."""
+
+BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve")
+"""The verbs that give a hold its name."""
 
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {
     "pool": CreatePool,
@@ -74,6 +97,20 @@ COMMANDS: Final[dict[str, type[AnyCommand]]] = {
 }
 
 
+class Told(Resource[str, None]):
+    """A resource whose capacities the story tells."""
+
+    kind = "told"
+
+    def __init__(self) -> None:
+        self.capacities: dict[str, int] = {}
+
+    def capacity(self, tx: Any, key: str, window: None) -> int:
+        """As it was told last; nothing, if it never was."""
+        del tx, window
+        return self.capacities.get(key, 0)
+
+
 class Commander:
     """What a telling knows, and how it commands and judges."""
 
@@ -81,6 +118,8 @@ class Commander:
         self.story, self.clock = story, clock
         self.holds: dict[str, Hold] = {}
         self.cursors: dict[str, str] = {}
+        self.faces: dict[str, Face] = {}
+        self.told = Told()
         self.tenant: str | None = None
         self.around: dict[str, Any] = {}
         self.where = ""
@@ -108,7 +147,19 @@ class Commander:
         """Have the driver close and open the kernel."""
         yield Restart()
 
+    def on_capacity(self, line: Line) -> Step:
+        """What the application answers from now on."""
+        self.told.capacities[line.said["key"]] = line.said["total"]
+        yield from ()
+
     # Commands
+
+    def on_reserve(self, line: Line) -> Step:
+        """A hold on a resource."""
+        said = dict(line.said)
+        del said["name"]
+        call = self.call("hold", said.pop("key"), **said)
+        self.judge(line, (yield structs.replace(call, face=Face("resource", (self.told,)))))
 
     def command(self, line: Line) -> Step:
         """Any command: call its method, judge its answer."""
@@ -178,10 +229,17 @@ class Commander:
             self.complain(line, complaints(wanted, answer))
         elif isinstance(answer, Exception):
             self.complain(line, [f"got {type(answer).__name__}: {answer}"])
-        if isinstance(answer, Hold) and line.verb in ("hold", "consume"):
+        if isinstance(answer, Hold) and line.verb in BIRTHS:
             before = self.holds.setdefault(line.said["name"], answer)
             if (before.id, before.owner) != (answer.id, answer.owner):
                 self.complain(line, [f"the name {line.said['name']!r} belongs to another hold: {before.id}"])
+
+    def verified(self, line: Line) -> Step:
+        """The journal and the rows agree."""
+        report = yield Call("verify", where=self.where)
+        if not isinstance(report, VerifyReport):
+            self.complain(line, [f"verify failed: {report}"])
+        self.complain(line, [f"verify: {difference}" for difference in report.differences])
 
     def complain(self, line: Line, found: list[str]) -> None:
         """Fail, naming the line, if there is anything to complain of."""

@@ -39,6 +39,7 @@ REFUSAL: Final[Converters] = {
     "subject": words.text,
     "short": words.shortfalls,
     "transient": words.scalar,
+    "retry_after": words.scalar,
 }
 INVALID: Final[Converters] = {"field": words.text, "code": words.text}
 

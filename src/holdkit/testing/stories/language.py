@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from ... import Limits, State
-from . import expecting, words
+from . import expecting, spans, words
 from .expecting import Converters, Kind, Want
 
 CALL: Final[Converters] = dict.fromkeys(("op", "actor", "correlation_id", "reason"), words.text)
@@ -134,7 +134,7 @@ VERBS: Final[dict[str, Verb]] = {
     "context": Verb(none, {name: CALL[name] for name in ("actor", "correlation_id", "reason")}),
     "restart": Verb(none),
     "pool": Verb(one("id"), {**CALL, "total": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
-    "resize": Verb(one("id"), {**CALL, "total": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
+    "resize": Verb(one("id"), {**CALL, "total": words.scalar, "if_version": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
     "hold": Verb(named(words.what, "what"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot}, expecting.HOLDS, command=True),
     "consume": Verb(named(words.what, "what"), BIRTH, expecting.HOLDS, command=True),
     "confirm": Verb(named(words.amounts, "quantity"), {**ENDING, "entity": words.text, "overage": words.text}, expecting.HOLDS, command=True),
@@ -144,6 +144,15 @@ VERBS: Final[dict[str, Verb]] = {
     "return": Verb(named(words.amounts, "quantity"), ENDING, expecting.HOLDS, command=True),
     "record": Verb(two("kind", "id"), {**CALL, "body": words.text, "if_version": words.scalar}, expecting.RECORDS, command=True),
     "sweep": Verb(none, {"limit": words.scalar}, expecting.SWEEPS, command=True),
+    "rate": Verb(spans.rate),
+    "take": Verb(spans.take, {**CALL, "entity": words.text}, expecting.HOLDS),
+    "budget": Verb(spans.budget),
+    "estimate": Verb(spans.estimate, {**CALL, "owner": words.text, "ttl": words.scalar}, expecting.HOLDS),
+    "spent": Verb(spans.spent, {**ENDING, "overage": words.text}, expecting.HOLDS),
+    "calendar": Verb(spans.calendar, {"zone": words.plain}),
+    "stay": Verb(spans.stay, {**CALL, "owner": words.text, "ttl": words.scalar}, expecting.HOLDS),
+    "capacity": Verb(one("key"), {"total": words.whole}),
+    "reserve": Verb(two("name", "key"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot, "quantity": words.scalar}, expecting.HOLDS),
     "batch": Verb(batch),
     "end": Verb(none, {}, expecting.BATCHES, may_be_silent=True),
     "expect pool": Verb(one("id"), {}, expecting.SEEN_POOL),

@@ -65,9 +65,8 @@ async def run_story_async(
 
 def _answer(kernel: Kernel, call: Call) -> Any:
     try:
-        bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
-            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            answer = getattr(call.asked(kernel), call.method)(*call.positional, **call.options)
             return list(answer) if isinstance(answer, Iterator) else answer
     except HoldkitError as error:
         return error
@@ -78,9 +77,8 @@ def _answer(kernel: Kernel, call: Call) -> Any:
 
 async def _answer_async(kernel: AsyncKernel, call: Call) -> Any:
     try:
-        bound = kernel if call.tenant is None else kernel.tenant(call.tenant)
         with context(**call.around):
-            answer = getattr(bound, call.method)(*call.positional, **call.options)
+            answer = getattr(call.asked(kernel), call.method)(*call.positional, **call.options)
             return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
     except HoldkitError as error:
         return error

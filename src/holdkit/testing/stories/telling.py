@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ... import Hold, HoldRetired, JournalEntry, VerifyReport, reconstruct
-from .commanding import Call, Commander, Script, Step
+from ... import Hold, HoldRetired, JournalEntry, reconstruct
+from .commanding import Script, Step
 from .language import VERBS, Line, family_of
+from .windows import Windows
 
 
-class Teller(Commander):
+class Teller(Windows):
     """One telling of a story. A verb that has no method here or above is a command like any other."""
 
     def tell(self) -> Script:
@@ -18,8 +19,8 @@ class Teller(Commander):
             self.where = f"{line.where}: {line.text}"
             yield from getattr(self, "on_" + line.verb.replace(" ", "_"), self.command)(line)
             if line.verb == "batch" or VERBS[line.verb].command:
-                yield from self._verified(line)
-        yield from self._verified(self.story.lines[-1])
+                yield from self.verified(line)
+        yield from self.verified(self.story.lines[-1])
         return self.checked
 
     # Reads
@@ -113,14 +114,8 @@ class Teller(Commander):
 
     def on_verify(self, line: Line) -> Step:
         """Ask, also where nothing was written."""
-        yield from self._verified(line)
+        yield from self.verified(line)
         self.checked += 1
-
-    def _verified(self, line: Line) -> Step:
-        report = yield Call("verify", where=self.where)
-        if not isinstance(report, VerifyReport):
-            self.complain(line, [f"verify failed: {report}"])
-        self.complain(line, [f"verify: {difference}" for difference in report.differences])
 
 
 def _action(entry: JournalEntry) -> str:

@@ -20,7 +20,8 @@ select h.lane, h.seq, h.fence_floor from holdkit.heads h order by h.lane
 
 -- name: audit_pools
 -- every pool, and the columns that are derived
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, lane, due_after
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, over, idle,
+       lane, due_after, resting
 from holdkit.pools order by lane, tenant, id
 
 -- name: audit_holds

@@ -24,7 +24,8 @@ join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k
 
 -- name: lock_pools
 -- the pools that are named
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.stamp
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
+       p.closes, p.holder, p.entity, p.stamp
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 order by p.lane, p.tenant, p.id
@@ -40,7 +41,8 @@ with wanted as materialized (
     join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.stamp
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
+       p.closes, p.holder, p.entity, p.stamp
 from wanted w join holdkit.pools p on p.lane = w.lane and p.tenant = w.tenant and p.id = w.id
 order by p.lane, p.tenant, p.id
 for no key update of p skip locked
@@ -141,8 +143,24 @@ order by h.deadline, h.id
 limit $2::int
 
 -- name: find_idle_pools
--- on-demand pools that hold nothing; a look without locks
-select p.tenant, p.id from holdkit.pools p where p.idle order by p.tenant, p.id limit $1::int
+-- on-demand pools that are empty; a look without locks
+select p.tenant, p.id, 0 from holdkit.pools p where p.idle order by p.tenant, p.id limit $1::int
+
+-- name: find_rested_pools
+-- labelled ones that have been empty since a slot or longer; a look without locks
+select p.tenant, p.id, p.resting from holdkit.pools p
+where p.resting is not null
+  and p.resting <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
+order by p.resting, p.tenant, p.id
+limit $3::int
+
+-- name: find_closed_pools
+-- those whose window is over; a look without locks
+select p.tenant, p.id, p.closes from holdkit.pools p
+where p.closes is not null and p.held = 0
+  and p.closes <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
+order by p.closes, p.tenant, p.id
+limit $2::int
 
 -- name: count_pools
 -- asked only where max_pools is set
@@ -175,18 +193,20 @@ select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 -- name: insert_pools
 -- a pool is born
 with born as (
-    insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, stamp,
-                               due_after)
+    insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder,
+                               entity, resting, label, closes, stamp, due_after)
     select k.lane, k.tenant, k.id, k.total, k.held, k.consumed, k.fence, k.slot, k.version, k.on_demand, k.over, k.idle,
-           $13::bigint, k.slot
+           k.holder, k.entity, k.resting, k.label, k.closes, $18::bigint, k.slot
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                $9::bigint[], $10::bool[], $11::bool[], $12::bool[])
-         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle)
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::text[], $14::text[], $15::bigint[], $16::text[],
+                $17::bigint[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder, entity, resting,
+           label, closes)
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / (count(*) = $14::int or not $15::bool)::int, count(*) from born
+select 1 / (count(*) = $19::int or not $20::bool)::int, count(*) from born
 
 -- name: check_floors
 -- a pool of the same id may have come and gone since the fences were looked at; now that ours is there, none can any more
@@ -198,15 +218,17 @@ where h.lane = any($1::int[]) and h.fence_floor <= $2::bigint
 with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
-        on_demand = k.on_demand, over = k.over, idle = k.idle, stamp = $13::bigint,
-        due_after = greatest(p.due_after, k.due_after)
+        on_demand = k.on_demand, over = k.over, idle = k.idle, holder = k.holder, entity = k.entity, resting = k.resting,
+        stamp = $16::bigint, due_after = greatest(p.due_after, k.due_after)
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $14::bigint[], $15::bigint[])
-         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, was, due_after)
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::text[], $14::text[], $15::bigint[], $17::bigint[],
+                $18::bigint[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder, entity, resting,
+           was, due_after)
     where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id and p.version = k.was
     returning 1
 )
-select 1 / (count(*) = $16::int or not $17::bool)::int, count(*) from moved
+select 1 / (count(*) = $19::int or not $20::bool)::int, count(*) from moved
 
 -- name: place_holds
 -- by far the commonest batch in one statement: pools that move, and new holds of one leg each. (The pools are locked already,

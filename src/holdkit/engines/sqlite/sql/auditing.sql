@@ -6,7 +6,8 @@ select seq, tenant, subject, body, crc from holdkit_journal order by seq
 
 -- name: audit_pools
 -- every pool, and the column that is derived
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, over from holdkit_pools order by tenant, id
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, over
+from holdkit_pools order by tenant, id
 
 -- name: audit_holds
 -- every hold, and the column that is derived

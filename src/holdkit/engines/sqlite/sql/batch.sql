@@ -9,14 +9,15 @@ select (select max(seq) from holdkit_journal),
 
 -- name: load_pool
 -- one pool; its earliest deadline says whether due legs must be asked for at all
-select tenant, id, total, held, consumed, fence, slot, version, on_demand,
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity,
        case when held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from holdkit_pools p
 where tenant = ? and id = ?
 
 -- name: load_pools
 -- the same for many: one statement, whatever their number
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
+       p.entity,
        case when p.held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
 
@@ -63,11 +64,27 @@ order by deadline, id
 limit ?
 
 -- name: load_empty_pools
--- on-demand pools that hold nothing, straight off holdkit_pools_empty
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, null
+-- on-demand pools that are empty, straight off holdkit_pools_empty
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, null
 from holdkit_pools
-where on_demand and held = 0 and consumed = 0
+where on_demand and held = 0 and consumed = 0 and label is null and closes is null
 order by tenant, id
+limit ?
+
+-- name: load_rested_pools
+-- labelled ones that have been empty since a slot or longer, straight off holdkit_pools_resting
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, null
+from holdkit_pools
+where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and slot <= ?
+order by slot, tenant, id
+limit ?
+
+-- name: load_closed_pools
+-- those whose window is over, straight off holdkit_pools_closing
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, null
+from holdkit_pools
+where closes is not null and closes <= ? and held = 0
+order by closes, tenant, id
 limit ?
 
 -- name: count_pools
@@ -92,12 +109,19 @@ select count(*) from holdkit_holds
 
 -- name: insert_pools
 -- a pool is born
-insert into holdkit_pools (total, held, consumed, fence, slot, version, over, on_demand, tenant, id)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into holdkit_pools (total, held, consumed, fence, slot, version, over, on_demand, tenant, id, label, closes, holder,
+                           entity)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_pools
 -- a pool moved
 update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?, version = ?, over = ?, on_demand = ?
+where tenant = ? and id = ?
+
+-- name: update_labelled_pools
+-- the same, and who had it last, for what; its label and window stay
+update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?, version = ?, over = ?, on_demand = ?,
+                         holder = ?, entity = ?
 where tenant = ? and id = ?
 
 -- name: delete_pools

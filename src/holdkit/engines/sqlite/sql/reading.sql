@@ -2,7 +2,8 @@
 
 -- name: read_pool
 -- one pool, and how many of its units are due
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
+       p.entity,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
 from holdkit_pools p
@@ -10,12 +11,33 @@ where p.tenant = ?1 and p.id = ?2
 
 -- name: read_pools
 -- a page of pools, by id; reserved ones only if the prefix asks for them
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand,
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
+       p.entity,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
 from holdkit_pools p
 where p.tenant = :tenant and p.id > :after and p.id >= :prefix and (:upper is null or p.id < :upper)
   and (:reserved or substr(p.id, 1, 1) <> '~')
+order by p.id
+limit :limit
+
+-- name: read_pools_by_id
+-- the same for these pools of one tenant
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
+       p.entity,
+       case when p.held then (select sum(l.units) from holdkit_legs l
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
+from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
+
+-- name: read_pools_of_entity
+-- a page of the pools that were linked to an entity, straight off holdkit_pools_entity
+select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
+       p.entity,
+       case when p.held then (select sum(l.units) from holdkit_legs l
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
+from holdkit_pools p indexed by holdkit_pools_entity
+where p.tenant = :tenant and p.entity = :entity and p.id > :after and p.id >= :prefix
+  and (:upper is null or p.id < :upper) and (:reserved or substr(p.id, 1, 1) <> '~')
 order by p.id
 limit :limit
 

@@ -47,6 +47,20 @@ where h.open and h.deadline is not null and h.deadline <= $1::bigint
 order by h.deadline, h.id
 limit $2::int
 
+-- name: find_rested_pools_by
+-- labelled pools that have been empty since a slot or longer; a look without locks
+select p.tenant, p.id, p.resting from holdkit.pools p
+where p.resting is not null and p.resting <= $1::bigint - $2::bigint
+order by p.resting, p.tenant, p.id
+limit $3::int
+
+-- name: find_closed_pools_by
+-- those whose window is over; a look without locks
+select p.tenant, p.id, p.closes from holdkit.pools p
+where p.closes is not null and p.held = 0 and p.closes <= $1::bigint
+order by p.closes, p.tenant, p.id
+limit $2::int
+
 -- name: find_stale_lanes
 -- where a sweep finds operations past the retry window, or holds past the retention; a look without locks
 select o.lane from holdkit.operations o where o.slot <= $1::bigint group by o.lane order by min(o.slot), o.lane limit $2::int

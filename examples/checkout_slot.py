@@ -1,0 +1,79 @@
+"""A checkout that holds a unit while the customer pays, and a payment webhook that ends it.
+
+Shows: the stock is a row of the shop's own table, read inside the transaction that takes the hold; the ticket travels with the
+payment to another process; the webhook may come twice, late, or never. Run it: `python examples/checkout_slot.py`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import NewType
+
+import holdkit
+from holdkit import Actor, ReleaseReason, Resource
+
+ProductId = NewType("ProductId", str)
+
+
+class Stock(Resource[ProductId, None]):
+    """Units of a product, as the shop's own table counts them."""
+
+    kind = "inventory.unit"
+
+    def capacity(self, tx: sqlite3.Connection, key: ProductId, window: None) -> int:
+        """How many there are, sold or not."""
+        del window
+        row = tx.execute("select stock from products where id = ?", (key,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+
+class Shop:
+    """The web application: one kernel for the whole process."""
+
+    def __init__(self, file: Path) -> None:
+        self.hk = holdkit.connect(f"sqlite:///{file}")
+        self.stock = self.hk.resource(Stock())
+        with sqlite3.connect(file) as tables:
+            tables.execute("create table products (id text primary key, stock integer not null)")
+            tables.execute("insert into products values ('lamp', 1)")
+        tables.close()
+
+    def checkout(self, user: str, product: ProductId, request: str) -> str:
+        """Hold one unit for fifteen minutes; what is returned goes into the payment's metadata."""
+        hold = self.stock.hold(product, ttl="15m", actor=Actor.user(user), correlation_id=request, op=request)
+        assert hold.ticket is not None
+        return hold.ticket
+
+    def webhook(self, event: str, ticket: str, delivery: str) -> str:
+        """`payment_intent.succeeded` or `payment_intent.payment_failed`. Delivered at least once: `op` makes that harmless."""
+        actor = Actor.api_client("payments")
+        try:
+            if event == "payment_intent.succeeded":
+                return self.stock.commit(ticket, actor=actor, op=delivery).state
+            return self.stock.release(ticket, ReleaseReason.PAYMENT_FAILED, actor=actor, op=delivery).state
+        except holdkit.HoldExpired:
+            return "expired"  # the money came too late: refund it, or try `consume`, which takes units that are free
+
+
+def main() -> None:
+    """One lamp, two customers."""
+    with tempfile.TemporaryDirectory() as folder:
+        shop = Shop(Path(folder) / "shop.db")
+        lamp = ProductId("lamp")
+        first = shop.checkout("7", lamp, "request-1")
+        assert shop.checkout("7", lamp, "request-1") == first  # the browser sent it twice
+        try:
+            shop.checkout("8", lamp, "request-2")
+        except holdkit.InsufficientCapacity as refused:
+            print(f"sold out: {refused.available} of {refused.total}")
+        print(shop.webhook("payment_intent.payment_failed", first, "event-1"))
+        second = shop.checkout("8", lamp, "request-3")
+        print(shop.webhook("payment_intent.succeeded", second, "event-2"))
+        print(shop.webhook("payment_intent.succeeded", second, "event-2"))
+        shop.hk.close()
+
+
+if __name__ == "__main__":
+    main()

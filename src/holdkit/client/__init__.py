@@ -1,0 +1,36 @@
+"""A client for the server: `connect("https://…", key="hk_…")` gives the kernel's verbs at a distance.
+
+Every call that changes something carries a retry key, yours or one of its own, and is asked again with it while its fate is
+unknown, within bounds. Nothing here decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.validation import invalid
+from ._async.remote import AsyncRemoteKernel
+from ._sync.remote import RemoteKernel
+from .retrying import Policy
+from .wire import NotAdmitted, RemoteEntry
+
+
+def connect(url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> RemoteKernel:
+    """A client for threads. `http` is an `httpx.Client` of your own, if you need proxies or certificates."""
+    return RemoteKernel(_checked(url), key=key, policy=policy, http=http)
+
+
+def connect_async(
+    url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None
+) -> AsyncRemoteKernel:
+    """A client for tasks: the same names, awaited. `http` is an `httpx.AsyncClient` of your own."""
+    return AsyncRemoteKernel(_checked(url), key=key, policy=policy, http=http)
+
+
+def _checked(url: object) -> str:
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        raise invalid("url", "url_malformed", "must begin with http:// or https://")
+    return url
+
+
+__all__ = ["AsyncRemoteKernel", "NotAdmitted", "Policy", "RemoteEntry", "RemoteKernel", "connect", "connect_async"]

@@ -1,0 +1,1 @@
+"""The client for tasks; `_sync` is generated from here."""

@@ -1,0 +1,87 @@
+"""Requests and their retries, over one pool of connections."""
+
+from __future__ import annotations
+
+import asyncio  # async-only
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import msgspec
+
+from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ..retrying import Asking, Policy
+from ..wire import error_from
+
+# sync-only: from time import sleep
+
+
+class AsyncTransport:
+    """Sends, and asks again while that is safe: a call that changes something always carries its retry key."""
+
+    def __init__(self, http: httpx.AsyncClient, policy: Policy) -> None:
+        self._http, self._policy = http, policy
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
+    ) -> httpx.Response:
+        """The answer, or the exception of its problem."""
+        headers = {} if op is None else {"Idempotency-Key": op}
+        headers |= more.pop("headers", {})
+        if body is not None:
+            more["content"] = msgspec.json.encode(body)
+            headers["Content-Type"] = "application/json"
+        asking = Asking(self._policy, time.monotonic())
+        while True:
+            error: HoldkitError
+            try:
+                answer = await self._http.request(method, path, headers=headers, **more)
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
+                error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
+            except httpx.HTTPError as failed:
+                error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
+            else:
+                if answer.status_code < 400:
+                    return answer
+                error = _problem(answer)
+            wait = asking.pause(error, time.monotonic())
+            await asyncio.sleep(wait)  # async-only
+            # sync-only: sleep(wait)
+
+    async def lines(self, path: str, after: str | None) -> AsyncIterator[str]:
+        """The lines of an event stream, until it ends or breaks."""
+        headers = {} if after is None else {"Last-Event-ID": after}
+        timeout = httpx.Timeout(10.0, read=60.0)
+        try:
+            async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
+                if answer.status_code >= 400:
+                    await answer.aread()  # async-only
+                    # sync-only: answer.read()
+                    raise _problem(answer)
+                async for line in answer.aiter_lines():  # async-only
+                    yield line  # async-only
+                # sync-only: for line in answer.iter_lines():
+                # sync-only:     yield line
+        except httpx.HTTPError:
+            return
+
+    async def aclose(self) -> None:
+        """Give back every connection."""
+        await self._http.aclose()
+
+
+def new_op() -> str:
+    """A retry key for a caller who gave none: the retries within one call need it."""
+    return uuid4().hex
+
+
+def _problem(answer: httpx.Response) -> HoldkitError:
+    try:
+        problem = msgspec.json.decode(answer.content, type=dict[str, Any])
+    except msgspec.DecodeError:
+        if answer.status_code in (502, 503, 504):  # a proxy's own words: nobody knows how far it got
+            return OutcomeUnknown(f"the server answered {answer.status_code}")
+        return EngineError(f"this is not a Holdkit server: it answered {answer.status_code}")
+    return error_from(problem, answer.status_code)

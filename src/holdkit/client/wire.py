@@ -1,0 +1,282 @@
+"""What travels: calls into JSON, answers into the kernel's own types, problems into the kernel's own exceptions. Colourless.
+
+No problem whose effect is unknown becomes a refusal here, and no message carries a key or a token.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .. import errors
+from ..core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    PlaceHold,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Ttl,
+)
+from ..core.model import SECOND, HeldLeg, Leg, Pool, Slot, State, StoredHold
+from ..core.outcomes import Done, Shortfall
+from ..core.validation import invalid
+from ..kernel.spelling import datetime_of, moment, span
+from ..kernel.surface import Hold, Position
+
+REFUSALS: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
+_FOUND: Final = ("in_use", "now", "max_lifetime", "ended_at", "deadline", "left", "version")
+_SLOTS: Final = ("now", "ended_at", "deadline")
+
+
+class NotAdmitted(errors.EngineError):
+    """The server did not let the call in: the key is missing, refused, or of too small a scope. Nothing was done."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class WireLeg(Struct):
+    """A leg on its way."""
+
+    pool: str
+    quantity: int
+    held: int
+    confirmed: int
+    returned: int
+
+
+class WireHold(Struct, kw_only=True):
+    """A hold on its way."""
+
+    id: str
+    state: State
+    legs: list[WireLeg]
+    deadline: datetime | None
+    fence: int
+    entity: str | None
+    held_at: datetime
+    ended_at: datetime | None
+    reason: str | None
+    actor: str | None
+    correlation_id: str | None
+    metadata: Raw
+    version: int
+    position: Position | None = None
+    uncovered: dict[str, int] | None = None
+    owner: str | None = None
+    replayed: bool = False
+
+
+class WirePool(Struct, kw_only=True):
+    """A pool on its way."""
+
+    id: str
+    total: int
+    held: int
+    consumed: int
+    version: int
+    fence: int
+    on_demand: bool
+
+
+class RemoteEntry(Struct, frozen=True, kw_only=True):
+    """An entry of the journal, as the server shows it."""
+
+    position: Position
+    cursor: str
+    action: str
+    at: datetime
+    subject: str
+    actor: str | None
+    correlation_id: str | None
+    reason: str | None
+    op: str | None
+    forced: bool
+    part: bool
+    pools: list[dict[str, Any]]
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+class HoldPage(Struct):
+    """Holds."""
+
+    items: list[WireHold]
+
+
+class PoolPage(Struct):
+    """Pools."""
+
+    items: list[WirePool]
+
+
+class EntryPage(Struct):
+    """Entries."""
+
+    items: list[RemoteEntry]
+
+
+class WireAnswer(Struct, kw_only=True):
+    """One answer of a batch on its way."""
+
+    status: str
+    hold: WireHold | None = None
+    pool: WirePool | None = None
+    reason: str = ""
+    detail: str = ""
+    replayed: bool = False
+    facts: dict[str, Any] = {}
+
+
+class WireBatch(Struct):
+    """The answers of a batch on their way."""
+
+    answers: list[WireAnswer]
+
+
+def slot_of(at: datetime) -> Slot:
+    """A time as a slot, exactly."""
+    slot: Slot = moment(at)
+    return slot
+
+
+def hold_from(wire: WireHold, owner: str | None, tenant: str = "") -> Hold:
+    """A hold as the kernel would have given it."""
+    metadata = bytes(wire.metadata).decode()
+    row = StoredHold(
+        tenant=tenant,
+        id=wire.id,
+        legs=tuple(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in wire.legs),
+        owner_hash="",
+        held_at=slot_of(wire.held_at),
+        fence=wire.fence,
+        deadline=None if wire.deadline is None else slot_of(wire.deadline),
+        state=wire.state,
+        entity=wire.entity,
+        ended_at=None if wire.ended_at is None else slot_of(wire.ended_at),
+        reason=wire.reason,
+        actor=wire.actor,
+        correlation_id=wire.correlation_id,
+        metadata=None if metadata == "{}" else metadata,
+        version=wire.version,
+    )
+    position = wire.position or Position(0, 0)
+    done = Done(
+        slot=row.held_at, seq=position.seq, lane=position.lane, uncovered=wire.uncovered, replayed=wire.replayed
+    )
+    return Hold(row, wire.owner or owner, done)
+
+
+def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
+    """A pool as the kernel would have given it."""
+    return Pool(
+        "", wire.id, wire.total, wire.held, wire.consumed, wire.fence, version=wire.version, on_demand=wire.on_demand,
+        replayed=replayed,
+    )  # fmt: skip
+
+
+def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:
+    """An interval as JSON has it."""
+    if value is None:
+        return None
+    slots = span(value, field)
+    return slots // SECOND if slots % SECOND == 0 else slots / SECOND
+
+
+def instant(value: Slot | datetime | None, field: str) -> str | None:
+    """A point in time as JSON has it."""
+    if value is None:
+        return None
+    slot = moment(value, field)
+    at = datetime_of(slot) if type(slot) is int else None
+    if at is None:
+        raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
+    return at.astimezone(UTC).isoformat()
+
+
+def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
+    """Legs as JSON has them."""
+    found: list[dict[str, Any]] = msgspec.to_builtins(list(legs))
+    return found
+
+
+_TYPES: Final[dict[type[Any], str]] = {
+    CreatePool: "create_pool",
+    ResizePool: "resize_pool",
+    PlaceHold: "hold",
+    Consume: "consume",
+    ConfirmHold: "confirm",
+    ReleaseHold: "release",
+    ExtendHold: "extend",
+    ExpireHold: "expire",
+    ReturnUnits: "return",
+}
+
+
+def command_json(command: AnyCommand) -> dict[str, Any]:
+    """A command as a batch carries it."""
+    kind = _TYPES.get(type(command))
+    if kind is None:
+        raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
+    said = msgspec.to_builtins(command)  # without what is at its default
+    found = {name: getattr(command, name) for name in command.__struct_fields__ if name in said and name not in _OURS}
+    if isinstance(command, PlaceHold | Consume):
+        found["legs"] = legs_json(command.legs)
+    for field in ("ttl", "by"):
+        if found.get(field) is not None:
+            found[field] = seconds(found[field], field)
+    for field in ("deadline", "until"):
+        if found.get(field) is not None:
+            found[field] = instant(found[field], field)
+    return {"type": kind, **found}
+
+
+_OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version"))
+
+
+def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool) -> errors.Refused | None:
+    """The exception of a refusal, with its numbers; None if it is none of the kernel's."""
+    cls = REFUSALS.get(reason)
+    if cls is None:
+        return None
+    details: dict[str, Any] = {"subject": facts.get("subject", "")}
+    for name in _FOUND:
+        if name in facts:
+            value = facts[name]
+            value = slot_of(datetime.fromisoformat(value)) if name in _SLOTS and isinstance(value, str) else value
+            details[name] = details["found"] = value
+    if "shortfalls" in facts:
+        details["shortfalls"] = msgspec.convert(facts["shortfalls"], tuple[Shortfall, ...])
+        details |= {name: facts[name] for name in ("requested", "available", "total") if name in facts}
+    return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **details)
+
+
+def error_from(problem: dict[str, Any], status: int) -> errors.HoldkitError:
+    """The exception of a problem."""
+    reason, detail = str(problem.get("reason", "")), str(problem.get("detail", ""))
+    refusal = refusal_from(reason, detail, problem, bool(problem.get("replayed")))
+    if refusal is not None:
+        return refusal
+    if problem.get("effect", "unknown") != "none":
+        return errors.OutcomeUnknown(detail or f"the server answered {status}")
+    if reason == "invalid_request":
+        field = str(problem.get("field", "body"))
+        return errors.InvalidRequest(detail.removeprefix(f"{field}: "), field=field, code=str(problem.get("code", "")))
+    if status in (401, 403):
+        return NotAdmitted(detail, reason=reason)
+    if reason == "cursor_lost":
+        return errors.CursorLost(detail)
+    if status in (409, 429, 503):
+        return errors.Overloaded(detail, retry_after=float(problem.get("retry_after", 0.1)))
+    if 400 <= status < 500:
+        return errors.InvalidRequest(detail, field="request", code=reason)
+    return errors.EngineError(detail)

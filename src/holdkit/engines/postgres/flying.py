@@ -1,0 +1,68 @@
+"""A batch on the event loop, without a thread: the usual course only. Whatever needs a new connection, a pause or a second
+thought is *grounded*: nothing was done, and a thread does it from the beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from ...core.commands import Group
+from ...errors import HoldkitError, OutcomeUnknown
+from ..port import Applied, Grounded
+from .connections import Connections
+from .driver import ROLLBACK, ConnectionFailed, Driver, Script, StatementFailed
+from .script import Ran, Stage
+from .trying import TAKEN
+from .waiting import glide
+
+
+class Attempt(Struct, frozen=True):
+    """One run of a batch, ready to begin."""
+
+    script: Script[Ran]
+    trusting: bool
+    pruning: bool
+
+
+async def fly(
+    connections: Connections,
+    prepare: Callable[[Sequence[Group], Stage], Attempt],
+    conclude: Callable[[Driver, Attempt, Ran], None],
+    lost: Callable[[ConnectionFailed], HoldkitError],
+    groups: Sequence[Group],
+    sent: Callable[[], None],
+) -> Applied:
+    """Apply these groups, or say that it cannot be done from here."""
+    stage = Stage()
+    while True:
+        with connections.at_hand() as driver:
+            if driver is None:
+                raise Grounded
+            attempt = prepare(groups, stage)
+            try:
+                ran = await driver.run_async(attempt.script, sent)
+            except StatementFailed as failed:
+                if not attempt.trusting or failed.sqlstate not in TAKEN:
+                    raise Grounded from failed
+                stage.distrust = True
+                await _roll_back(driver)
+                continue
+            except ConnectionFailed as failed:
+                if failed.sent_commit:
+                    raise lost(failed) from failed
+                raise Grounded from failed
+            except Exception as error:
+                if driver.committing:
+                    raise OutcomeUnknown("interrupted while a batch was being committed: ask again") from error
+                raise Grounded from error
+            conclude(driver, attempt, ran)
+        if ran.outcomes is not None:
+            return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
+
+
+async def _roll_back(driver: Driver) -> None:
+    """So that the connection can be used again; one that cannot is dropped when it comes back."""
+    with suppress(ConnectionFailed, StatementFailed):
+        await glide(driver.exchange((ROLLBACK,)), driver.pgconn.socket, driver.patience)

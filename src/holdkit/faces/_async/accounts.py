@@ -1,0 +1,106 @@
+"""Accounts: amounts by budget become amounts by pool, and a hold is settled at what it came to.
+
+Behind `AsyncBudgets` and its blocks; says nothing of windows, which are chosen below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from ...core.commands import ConfirmHold, Overage, ReleaseHold
+from ...core.model import MAX_QUANTITY, HeldLeg
+from ...core.reading import FindHold
+from ...core.values import invalid, whole
+from ...kernel._async.calls import Call
+from ...kernel.answers import hold_of
+from ...kernel.surface import Hold
+from ..allowances import Spent
+from .windows import AsyncWindows
+
+
+class AsyncAccounts(AsyncWindows):
+    """The budgets of one set, for every client."""
+
+    async def settle(
+        self,
+        hold: Hold | str | UUID,
+        id: str,
+        token: str | None,
+        actual: Spent | None,
+        call: Call,
+        *,
+        entity: str | None = None,
+        keep_rest: bool = False,
+        overage: Overage = "up_to_available",
+        stays: bool = False,
+    ) -> Hold:
+        """Confirm what it came to; release if that is nothing. The retry of an operation is the same whatever has become of
+        the hold since: it stands for what the caller wrote."""
+        frame = self.frame(call)
+        named = None if actual is None else self.amounts(actual, "actual", 0)
+        wish = ConfirmHold(
+            id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **frame
+        )
+        command: ConfirmHold | ReleaseHold = wish
+        if named is not None:
+            amounts = self._by_pool(named, await self._legs(hold, id), keep_rest)
+            command = replace(wish, quantity=amounts)
+            if not any(amounts.values()):
+                command = ReleaseHold(id=id, owner=token, **frame)
+        return hold_of(await self.desk.do(command, call.get("tx"), wish=wish, stays=stays), token)
+
+    def uncovered(self, hold: Hold) -> dict[str, int]:
+        """What a confirm could not cover, by budget; of one with several windows, where it fell short most."""
+        short: dict[str, int] = {}
+        for pool, amount in hold.uncovered.items():
+            budget = self._budget_of(pool)
+            short[budget] = max(amount, short.get(budget, 0))
+        return short
+
+    def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
+        """Amounts by budget, checked: of those that are `held`, else of all."""
+        budgets = [*({meter.budget: None for meter in self.meters} if held is None else held)]
+        if not isinstance(given, Mapping):
+            if len(budgets) > 1:
+                names = ", ".join(budgets)
+                raise invalid(field, f"{field}_ambiguous", f"there are several budgets: name amounts by {names}")
+            given = dict.fromkeys(budgets, given)
+        amounts = dict(given)
+        for budget, amount in amounts.items():
+            if budget not in budgets:
+                raise invalid(field, "budget_unknown", f"must name {', '.join(budgets)} only")
+            whole(amount, field, least, MAX_QUANTITY)
+        if not amounts:
+            raise invalid(field, f"{field}_required", "must name an amount for at least one budget")
+        return amounts
+
+    async def _legs(self, hold: Hold | str | UUID, id: str) -> tuple[HeldLeg, ...]:
+        """The legs of a hold as they are now; as the caller knows them if it was placed in a transaction of the caller's
+        that is still open; none if there is no such hold, which the core will say."""
+        row = await self.desk.submitter.read(FindHold((self.tenant, id)))
+        if row is not None:
+            return row.legs
+        return hold.legs if isinstance(hold, Hold) else ()
+
+    def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
+        """Amounts by pool: a leg that is not named is confirmed as it is held, or stays so."""
+        amounts: dict[str, int] = {}
+        met: set[str] = set()
+        for leg in legs:
+            budget = self._budget_of(leg.pool)
+            met.add(budget)
+            amounts[leg.pool] = named.get(budget, 0 if keep_rest else leg.held)
+        for budget in named:
+            if legs and budget not in met:
+                raise invalid(
+                    "actual", "leg_unknown", f"nothing of {budget!r} is held: estimate it when you place the hold"
+                )
+        return amounts
+
+    def _budget_of(self, pool: str) -> str:
+        """Which of these budgets a pool counts for; empty if it is none of theirs."""
+        return next((meter.budget for meter in self.meters if meter.counts(pool)), "")

@@ -1,0 +1,236 @@
+"""One resource in the kernel's hands: hold, confirm or commit, release, extend, and who holds what of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from typing import Any, Final, Generic, Unpack
+from uuid import UUID
+
+from ...core.commands import Amounts, Consume, Overage, PlaceHold, Ttl
+from ...core.model import Leg, Pool, Slot, State
+from ...core.outcomes import Done, Invalid
+from ...core.validation import check, invalid, whole
+from ...errors import InvalidRequest
+from ...kernel._async.calls import Call
+from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.kernel import AsyncHolds
+from ...kernel.answers import hold_of, refusal_of
+from ...kernel.spelling import hold_id
+from ...kernel.surface import Hold, JournalEntry, SweepReport
+from ..asking import AsyncAsker
+from ..resource_keys import Key, Name, Names, Window
+from ..resources import LONG_NAMES, Question, Resource, ResourceHold, ResourcePool, check_resource, one_leg
+
+_ANY: Final[Any] = object()  # None is a key like any other
+
+
+class AsyncResourceKernel(Generic[Key, Window]):
+    """The kernel of one resource: what `hk.resource(Seats())` gives. Safe to share, as the kernel is."""
+
+    def __init__(
+        self,
+        kernel: AsyncHolds,
+        desk: AsyncDesk,
+        placing: Callable[..., PlaceHold],
+        frame: Callable[[Call], dict[str, Any]],
+        resource: Resource[Key, Window],
+    ) -> None:
+        check_resource(resource)
+        self._kernel, self._desk, self._resource = kernel, desk, resource
+        self._placing, self._frame = placing, frame
+        self._names: Names[Key, Window] = Names(type(resource), Resource)
+        self._asker = AsyncAsker(desk.submitter, resource, self._names.kind)
+
+    @property
+    def kind(self) -> str:
+        """The resource's own word."""
+        return self._names.kind
+
+    async def hold(
+        self,
+        key: Key,
+        window: Window = None,  # type: ignore[assignment]  # right for those that have no window
+        quantity: int = 1,
+        *,
+        ttl: Ttl | None = None,
+        deadline: Slot | datetime | None = None,
+        id: str | UUID | None = None,
+        owner: str | None = None,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Take so many units until the deadline. The capacity is asked for once nobody else can take any, and the hold is
+        decided on that answer, in one transaction. Raises `InsufficientCapacity`, and whatever your `capacity` raises."""
+        if ttl is None and deadline is None:
+            raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
+        name = self._names.name(key, window)
+        legs = one_leg(name, quantity)
+        command = self._placing(legs, None, ttl, deadline, id, owner, entity, metadata, call)
+        return hold_of(await self._ask(command, key, window, name, call.get("tx")), owner)
+
+    async def consume(
+        self,
+        key: Key,
+        window: Window = None,  # type: ignore[assignment]
+        quantity: int = 1,
+        *,
+        id: str | UUID | None = None,
+        owner: str | None = None,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Hold and confirm in one step."""
+        name = self._names.name(key, window)
+        command = Consume(
+            legs=one_leg(name, quantity),
+            id=None if id is None else hold_id(id),
+            owner=owner,
+            entity=entity,
+            metadata=metadata,
+            **self._frame(call),
+        )
+        return hold_of(await self._ask(command, key, window, name, call.get("tx")), owner)
+
+    async def _ask(self, command: PlaceHold | Consume, key: Key, window: Window, name: Name, tx: Any) -> Done:
+        check(command, self._desk.limits, faces=True)
+        prepared = self._desk.mint.prepare(command)
+        assert isinstance(prepared, PlaceHold | Consume)
+        question = Question(self._resource, key, window, name, prepared, minted=command.id is None)
+        outcome = (await self._asker.own(question) if tx is None else await self._asker.joined(tx, question))[0]
+        if isinstance(outcome, Done):
+            return outcome
+        if isinstance(outcome, Invalid):
+            raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+        raise refusal_of(outcome)
+
+    async def confirm(
+        self,
+        hold: Hold | str | UUID,
+        *,
+        owner: str | None = None,
+        entity: str | None = None,
+        quantity: Amounts = None,
+        keep_rest: bool = False,
+        overage: Overage = "reject",
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Held units become consumed. The capacity is not asked for again: what was held is yours."""
+        return await self._kernel.confirm(
+            hold, owner=owner, entity=entity, quantity=quantity, keep_rest=keep_rest, overage=overage, **call
+        )
+
+    commit = confirm
+
+    async def release(
+        self,
+        hold: Hold | str | UUID,
+        why: str | None = None,
+        /,
+        *,
+        owner: str | None = None,
+        quantity: Amounts = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Held units become available, because of a `ReleaseReason` or any text: the second argument, or `reason=`."""
+        if why is not None:
+            call["reason"] = why
+        return await self._kernel.release(hold, owner=owner, quantity=quantity, force=force, **call)
+
+    async def extend(
+        self,
+        hold: Hold | str | UUID,
+        by: Ttl | None = None,
+        *,
+        ttl: Ttl | None = None,
+        until: Slot | datetime | None = None,
+        owner: str | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """A later deadline, within the limits' `max_lifetime`."""
+        return await self._kernel.extend(hold, by=by, ttl=ttl, until=until, owner=owner, **call)
+
+    async def sweep(self, limit: int = 500) -> SweepReport:
+        """Expire what is due, of every resource: nobody needs it to be right, it keeps tables small."""
+        return await self._kernel.sweep(limit)
+
+    async def history(self, hold: Hold | str | UUID) -> list[JournalEntry]:
+        """All that happened to a hold, in journal order."""
+        return await self._kernel.history(hold)
+
+    async def pool(self, key: Key, window: Window = None) -> Pool:  # type: ignore[assignment]
+        """The counters as they are, with the capacity last answered; nobody is asked. Raises `PoolNotFound` where nothing
+        was held yet, or nothing is left."""
+        return await self._kernel.pool(self._names.name(key, window).pool)
+
+    async def pools(
+        self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100
+    ) -> list[ResourcePool[Key, Window]]:
+        """The counters of all keys and windows, or of one key; the last one given as `after` for the next page."""
+        prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
+        place = "" if after is None else after.pool.id
+        return [
+            ResourcePool(*await self.named(pool.id), pool)
+            for pool in await self._kernel.pools(prefix, after=place, limit=limit)
+        ]
+
+    async def holds(
+        self,
+        key: Key = _ANY,
+        window: Window = _ANY,
+        *,
+        state: State | str | None = None,
+        after: ResourceHold[Key, Window] | None = None,
+        limit: int = 100,
+    ) -> list[ResourceHold[Key, Window]]:
+        """Who holds what: of one key and window in order of hold id; else pool by pool, as far as these are kept. Give the
+        last one as `after` for the next page."""
+        whole(limit, "limit", 1, 1_000)
+        place, last = ("", "") if after is None else (after.hold.legs[0].pool, after.hold.id)
+        found: list[ResourceHold[Key, Window]] = []
+        async for pool in self._each_pool(key, window, place):
+            begin = last if pool == place else ""
+            rows = await self._kernel.holds(pool=pool, state=state, after=begin, limit=limit - len(found))
+            if rows:
+                values = await self.named(pool)
+                found += [ResourceHold(*values, row) for row in rows]
+            if len(found) == limit:
+                break
+        return found
+
+    async def _each_pool(self, key: Key, window: Window, place: str) -> AsyncIterator[str]:
+        """Ids in order, from `place` on."""
+        if key is not _ANY and window is not _ANY:
+            yield self._names.name(key, window).pool
+            return
+        if place:
+            yield place
+        prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
+        suffix = "" if window is _ANY else self._names.window_suffix(window)
+        while True:
+            page = await self._kernel.pools(prefix, after=place, limit=1_000)
+            for pool in page:
+                if pool.id.endswith(suffix):
+                    yield pool.id
+            if len(page) < 1_000:
+                return
+            place = page[-1].id
+
+    async def named(self, what: Hold | Leg | str) -> tuple[Key, Window]:
+        """Key and window of a hold, or of a pool's id."""
+        pool = what if isinstance(what, str) else what.pool if isinstance(what, Leg) else what.legs[0].pool
+        if not pool.startswith(self._names.prefix()):
+            raise invalid("hold", "hold_foreign", f"is not of the resource {self.kind!r}")
+        texts = self._names.texts(pool)
+        if texts is not None:
+            return self._names.values(texts)
+        record = await self._kernel.record(LONG_NAMES, pool)
+        if record is None:
+            raise invalid("hold", "hold_foreign", "was not placed through a resource")
+        return self._names.values_of(record.body)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.kind} of {self._kernel!r}>"

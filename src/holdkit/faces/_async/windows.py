@@ -1,0 +1,102 @@
+"""What rates and budgets share: a command is meant for the window in which it is decided.
+
+The window is guessed from the engine's clock, and checked by the core at the slot of the decision. A guess that was wrong is
+refused as `window_closed` with that slot, and made again from there. Never trusts a client's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from ...core.commands import Consume, PlaceHold, ResizePool
+from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
+from ...core.outcomes import Done
+from ...core.reading import FindPools
+from ...core.values import whole
+from ...errors import InsufficientCapacity, WindowClosed
+from ...kernel._async.calls import Call
+from ...kernel._async.desk import AsyncDesk
+from ...kernel.answers import pool_of
+from ...kernel.waiters import Undo
+from ..allowances import Meter, Usage
+
+TRIES: Final = 8
+"""How often a window is guessed: a second guess fails only if its window ends in the same instant."""
+
+Birth: TypeAlias = PlaceHold | Consume
+Frame: TypeAlias = Callable[[Call], dict[str, Any]]
+"""The fields every command has, from the call or from the context."""
+
+
+class AsyncWindows:
+    """Meters over the pools of the windows that run."""
+
+    def __init__(self, desk: AsyncDesk, frame: Frame, tenant: str, meters: tuple[Meter, ...]) -> None:
+        self.desk, self.frame, self.tenant, self.meters = desk, frame, tenant, meters
+
+    async def usage(self, client: str) -> list[Usage]:
+        """How a client stands in each window that runs by the clock here; one that nobody has used is shown as it would
+        begin."""
+        now = self.desk.now()
+        windows = [meter.period.window(now) for meter in self.meters]
+        ids = [meter.pool(client, window) for meter, window in zip(self.meters, windows, strict=True)]
+        pools = await self.desk.submitter.read(FindPools(tuple((self.tenant, id) for id in ids)))
+        found: list[Usage] = []
+        for meter, window, pool in zip(self.meters, windows, pools, strict=True):
+            total, held, consumed = (
+                (meter.total_for(client), 0, 0) if pool is None else (pool.total, pool.held, pool.consumed)
+            )
+            found.append(Usage(meter.budget, meter.period.name, window.opens, window.closes, total, held, consumed))
+        return found
+
+    async def place(
+        self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
+    ) -> Done:
+        """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
+        asked = [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
+        wish = replace(command, legs=tuple(meter.wish(client, amount) for meter, amount in asked))
+        slot = self.desk.now()
+        for left in reversed(range(TRIES)):
+            legs = tuple(meter.leg(client, amount, slot) for meter, amount in asked)
+            try:
+                return await self.desk.do(replace(command, legs=legs), tx, faces=True, wish=wish, undo=undo)
+            except WindowClosed as closed:
+                slot = closed.found
+                if not left:
+                    raise
+            except InsufficientCapacity as refused:
+                self._tell(refused, asked, legs)
+                raise
+        raise AssertionError("the last try returns or raises")
+
+    def _tell(self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]) -> None:
+        """Add what a refused caller wants to know: which budgets fell short, and when the last of their windows is over.
+
+        (A recorded refusal of an earlier window has nothing to wait for.)
+        """
+        short = {shortfall.pool for shortfall in refused.shortfalls}
+        now = self.desk.now()
+        ends = [leg.closes for leg in legs if leg.pool in short and leg.closes is not None]
+        budgets = {meter.budget for meter, _ in asked if any(map(meter.counts, short))}
+        refused.details["retry_after"] = max(0, max(ends, default=now) - now) / SECOND
+        refused.details["budgets"] = tuple(sorted(budgets - {""}))
+
+    async def resize(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
+        """Another total for the window that runs: asked again if the window was over by the time it was decided."""
+        whole(total, "total", 0, MAX_QUANTITY)
+        wish = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
+        command, slot = wish, self.desk.now()
+        for left in reversed(range(TRIES)):
+            window = meter.period.window(slot)
+            done = await self.desk.do(
+                replace(command, id=meter.pool(client, window)), call.get("tx"), faces=True, wish=wish
+            )
+            if not left or done.replayed or window.opens <= done.slot < window.closes:
+                pool = pool_of(done)
+                assert pool is not None
+                return pool
+            command, slot = replace(command, op=None), done.slot  # the operation is begun: it may touch a second window
+        raise AssertionError("the last try returns or raises")

@@ -1,0 +1,144 @@
+# Generated from ../_async/calendar.py by tools/gen_sync.py: do not edit.
+"""Calendars: rooms by nights, or by times of day. A range is one hold over its cells, all or nothing.
+
+Each room and cell is a pool, brought along by the first who holds it and swept away once it is over. A cell that is over can
+no longer be held: `window_closed`.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any, Unpack
+
+from msgspec.structs import replace
+
+from ...core.commands import Consume, Group, PlaceHold, ResizePool, Ttl
+from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
+from ...core.outcomes import Reason, Refusal
+from ...core.reading import FindPools
+from ...core.validation import check
+from ...core.values import invalid, whole
+from ...kernel._sync.calls import Call
+from ...kernel._sync.desk import Desk
+from ...kernel.answers import hold_of, refusal_of
+from ...kernel.spelling import moment, span
+from ...kernel.surface import Hold
+from ..cells import Cell
+from ..grid import Availability, Grid, Wanted
+from .windows import Frame
+
+
+class Calendar:
+    """Rooms of several kinds, each so often, per night or per stretch of time."""
+
+    def __init__(self, desk: Desk, frame: Frame, tenant: str, grid: Grid) -> None:
+        self._desk, self._frame, self._tenant, self._grid = desk, frame, tenant, grid
+
+    def hold(
+        self,
+        what: Wanted,
+        begin: date | datetime,
+        end: date | datetime,
+        *,
+        ttl: Ttl | None = None,
+        deadline: Slot | datetime | None = None,
+        owner: str | None = None,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Hold a room (or several: ``{"double": 2, "suite": 1}``) from `begin` until `end`, which is not part of it.
+
+        Raises `InsufficientCapacity` naming every room and night that fell short, `WindowClosed` for a night that is over.
+        """
+        if ttl is None and deadline is None:
+            raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
+        command = PlaceHold(
+            legs=(),
+            ttl_slots=None if ttl is None else span(ttl),
+            deadline=None if deadline is None else moment(deadline),
+            owner=owner,
+            entity=entity,
+            metadata=metadata,
+            **self._frame(call),
+        )
+        return self._place(command, what, begin, end, call, owner)
+
+    def consume(
+        self,
+        what: Wanted,
+        begin: date | datetime,
+        end: date | datetime,
+        *,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Hold and confirm in one step: for who pays at once, and for whom pays late."""
+        command = Consume(legs=(), entity=entity, metadata=metadata, **self._frame(call))
+        return self._place(command, what, begin, end, call, None)
+
+    def _place(
+        self,
+        command: PlaceHold | Consume,
+        what: Wanted,
+        begin: date | datetime,
+        end: date | datetime,
+        call: Call,
+        owner: str | None,
+    ) -> Hold:
+        legs = self._grid.legs(what, begin, end, self._desk.limits.max_legs)
+        wish = replace(command, legs=tuple(Leg(leg.pool, leg.quantity) for leg in legs))
+        done = self._desk.do(replace(command, legs=legs), call.get("tx"), faces=True, wish=wish)
+        return hold_of(done, owner)
+
+    def pools(self, what: Wanted, begin: date | datetime, end: date | datetime) -> dict[str, int]:
+        """The pools behind a range, with how much of each: what a partial `release` or `return_units` takes as `quantity`
+        when a stay is cut short, and `hk.holds(pool=…)` to see who has a night."""
+        legs = self._grid.legs(what, begin, end, self._desk.limits.max_legs)
+        return {leg.pool: leg.quantity for leg in legs}
+
+    def available(self, room: str, begin: date | datetime, end: date | datetime) -> Availability:
+        """How much is free in each night of a range, and in all of them: `minimum`. Nights that are over have none."""
+        place, cells = self._range(room, begin, end)
+        found = self._pools(place, cells)
+        now = self._desk.now()
+        return Availability(tuple(self._grid.free(room, cell, found.get(place + cell.key), now) for cell in cells))
+
+    def resize(self, room: str, total: int, begin: date | datetime, end: date | datetime, **call: Unpack[Call]) -> int:
+        """Another number of a room in those nights of a range that somebody has held before, all or none. Raises `BelowInUse`.
+
+        The other nights get the number that the calendar says when they are first held. Returns how many have it now.
+        """
+        whole(total, "total", 0, MAX_QUANTITY)
+        if call.get("op") is not None:
+            raise invalid("op", "op_unsupported", "is not needed here: a total that is set twice is the same total")
+        place, cells = self._range(room, begin, end)
+        found, frame = self._pools(place, cells), self._frame(call)
+        commands = tuple(
+            ResizePool(id=place + cell.key, total=total, **frame) for cell in cells if place + cell.key in found
+        )
+        for command in commands:
+            check(command, self._desk.limits, faces=True)
+        if commands:
+            self._all(Group(commands, atomic=True), call.get("tx"))
+        return len(commands)
+
+    def _all(self, group: Group, tx: Any) -> None:
+        """Apply an atomic group; the refusal at fault is raised."""
+        submitter = self._desk.submitter
+        if tx is None:
+            outcomes = submitter.submit(group)
+        else:
+            outcomes = submitter.apply_in(tx, group)
+        for outcome in outcomes:
+            if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
+                raise refusal_of(outcome)
+
+    def _range(self, room: str, begin: date | datetime, end: date | datetime) -> tuple[str, list[Cell]]:
+        return self._grid.place(room), self._grid.cut.cells(begin, end, self._desk.limits.max_legs)
+
+    def _pools(self, place: str, cells: list[Cell]) -> dict[str, Pool]:
+        """Those pools of a range that are there, by id."""
+        keys = tuple((self._tenant, place + cell.key) for cell in cells)
+        return {pool.id: pool for pool in self._desk.submitter.read(FindPools(keys)) if pool is not None}

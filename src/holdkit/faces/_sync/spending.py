@@ -1,0 +1,91 @@
+# Generated from ../_async/spending.py by tools/gen_sync.py: do not edit.
+"""A block that spends: the estimate is held while it runs, and what it really came to is confirmed at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from ...core.commands import Overage, PlaceHold
+from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
+from ...kernel._sync.calls import Call
+from ...kernel._sync.desk import undo_grant
+from ...kernel._sync.lending import Block
+from ...kernel.answers import hold_of
+from ...kernel.surface import Hold
+from .accounts import Accounts
+
+
+class Spending(Block):
+    """``with budgets.holding(…) as spending``: the body sets `actual`; afterwards `uncovered` says what no budget had left."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        command: PlaceHold,
+        client: str,
+        estimate: dict[str, int],
+        entity: str | None,
+        overage: Overage,
+    ) -> None:
+        super().__init__(accounts.desk, command)
+        self._accounts, self._client, self._estimate = accounts, client, estimate
+        self._entity, self._overage = entity, overage
+        self._actual: dict[str, int] | None = None
+        self._ended: Hold | None = None
+
+    @property
+    def actual(self) -> dict[str, int] | None:
+        """What it came to, by budget; None until it is said. A number will do where there is one budget."""
+        return None if self._actual is None else dict(self._actual)
+
+    @actual.setter
+    def actual(self, spent: int | Mapping[str, int]) -> None:
+        self._actual = self._accounts.amounts(spent, "actual", 0, self._estimate)
+
+    @property
+    def uncovered(self) -> dict[str, int]:
+        """What was spent beyond the estimate and is covered by no budget, by budget; told at the end of the block."""
+        return {} if self._ended is None else self._accounts.uncovered(self._ended)
+
+    def __enter__(self) -> Self:
+        self._begin()
+        done = self._accounts.place(self._command, self._client, self._estimate, None, undo_grant)
+        self._hold = hold_of(done, None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._confirm()
+            return
+        try:
+            if self._actual is None:
+                self._release(kind)
+            else:
+                self._confirm()  # it was spent, whatever happened since
+        except HoldkitError as failed:
+            if not isinstance(failed, AlreadyConfirmed | AlreadyReleased):
+                error.add_note(f"the hold {self.hold.id} could not be ended ({failed}); its deadline will do it")
+
+    def _confirm(self) -> None:
+        command = self._command
+        call: Call = {"correlation_id": command.correlation_id, "reason": command.reason, "actor": command.actor}
+        try:
+            self._ended = self._accounts.settle(
+                self.hold,
+                self.hold.id,
+                self.hold.owner,
+                self._actual,
+                call,
+                entity=self._entity,
+                overage=self._overage,
+                stays=True,
+            )
+        except AlreadyConfirmed:
+            return  # the body did it itself
+        except AlreadyReleased:
+            if self.hold.replayed or self._forced():
+                raise  # not by this body: what it did is not covered by any units

@@ -1,0 +1,155 @@
+"""Allowances: so much per window and client; and the pools behind them.
+
+Which pool a client's window has is told from the slot at which the command is decided, so it is not part of what the caller
+asked: `Meter.leg` names the window, `Meter.wish` does not. Decides nothing, reads no clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from ..core.commands import Ttl
+from ..core.model import MAX_QUANTITY, SECOND, Leg, Slot
+from ..core.values import MAX_ID, invalid, text, whole
+from .windows import Period, Window, Zone, period_of
+
+Total: TypeAlias = int | Callable[[str], int]
+"""How much there is: a number, or a function that tells it for a client."""
+
+Spent: TypeAlias = int | Mapping[str, int]
+"""Amounts by budget; a number will do where there is one budget."""
+
+MAX_NAME: Final = 64
+_MAX_PART: Final = 128
+
+
+class Allowance(Struct, frozen=True):
+    """So much per window, for each client: ``Allowance(100, per="minute")``, ``Allowance(plan_of, per="day", zone="Asia/Tokyo")``.
+
+    `total` is a number, or a function of the client; `per` a length ("second", "minute", "hour", "90s", a timedelta) or a
+    unit of the calendar in `zone` ("day", "week", "month", "year"; UTC unless said).
+    """
+
+    total: Total
+    per: Ttl
+    zone: Zone | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.total):
+            whole(self.total, "total", 0, MAX_QUANTITY)
+        self.period  # noqa: B018  (what cannot be read is refused here, where it was written)
+
+    @property
+    def period(self) -> Period:
+        """How its windows follow one another."""
+        return period_of(self.per, self.zone)
+
+
+class Meter(Struct, frozen=True):
+    """One allowance at work: which pool it is for a client at a slot."""
+
+    place: str
+    """Face and name: `~rates/api`."""
+    budget: str
+    """Which of several it counts for; empty where there is one."""
+    total: Total
+    period: Period
+
+    def pool(self, client: str, window: Window) -> str:
+        """The id of a client's pool for a window."""
+        return f"{self.pools(client)}@{window.opens // SECOND}"
+
+    def pools(self, client: str) -> str:
+        """What the ids of all windows of a client begin with, up to their first second."""
+        between = f"{part(self.budget)}/" if self.budget else ""
+        return f"{self.place}/{part(client)}/{between}{self.period.name}"
+
+    def counts(self, pool: str) -> bool:
+        """Whether a pool is one of this budget's, of whatever client and window."""
+        parts = pool.split("/")
+        return len(parts) == 5 and "/".join(parts[:2]) == self.place and parts[3] == part(self.budget)
+
+    def leg(self, client: str, quantity: int, slot: Slot) -> Leg:
+        """So much of the window that a slot lies in."""
+        window = self.period.window(slot)
+        return Leg(
+            self.pool(client, window),
+            quantity,
+            create_with_total=self.total_for(client),
+            opens=max(0, window.opens),
+            closes=max(1, window.closes),  # a clock that says 1969 is wrong, and will be told so
+        )
+
+    def wish(self, client: str, quantity: int) -> Leg:
+        """The same as the caller wrote it, whenever it is decided and whatever the total is by then."""
+        return Leg(self.pools(client), quantity)
+
+    def total_for(self, client: str) -> int:
+        """How much a client has per window."""
+        return whole(self.total(client) if callable(self.total) else self.total, "total", 0, MAX_QUANTITY)
+
+
+class Usage(Struct, frozen=True):
+    """How a client stands in the window that runs."""
+
+    budget: str
+    """Which one; empty for a rate."""
+    per: str
+    opens: Slot
+    closes: Slot
+    total: int
+    held: int
+    consumed: int
+
+    @property
+    def available(self) -> int:
+        """What is left."""
+        return max(0, self.total - self.held - self.consumed)
+
+
+def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, ...]:
+    """The meters of a face, in order of budget: each has one allowance, or several with different windows."""
+    place = f"~{face}/{part(text(name, 'name', MAX_NAME))}"
+    meters: list[Meter] = []
+    for budget in sorted(budgets):
+        given = budgets[budget]
+        if face == "budgets":
+            text(budget, "budget", MAX_NAME)
+        allowances = (given,) if isinstance(given, Allowance) else given
+        if not isinstance(allowances, tuple | list) or not 0 < len(allowances) <= 8:
+            raise invalid(
+                budget or "allowances", "allowance_required", 'must be one to eight of Allowance(100, per="minute")'
+            )
+        for allowance in allowances:
+            if not isinstance(allowance, Allowance):
+                raise invalid(
+                    budget or "allowances",
+                    "allowance_malformed",
+                    f"must be an Allowance, not {type(allowance).__name__}",
+                )
+            meters.append(Meter(place, budget, allowance.total, allowance.period))
+    if len({(meter.budget, meter.period.name) for meter in meters}) < len(meters):
+        raise invalid("per", "per_twice", "two allowances of the same budget have the same window")
+    if not meters:
+        raise invalid("budgets", "budgets_required", 'name at least one: tokens=Allowance(1_000_000, per="day")')
+    return tuple(meters)
+
+
+def client_of(value: Any) -> str:
+    """Whose window it is: any text."""
+    return text(value, "client", MAX_ID)
+
+
+def part(value: str) -> str:
+    """A name as one part of an id: what would end the part is escaped, what is long is hashed. No two names share one."""
+    escaped = value.translate(_ESCAPES)
+    if len(escaped) <= _MAX_PART:
+        return escaped
+    return "#" + hashlib.blake2b(value.encode(), digest_size=16).hexdigest()
+
+
+_ESCAPES: Final = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "%/@#"})

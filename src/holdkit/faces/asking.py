@@ -1,0 +1,122 @@
+"""Asking the application for a capacity: all that differs between the colours, under names that differ by prefix alone."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import MutableMapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..core.model import SECOND
+from ..core.outcomes import Outcome
+from ..core.validation import invalid
+from ..engines.port import Engine
+from ..errors import Overloaded
+from ..kernel.own_transaction import decide_inside, inside, lender_of, refuse_inside
+from ..kernel.waiters import AsyncSubmitter, Submitter
+from .resources import Question, Resource, asynchronous
+
+
+class _Register:
+    """What all faces of one kernel share: which class has which kind, and whose turn it is where nothing can be locked."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, type[Any]] = {}
+        self.turn = asyncio.Lock()
+
+    def enter(self, kind: str, cls: type[Any]) -> None:
+        """A kind belongs to one class; the same class, loaded anew, may come again."""
+        there = self.kinds.setdefault(kind, cls)
+        if (there.__module__, there.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise invalid("kind", "kind_taken", f"{kind!r} is the kind of {there.__qualname__} already: choose another")
+
+
+_registers: MutableMapping[Submitter | AsyncSubmitter, _Register] = WeakKeyDictionary()
+
+
+def _register(submitter: Submitter | AsyncSubmitter) -> _Register:
+    return _registers.setdefault(submitter, _Register())
+
+
+class Asker:
+    """Asks from threads."""
+
+    def __init__(self, submitter: Submitter, resource: Resource[Any, Any], kind: str) -> None:
+        if asynchronous(resource):
+            name = type(resource).__name__
+            raise invalid("capacity", "capacity_async", f"{name} answers with async def: use holdkit.connect_async")
+        self._submitter, self._engine = submitter, submitter.engine
+        _register(submitter).enter(kind, type(resource))
+
+    def own(self, question: Question[Any, Any]) -> list[Outcome]:
+        """In a transaction of the engine's own."""
+        return self._submitter.borrow(lambda engine: _decide(engine, question))
+
+    def joined(self, tx: Any, question: Question[Any, Any]) -> list[Outcome]:
+        """In the caller's own."""
+        refuse_inside(self._engine)
+        if lender_of(self._engine).serial:
+            self._submitter.apply_in(tx, None, [question.pool])
+        else:
+            self._submitter.apply_in(tx, question.lock)
+        with inside(self._engine):
+            group = question.ask(tx)
+        return self._submitter.apply_in(tx, group)
+
+
+class AsyncAsker:
+    """Asks from tasks."""
+
+    def __init__(self, submitter: AsyncSubmitter, resource: Resource[Any, Any], kind: str) -> None:
+        self._submitter, self._engine = submitter, submitter.engine
+        self._asynchronous = asynchronous(resource)
+        self._register = _register(submitter)
+        self._register.enter(kind, type(resource))
+
+    async def own(self, question: Question[Any, Any]) -> list[Outcome]:
+        """In a transaction of the engine's own: its connection is sync, so a sync answer is asked for on a thread."""
+        refuse_inside(self._engine)
+        if not self._asynchronous:
+            return await self._submitter.borrow(lambda engine: _decide(engine, question))
+        if lender_of(self._engine).sql:
+            raise invalid(
+                "capacity",
+                "capacity_needs_tx",
+                "an async def capacity needs your own async transaction: pass tx=, or write it as a plain def, which is then "
+                "called on a thread with a sync connection",
+            )
+        await self._take_turn()
+        try:
+            with inside(self._engine):
+                group = await question.ask_async(None)
+            return await self._submitter.borrow(lambda engine: _decide(engine, question, group))
+        finally:
+            self._register.turn.release()
+
+    async def _take_turn(self) -> None:
+        """There is no lock to hold while the answer is awaited: resources of this kernel wait for one another."""
+        seconds = self._engine.limits.lock_timeout / SECOND
+        try:
+            async with asyncio.timeout(seconds):
+                await self._register.turn.acquire()
+        except TimeoutError:
+            raise Overloaded(f"another task's capacity took longer than {seconds:g} s", retry_after=1.0) from None
+
+    async def joined(self, tx: Any, question: Question[Any, Any]) -> list[Outcome]:
+        """In the caller's own."""
+        refuse_inside(self._engine)
+        if not self._asynchronous and inspect.iscoroutinefunction(getattr(tx, "execute", None)):
+            raise invalid("capacity", "capacity_not_async", "must be async def: tx is an async connection")
+        if lender_of(self._engine).serial:
+            await self._submitter.apply_in(tx, None, [question.pool])
+        else:
+            await self._submitter.apply_in(tx, question.lock)
+        with inside(self._engine):
+            group = await question.ask_async(tx)
+        return await self._submitter.apply_in(tx, group)
+
+
+def _decide(engine: Engine, question: Question[Any, Any], answered: Any = None) -> list[Outcome]:
+    ask = question.ask if answered is None else lambda _: answered
+    return decide_inside(engine, question.group, minted=question.minted, ask=ask, lock=question.lock)

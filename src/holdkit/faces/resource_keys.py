@@ -1,0 +1,198 @@
+"""Keys and windows of resources as text, and back: equal values give one text, different values different ones.
+
+Plain values only: text, whole numbers, booleans, None, dates, times with their zone, UUIDs, enums, and tuples, dataclasses,
+msgspec Structs and pydantic models of these. A float, a list or a dict is refused, for two that look alike may not be.
+Never imports pydantic: a model is known by its shape.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from datetime import UTC, date, datetime
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from ..core.codec import canonical_json
+from ..core.validation import invalid, text
+
+Key = TypeVar("Key")
+Window = TypeVar("Window")
+
+PREFIX: Final = "~r/"
+MAX_KIND: Final = 64
+SHOWN: Final = 180
+"""Characters of a key or window that fit into a pool's id as they are; longer ones are hashed."""
+MAX_LENGTH: Final = 16 * 1024
+MAX_DEPTH: Final = 32
+_unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class Name(Struct, frozen=True):
+    """What a pair of key and window is called."""
+
+    pool: str
+    """The pool's id."""
+    full: tuple[str, str]
+    """The texts of key and window, at any length."""
+
+    @property
+    def hashed(self) -> bool:
+        """Whether the pool's id does not tell key and window by itself."""
+        return max(map(len, self.full)) > SHOWN
+
+
+class Names(Generic[Key, Window]):
+    """The names of one resource's pools."""
+
+    def __init__(self, cls: type[Any], base: type[Any]) -> None:
+        self.kind = check_kind(getattr(cls, "kind", None))
+        self._key, self._window = _types_of(cls, base)
+
+    def name(self, key: Key, window: Window) -> Name:
+        """What they are called; `InvalidRequest` if they are not of the resource's own types."""
+        full = (_text(key, self._key, "key"), _text(window, self._window, "window"))
+        return Name(f"{self.prefix(full[0])}{_short(full[1])}", full)
+
+    def prefix(self, key_text: str | None = None) -> str:
+        """How the ids of all pools of this kind begin, or of those of one key."""
+        begin = f"{PREFIX}{self.kind}/"
+        return begin if key_text is None else f"{begin}{_short(key_text)}/"
+
+    def key_text(self, key: Key) -> str:
+        """A key alone."""
+        return _text(key, self._key, "key")
+
+    def window_suffix(self, window: Window) -> str:
+        """How the ids of all pools of one window end."""
+        return "/" + _short(_text(window, self._window, "window"))
+
+    def texts(self, pool: str) -> tuple[str, str] | None:
+        """The texts of key and window in a pool's id; None if it does not tell."""
+        rest = pool.removeprefix(self.prefix())
+        if rest.startswith("#"):
+            return None
+        _, end = json.JSONDecoder().raw_decode(rest)
+        window = rest[end + 1 :]
+        return None if window.startswith("#") else (rest[:end], window)
+
+    def values(self, texts: tuple[str, str]) -> tuple[Key, Window]:
+        """Key and window behind their texts."""
+        key: Key = _value(texts[0], self._key)
+        window: Window = _value(texts[1], self._window)
+        return key, window
+
+    def values_of(self, body: str) -> tuple[Key, Window]:
+        """The same, from where long ones are kept."""
+        _, end = json.JSONDecoder().raw_decode(body, 1)
+        return self.values((body[1:end], body[end + 1 : -1]))
+
+
+def check_kind(kind: object) -> str:
+    """A dotted word such as "inventory.unit"."""
+    found = text(kind, "kind", MAX_KIND)
+    if "/" in found or found[0] == "~" or found != found.strip():
+        raise invalid(
+            "kind", "kind_malformed", "must be a word such as 'inventory.unit', without / and blanks around it"
+        )
+    return str(found)
+
+
+def _types_of(cls: type[Any], base: type[Any]) -> tuple[Any, Any]:
+    """What `class Seats(Resource[ShowId, None])` says its key and window are; Any where it does not say."""
+    for each in cls.__mro__:
+        for parent in each.__dict__.get("__orig_bases__", ()):
+            if get_origin(parent) is base:
+                key, window = get_args(parent)
+                return tuple(Any if isinstance(one, TypeVar) else one for one in (key, window))  # type: ignore[return-value]
+    return Any, Any
+
+
+def _short(found: str) -> str:
+    return found if len(found) <= SHOWN else "#" + hashlib.blake2b(found.encode(), digest_size=16).hexdigest()
+
+
+def _text(value: Any, kind: Any, field: str) -> str:
+    """The one text of a value, proved by reading it back."""
+    found = canonical_json(_plain(value, field, 1))
+    if len(found) > MAX_LENGTH:
+        raise invalid(
+            field, f"{field}_too_long", f"has {len(found)} characters as JSON, at most {MAX_LENGTH} are allowed"
+        )
+    try:
+        same = _value(found, kind) == value
+    except (msgspec.ValidationError, ValueError, TypeError):
+        same = False
+    if not same:
+        raise invalid(field, f"{field}_mistyped", f"must be {_called(kind)}, not {type(value).__name__}")
+    return found
+
+
+def _value(found: str, kind: Any) -> Any:
+    value = msgspec.json.decode(found, type=kind, dec_hook=_model)
+    return _tuples(value) if kind is Any else value
+
+
+def _model(kind: type[Any], value: Any) -> Any:
+    """Types that msgspec does not know."""
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    raise TypeError(f"{kind} is not a key")
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _called(kind: Any) -> str:
+    return "None" if kind in (None, type(None)) else getattr(kind, "__name__", str(kind))
+
+
+def _plain(value: Any, field: str, depth: int) -> Any:
+    """A value as JSON can carry it."""
+    if depth > MAX_DEPTH:
+        raise invalid(field, f"{field}_too_deep", f"is nested deeper than {MAX_DEPTH} levels")
+    if value is None or type(value) is bool:
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value, field, depth + 1)
+    if type(value) is str:
+        if _unprintable.search(value):
+            raise invalid(field, f"{field}_unprintable", "must not contain control characters or lone surrogates")
+        return value
+    if type(value) is int:
+        if abs(value) >= 2**63:
+            raise invalid(field, f"{field}_out_of_range", "holds a whole number beyond 64 bits")
+        return value
+    if isinstance(value, datetime):  # the same moment in two zones is one key
+        return value if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, date | UUID):
+        return value
+    if type(value) is tuple:
+        return [_plain(item, field, depth + 1) for item in value]
+    return {name: _plain(item, field, depth + 1) for name, item in _fields(value, field)}
+
+
+def _fields(value: Any, field: str) -> list[tuple[str, Any]]:
+    """The fields of a record, by the names it is read back by."""
+    if isinstance(value, Struct):
+        config = value.__struct_config__
+        tag = [] if config.tag is None else [(str(config.tag_field), config.tag)]
+        return tag + [(one.encode_name, getattr(value, one.name)) for one in msgspec.structs.fields(value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
+    names = getattr(type(value), "model_fields", None)
+    if isinstance(names, dict) and hasattr(type(value), "model_validate"):
+        return [(name, getattr(value, name)) for name in names]
+    raise invalid(
+        field,
+        f"{field}_unsupported",
+        f"holds a {type(value).__name__}: use text, whole numbers, None, dates, UUIDs, enums, or a tuple, dataclass, "
+        "msgspec Struct or pydantic model of these",
+    )

@@ -1,0 +1,84 @@
+"""Group commit for tasks on an engine that needs no thread: a batch is applied on the event loop itself, and while the server
+writes it, those of the batch before are given their answers. So the two take turns, half of the callers in each.
+
+What the engine cannot do from the loop goes the way of all others, through the pump's thread. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ..engines.port import Engine, Flying, Grounded
+from .batches import MAX_COMMANDS, take_batch
+from .pumping import Awaited, Pump
+from .workers import AsyncSignal
+
+SPLIT: Final = 128
+"""Queued commands from which on a batch leaves half of them for the next: fewer are not worth a second transaction."""
+MOST: Final = 256
+"""Commands that are decided on the loop in one go: more would keep its other tasks waiting, and go to the thread."""
+PATIENCE: Final = 0.005
+"""Seconds that an answer waits at most for the next batch to be on its way."""
+
+
+class Flights(Pump):
+    """A pump whose batches fly, where the engine can."""
+
+    def __init__(self, engine: Engine, committed: AsyncSignal, *, patient: bool = False) -> None:
+        super().__init__(engine, committed, patient=patient)
+        self._wings: Flying | None = engine if isinstance(engine, Flying) and not patient else None
+        self._landed: list[tuple[Sequence[Awaited], bool]] = []
+        self._flying: asyncio.Task[None] | None = None
+
+    def _take(self, batch: list[Any]) -> None:
+        most = MAX_COMMANDS
+        if self._wings is not None and not self._landed and self._queued >= SPLIT:
+            most = (self._queued + 1) // 2
+        self._queued -= take_batch(self._queue, batch, most)
+
+    def _launch(self, batch: list[Awaited]) -> None:
+        if self._wings is None or sum([submission.size for submission in batch]) > MOST:
+            self._give_answers()
+            super()._launch(batch)
+            return
+        self._flight = batch
+        self._flying = self._loop.create_task(self._fly(self._wings, batch), name="holdkit-flight")
+
+    async def _fly(self, engine: Flying, batch: list[Awaited]) -> None:
+        failed: Exception | None = None
+        try:
+            applied = await engine.apply_async(self._runner.begin(batch), self._give_answers)
+        except Grounded:
+            pass
+        except Exception as error:  # noqa: BLE001 - the runner knows what each means
+            failed = error
+        except BaseException:  # the loop is ending
+            self._give_answers()
+            self._settle(batch, True)
+            raise
+        else:
+            self._land(batch, self._runner.accept(batch, applied))
+            return
+        self._give_answers()
+        self._batches.put(lambda: self._run(batch, failed))
+
+    def _land(self, batch: Sequence[Awaited], wrote: bool) -> None:
+        """Who is here already flies next, and the answers are given meanwhile; a few are not worth waiting for."""
+        self._flight = ()
+        self._landed.append((batch, wrote))
+        following: list[Any] = []
+        if self._queued * 4 >= len(batch):
+            self._take(following)
+        if following:
+            self._launch(following)
+            self._loop.call_later(PATIENCE, self._give_answers)
+        else:
+            self._give_answers()
+            self._loop.call_soon(self._pump)
+
+    def _give_answers(self) -> None:
+        landed, self._landed = self._landed, []
+        for batch, wrote in landed:
+            self._answer(batch, wrote)

@@ -1,0 +1,106 @@
+"""Budgets: hold the estimate, confirm the actual; per client and window."""
+
+from __future__ import annotations
+
+from ...faces._async.budgets import AsyncBudgets
+from .. import budgeting
+from ..answers import BudgetAnswer, BudgetPage, HoldNow, UsageAnswer, UsagePage, at, done_fields
+from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, ClientQuery, PageQuery
+from ..budgeting import BudgetSet
+from ..request import Answer, Request, answer
+from .holds import hold_tag
+from .shared import frame
+
+
+async def _opened(request: Request) -> AsyncBudgets:
+    name = request.names[0]
+    wish = await budgeting.find(request.kernel, request.caller.tenant, name)
+    return budgeting.opened(request.kernel, name, wish)
+
+
+async def put_budget(request: Request) -> Answer:
+    """Write a set down, or change it for windows to come."""
+    wish: BudgetSet = request.body
+    caller = request.caller
+    await budgeting.keep(caller.kernel, caller.tenant, request.names[0], wish, caller.actor)
+    return answer(BudgetAnswer(request.names[0], wish.budgets, request.now()))
+
+
+async def show_budget(request: Request) -> Answer:
+    """One set."""
+    wish = await budgeting.find(request.kernel, request.caller.tenant, request.names[0])
+    return answer(BudgetAnswer(request.names[0], wish.budgets, request.now()))
+
+
+async def list_budgets(request: Request) -> Answer:
+    """All sets."""
+    query: PageQuery = request.query
+    found = await budgeting.listed(request.kernel, request.caller.tenant, query.after, query.limit)
+    now = request.now()
+    after = found[-1][0] if len(found) == query.limit else None
+    return answer(BudgetPage([BudgetAnswer(name, wish.budgets, now) for name, wish in found], after, now))
+
+
+async def hold_budget(request: Request) -> Answer:
+    """Hold an estimate, of all budgets named or of none."""
+    body: BudgetHold = request.body
+    budgets = await _opened(request)
+    hold = await budgets.hold(
+        body.client,
+        body.estimate,
+        ttl=body.ttl,
+        owner=body.owner,
+        entity=body.entity,
+        metadata=body.metadata,
+        **frame(request, body),
+    )
+    shown = HoldNow(**done_fields(hold, True), server_time=request.now())
+    return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
+
+
+async def consume_budget(request: Request) -> Answer:
+    """Hold and confirm in one step."""
+    body: BudgetConsume = request.body
+    budgets = await _opened(request)
+    hold = await budgets.consume(
+        body.client, body.actual, entity=body.entity, metadata=body.metadata, **frame(request, body)
+    )
+    shown = HoldNow(**done_fields(hold, True), server_time=request.now())
+    return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
+
+
+async def confirm_budget(request: Request) -> Answer:
+    """Say what it came to; `uncovered` names budgets, not pools."""
+    body: BudgetConfirm = request.body
+    budgets = await _opened(request)
+    hold = await budgets.confirm(
+        body.hold,
+        body.actual,
+        owner=body.owner,
+        entity=body.entity,
+        keep_rest=body.keep_rest,
+        overage=body.overage,
+        **frame(request, body),
+    )
+    fields = done_fields(hold, False)
+    uncovered = budgets.uncovered(hold)
+    if uncovered:
+        fields["uncovered"] = uncovered
+    return answer(HoldNow(**fields, server_time=request.now()), 200, _headers(hold.replayed, hold_tag(hold)))
+
+
+async def show_usage(request: Request) -> Answer:
+    """How a client stands in each window that runs."""
+    query: ClientQuery = request.query
+    budgets = await _opened(request)
+    found = [
+        UsageAnswer(
+            one.budget, one.per, at(one.opens), at(one.closes), one.total, one.held, one.consumed, one.available
+        )
+        for one in await budgets.usage(query.client)
+    ]
+    return answer(UsagePage(found, request.now()))
+
+
+def _headers(replayed: bool, tag: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"etag", tag), (b"idempotency-replayed", b"true")) if replayed else ((b"etag", tag),)

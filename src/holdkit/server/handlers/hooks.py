@@ -1,0 +1,74 @@
+"""Webhooks: make, look, remove, replay. For admins, of their own tenant."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from ..answers import HookAnswer, HookPage, ParkedAnswer, ParkedPage, ReplayAnswer
+from ..bodies import NewHook
+from ..problems import Problem
+from ..request import Answer, Request, answer
+from ..webhooks.hooks import Hook, Hooks
+
+
+def _hooks(request: Request) -> Hooks:
+    return Hooks(request.kernel.desk, request.caller.tenant)
+
+
+async def _find(request: Request) -> Hook:
+    hook = await _hooks(request).find(request.names[0])
+    if hook is None:
+        raise Problem(404, "webhook_not_found", "there is no webhook of this id")
+    return hook
+
+
+def _shown(request: Request, hook: Hook, *, secret: bool = False) -> HookAnswer:
+    return HookAnswer(
+        id=hook.id,
+        url=hook.url,
+        actions=list(hook.actions),
+        state=hook.state,
+        why=hook.why,
+        secret=hook.secret if secret else None,
+        server_time=request.now(),
+    )
+
+
+async def make_hook(request: Request) -> Answer:
+    """The one answer that has the signing secret."""
+    wish: NewHook = request.body
+    hook = await _hooks(request).make(wish.url, wish.actions, await request.kernel.cursor())
+    await request.running.courier.attend(request.kernel, request.caller.tenant)
+    return answer(_shown(request, hook, secret=True), 201)
+
+
+async def list_hooks(request: Request) -> Answer:
+    """Without their secrets."""
+    found = [_shown(request, hook) for hook in await _hooks(request).listed()]
+    return answer(HookPage(found, request.now()))
+
+
+async def remove_hook(request: Request) -> Answer:
+    """No more deliveries; what is parked is dropped."""
+    hook = await _find(request)
+    await _hooks(request).remove(hook.id)
+    await request.running.courier.attend(request.kernel, request.caller.tenant)
+    return answer(_shown(request, hook))
+
+
+async def list_parked(request: Request) -> Answer:
+    """What could not be delivered, and why."""
+    hook = await _find(request)
+    found = [ParkedAnswer(one.id, one.why, Raw(one.body.encode())) for one in await _hooks(request).parked(hook.id)]
+    return answer(ParkedPage(found, request.now()))
+
+
+async def replay_hook(request: Request) -> Answer:
+    """Let it go on if it was stopped, and try what is parked once more."""
+    hook = await _find(request)
+    hooks = _hooks(request)
+    if hook.state == "stopped":
+        await hooks.set_state(hook, "active", None)
+        await request.running.courier.attend(request.kernel, request.caller.tenant)
+    taken, parked = await request.running.courier.replay(hooks, hook)
+    return answer(ReplayAnswer(taken, parked, request.now()))

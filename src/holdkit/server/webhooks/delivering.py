@@ -1,0 +1,142 @@
+"""Delivery: one task per hook follows the journal under the hook's own name, so that its place survives this process.
+
+An entry is tried again with growing pauses, then parked, and the next one goes on: a poisonous entry or a dead receiver
+stops nobody else, and no hold ever waits for one. Redirects are not followed; answers are not read beyond their status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import httpx
+
+from ...errors import CursorLost, HoldkitError
+from ...faces._async.kernel import AsyncKernel
+from ...kernel.surface import JournalEntry
+from ..settings import Delivery
+from .envelope import envelope, event_id, signed_headers
+from .hooks import MAX_PARKED, Hook, Hooks, Parked, tenants_with_hooks
+from .targets import Refusal, Resolver, pin, system_resolver
+
+log = logging.getLogger("holdkit.server")
+
+ELSEWHERE: Final = 30.0
+"""Seconds before we look again at a hook that another server delivers."""
+
+
+class Courier:
+    """Delivers the hooks of all tenants that have any."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        *,
+        resolve: Resolver = system_resolver,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._delivery, self._resolve, self._clock = delivery, resolve, clock
+        self._http = httpx.AsyncClient(timeout=delivery.seconds, follow_redirects=False, trust_env=False)
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self.delivered = self.failed = self.parked = 0
+
+    async def attend(self, kernel: AsyncKernel, tenant: str) -> None:
+        """See which hooks a tenant has, and deliver each by a task of its own."""
+        hooks = Hooks(kernel.desk, tenant)
+        active = {hook.id: hook for hook in await hooks.listed() if hook.state == "active"}
+        for owner, id in list(self._tasks):
+            if owner == tenant and (id not in active or self._tasks[owner, id].done()):
+                await self._end(self._tasks.pop((owner, id)))
+        for id, hook in active.items():
+            if (tenant, id) not in self._tasks:
+                self._tasks[tenant, id] = asyncio.create_task(self._run(kernel, hooks, hook), name="holdkit-webhook")
+
+    async def attend_all(self, kernel: AsyncKernel) -> None:
+        """The same for every tenant that has hooks."""
+        for tenant in await tenants_with_hooks(kernel.desk):
+            await self.attend(kernel.tenant(tenant) if tenant else kernel, tenant)
+
+    async def _run(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook) -> None:
+        while not kernel.closed:
+            try:
+                async for entry in kernel.follow(f"webhook:{hook.id}", after=hook.after or None):
+                    if not entry.part and (not hook.actions or entry.action in hook.actions):
+                        await self._deliver(hooks, hook, entry)
+                return
+            except CursorLost as lost:
+                log.warning("webhook %s waits: %s", hook.id, lost)
+                await asyncio.sleep(ELSEWHERE)
+            except HoldkitError as failed:
+                if not kernel.closed:
+                    log.warning("webhook %s could not go on, will try again: %s", hook.id, failed)
+                    await asyncio.sleep(1.0)
+
+    async def _deliver(self, hooks: Hooks, hook: Hook, entry: JournalEntry) -> None:
+        id = event_id(hook.id, entry)
+        body = envelope(self._delivery.source, id, entry)
+        why = ""
+        for pause in (*self._delivery.pauses, None):
+            why = await self.attempt(hook, id, body)
+            if not why:
+                return
+            if why == "gone":
+                await hooks.set_state(hook, "stopped", "the receiver answered 410")
+                return
+            if pause is not None:
+                await asyncio.sleep(pause)
+        self.parked += 1
+        await hooks.park(Parked(id=id, body=body.decode(), why=why))
+        if len(await hooks.parked(hook.id)) >= MAX_PARKED:
+            await hooks.set_state(hook, "stopped", f"{MAX_PARKED} deliveries are parked")
+
+    async def attempt(self, hook: Hook, id: str, body: bytes) -> str:
+        """Deliver once: empty if it was taken, else why not. What the receiver said is never kept: it may be anything."""
+        try:
+            target = await pin(hook.url, self._delivery.allowed, self._resolve)
+        except Refusal as refused:
+            return self._failed(str(refused))
+        headers = signed_headers(id, int(self._clock()), body, hook.secret) | {"host": target.authority}
+        try:
+            async with (
+                asyncio.timeout(self._delivery.seconds),
+                self._http.stream(
+                    "POST", target.url, content=body, headers=headers, extensions={"sni_hostname": target.host}
+                ) as answer,
+            ):
+                status = answer.status_code
+        except (httpx.HTTPError, TimeoutError, OSError) as failed:
+            return self._failed(type(failed).__name__)
+        if 200 <= status < 300:
+            self.delivered += 1
+            return ""
+        return self._failed("gone" if status == 410 else f"the receiver answered {status}")
+
+    def _failed(self, why: str) -> str:
+        self.failed += 1
+        return why
+
+    async def replay(self, hooks: Hooks, hook: Hook) -> tuple[int, int]:
+        """Try everything that is parked once more: how many were taken, how many stay."""
+        taken = 0
+        parked = await hooks.parked(hook.id)
+        for one in parked:
+            if not await self.attempt(hook, one.id, one.body.encode()):
+                await hooks.unpark(one.id)
+                taken += 1
+        return taken, len(parked) - taken
+
+    async def close(self) -> None:
+        """End every task; each goes on where it was when a server starts again."""
+        for task in self._tasks.values():
+            task.cancel()
+        for task in self._tasks.values():
+            await self._end(task)
+        self._tasks.clear()
+        await self._http.aclose()
+
+    async def _end(self, task: asyncio.Task[None]) -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,96 @@
+"""Where a hook may point: public addresses only, unless a host is allowed by name. The address that was checked is the one
+that is connected to, so that a name cannot change its mind in between."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ...core.validation import invalid
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+
+
+class Refusal(Exception):
+    """This target must not be called."""
+
+
+class Target(Struct, frozen=True):
+    """A URL taken apart, and the one address to connect to."""
+
+    url: str
+    """With the address in place of the name."""
+    host: str
+    """For the Host header and the certificate."""
+    authority: str
+
+
+def check_url(url: object) -> str:
+    """An https address, or http; no user, no fragment, no odd characters."""
+    if (
+        not isinstance(url, str)
+        or not 0 < len(url) <= 2_048
+        or not url.isascii()
+        or not url.isprintable()
+        or " " in url
+    ):
+        raise invalid("url", "url_malformed", "must be an address of at most 2,048 ASCII characters")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise invalid("url", "url_malformed", "must look like https://example.org/path") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise invalid("url", "url_malformed", "must look like https://example.org/path")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise invalid("url", "url_malformed", "must have no user, password or fragment")
+    return url
+
+
+async def system_resolver(host: str, port: int) -> list[str]:
+    """Every address of a name."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(one[4][0]) for one in found]
+
+
+def is_public(address: str) -> bool:
+    """Whether anybody on the internet may be reached there; mapped and tunnelled addresses are unwrapped first."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is not None:
+            ip = inner
+        elif ip in _NAT64:
+            ip = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+async def pin(url: str, allowed: frozenset[str], resolve: Resolver = system_resolver) -> Target:
+    """Resolve once, refuse if any address is not public, and fix on the first."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower().rstrip(".")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    trusted = host in allowed
+    if parts.scheme != "https" and not trusted:
+        raise Refusal("only https, unless the host is allowed by name")
+    try:
+        async with asyncio.timeout(5):
+            addresses = await resolve(host, port)
+    except (OSError, TimeoutError, UnicodeError):
+        raise Refusal("the name does not resolve") from None
+    if not addresses or (not trusted and not all(is_public(address) for address in addresses)):
+        raise Refusal("the name leads to an address that is not public")
+    address = addresses[0].partition("%")[0]
+    shown = f"[{address}]" if ":" in address else address
+    path = parts.path or "/"
+    query = f"?{parts.query}" if parts.query else ""
+    return Target(f"{parts.scheme}://{shown}:{port}{path}{query}", host, parts.netloc)

@@ -1,0 +1,55 @@
+"""Every engine in both colours, behind one way of calling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit.kernel.opening import open_engine
+from holdkit.testing import FakeClock
+from tests.kernel.rig import Async, Driven, Sync
+
+
+class Place:
+    """A kernel of either colour on some engine, whose clock the test moves."""
+
+    def __init__(self, url: str, colour: Sync | Async) -> None:
+        self.url, self.clock, self.colour = url, FakeClock(), colour
+        self.hk = colour.open(open_engine(url, clock=self.clock, limits=None))
+
+
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
+    colour = Sync() if request.param == "sync" else Async()
+    yield colour
+    colour.close()
+
+
+@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, colour: Sync | Async, tmp_path: Path) -> Iterator[Place]:
+    urls = {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
+    if request.param == "postgres":
+        urls["postgres"] = request.getfixturevalue("postgres_url")
+        holdkit.migrate(urls["postgres"])
+    made = Place(urls[request.param], colour)
+    yield made
+    assert made.hk.verify().ok
+    made.hk.close()
+
+
+@pytest.fixture
+def memory(colour: Sync | Async) -> Iterator[Place]:
+    """Where the engine makes no difference."""
+    made = Place("memory://", colour)
+    yield made
+    made.hk.close()
+
+
+def say(spending: Any, actual: Any) -> None:
+    """Set what a block came to, in either colour."""
+    thing = spending._thing if isinstance(spending, Driven) else spending
+    thing.actual = actual

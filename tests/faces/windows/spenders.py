@@ -1,0 +1,77 @@
+"""Spenders for the race on one budget: each process opens the engine for itself, waits for the others, and spends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+
+from msgspec import Struct
+
+import holdkit
+from holdkit import Allowance
+
+_start: Barrier
+
+PATIENCE = 120.0
+"""Seconds until a race that never starts is given up."""
+TOKENS, REQUESTS, ESTIMATE = 5_000, 400, 100
+
+
+class Spent(Struct):
+    """What one process got."""
+
+    tokens: int = 0
+    requests: int = 0
+    refused: int = 0
+    uncovered: int = 0
+
+
+def race(url: str, processes: int, tasks: int, attempts: int) -> list[Spent]:
+    """Everybody at once, on one client's two budgets."""
+    spawn = get_context("spawn")
+    start = spawn.Barrier(processes)
+    with ProcessPoolExecutor(processes, spawn, initializer=_line_up, initargs=(start,)) as pool:
+        runners = [pool.submit(_run, url, seed, tasks, attempts) for seed in range(processes)]
+        return [runner.result(PATIENCE) for runner in runners]
+
+
+def _line_up(start: Barrier) -> None:
+    global _start  # noqa: PLW0603  (a barrier can only be inherited, never sent)
+    _start = start
+
+
+def _run(url: str, seed: int, tasks: int, attempts: int) -> Spent:
+    async def main() -> Spent:
+        async with await holdkit.connect_async(url) as hk:
+            _start.wait(PATIENCE)
+            return await spend(hk, seed, tasks, attempts)
+
+    return asyncio.run(main())
+
+
+async def spend(hk: holdkit.AsyncKernel, seed: int, tasks: int, attempts: int) -> Spent:
+    """So many tasks, each with so many attempts: an estimate, and an actual that is often more."""
+    llm = hk.budgets("llm", requests=Allowance(REQUESTS, per="year"), tokens=Allowance(TOKENS, per="year"))
+    dice, spent = random.Random(seed), Spent()
+
+    async def work() -> None:
+        for _ in range(attempts):
+            try:
+                hold = await llm.hold("team", {"requests": 1, "tokens": ESTIMATE}, ttl=600)
+            except holdkit.InsufficientCapacity:
+                spent.refused += 1
+                continue
+            actual = dice.choice([0, 0, 30, 90, ESTIMATE, 150, 260])
+            ended = await llm.confirm(hold, {"tokens": actual, "requests": min(1, actual)})
+            confirmed = {leg.pool.split("/")[3]: leg.confirmed for leg in ended.legs}
+            uncovered = llm.uncovered(ended).get("tokens", 0)
+            assert confirmed["tokens"] + uncovered == actual
+            spent.tokens += confirmed["tokens"]
+            spent.requests += confirmed["requests"]
+            spent.uncovered += uncovered
+
+    await asyncio.gather(*(work() for _ in range(tasks)))
+    return spent

@@ -1,0 +1,20 @@
+"""Theatres: every engine in both colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.b.stage import PLACES
+
+from .stage import Theatre
+
+
+@pytest.fixture(params=PLACES, ids="-".join)
+def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
+    engine, colour = request.param
+    made = Theatre(engine, colour, tmp_path, request.getfixturevalue("postgres_url") if engine == "postgres" else "")
+    yield made
+    made.stage.close()

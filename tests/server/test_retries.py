@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdkit import errors
+from holdkit.faces._async.kernel import AsyncKernel
+from holdkit.server import Settings
+from holdkit.server.problems import problem_of
+
+from .rig import Stand, stand
+
+HOLD = {"pool": "a", "ttl": 60}
+
+
+def run(work: Any, **more: Any) -> None:
+    async def main() -> None:
+        async with stand(**more) as here:
+            await here.call("POST", "/v1/pools", {"id": "a", "total": 5})
+            await work(here)
+
+    asyncio.run(main())
+
+
+def test_the_same_key_and_payload_is_the_same_answer_token_included() -> None:
+    async def work(here: Stand) -> None:
+        first = await here.call("POST", "/v1/holds", HOLD, op="k")
+        again = await here.call("POST", "/v1/holds", {"ttl": "1m", "pool": "a"}, op='"k"')
+        assert (first.status_code, again.status_code) == (201, 201)
+        assert first.json()["owner"] == again.json()["owner"]
+        assert "idempotency-replayed" not in first.headers
+        assert again.headers["idempotency-replayed"] == "true"
+        assert (await here.call("GET", "/v1/pools/a")).json()["held"] == 1
+
+    run(work)
+
+
+def test_a_refusal_is_replayed_too() -> None:
+    async def work(here: Stand) -> None:
+        for replayed in (None, "true"):
+            no = await here.call("POST", "/v1/holds", {"pool": "a", "quantity": 9, "ttl": 60}, op="k")
+            assert (no.status_code, no.headers.get("idempotency-replayed")) == (409, replayed)
+            await here.call("PUT", "/v1/pools/a", {"total": 50})
+
+    run(work)
+
+
+def test_another_payload_or_another_route_is_422() -> None:
+    async def work(here: Stand) -> None:
+        await here.call("POST", "/v1/holds", HOLD, op="k")
+        for path, body in (("/v1/holds", {**HOLD, "quantity": 2}), ("/v1/consume", {"pool": "a"})):
+            other = await here.call("POST", path, body, op="k")
+            assert (other.status_code, other.json()["reason"]) == (422, "operation_conflict")
+            assert other.json()["effect"] == "none"
+        assert (await here.call("GET", "/v1/pools/a")).json()["held"] == 1
+
+    run(work)
+
+
+def test_keys_are_a_tenants_own() -> None:
+    async def work(here: Stand) -> None:
+        await here.call("POST", "/v1/pools", {"id": "a", "total": 5}, tenant="acme")
+        mine = await here.call("POST", "/v1/holds", HOLD, op="k")
+        theirs = await here.call("POST", "/v1/holds", HOLD, op="k", tenant="acme")
+        assert mine.json()["id"] != theirs.json()["id"]
+
+    run(work)
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 201, "ü", "a\x7f"])
+def test_a_malformed_key_is_400(key: str) -> None:
+    async def work(here: Stand) -> None:
+        answer = await here.call("POST", "/v1/holds", HOLD, headers={"Idempotency-Key": key.encode()})
+        assert (answer.status_code, answer.json()["reason"]) == (400, "idempotency_key_malformed")
+        none = await here.call("POST", "/v1/holds", HOLD)
+        assert (none.status_code, none.json()["reason"]) == (400, "idempotency_key_required")
+
+    run(work)
+
+
+def test_a_key_whose_request_is_being_decided_is_409(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(here: Stand) -> None:
+        entered, gate = asyncio.Event(), asyncio.Event()
+        real = AsyncKernel.hold
+
+        async def slow(self: AsyncKernel, *arguments: Any, **more: Any) -> Any:
+            entered.set()
+            await gate.wait()
+            return await real(self, *arguments, **more)
+
+        monkeypatch.setattr(AsyncKernel, "hold", slow)
+        first = asyncio.create_task(here.call("POST", "/v1/holds", HOLD, op="k"))
+        await entered.wait()
+        second = await here.call("POST", "/v1/holds", HOLD, op="k")
+        assert (second.status_code, second.json()["reason"]) == (409, "operation_running")
+        assert second.headers["retry-after"] == "1"
+        gate.set()
+        assert (await first).status_code == 201
+        third = await here.call("POST", "/v1/holds", HOLD, op="k")
+        assert third.headers["idempotency-replayed"] == "true"
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "effect"),
+    [
+        (errors.OutcomeUnknown("x"), 503, "unknown"),
+        (errors.Overloaded("x", retry_after=3), 503, "none"),
+        (errors.EngineError("x"), 503, "none"),
+        (errors.CursorLost("x"), 410, "none"),
+        (TimeoutError(), 504, "unknown"),
+        (errors.PromiseBroken("x"), 500, "unknown"),
+        (RuntimeError("x"), 500, "unknown"),
+        (errors.InvalidRequest("x", field="f", code="c"), 400, "none"),
+        *[(kind("x"), None, "none") for kind in errors.Refused.__subclasses__()],
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_what_is_not_known_to_have_done_nothing_says_so(error: Exception, status: int | None, effect: str) -> None:
+    problem = problem_of(error)
+    assert problem.effect == effect
+    if status is None:
+        assert problem.status in (403, 404, 409, 410, 412, 422, 503)
+    else:
+        assert problem.status == status
+
+
+def test_an_answer_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(here: Stand) -> None:
+        async def never(*_: Any, **__: Any) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(AsyncKernel, "hold", never)
+        answer = await here.call("POST", "/v1/holds", HOLD, op="k")
+        assert (answer.status_code, answer.json()["effect"]) == (504, "unknown")
+
+    run(work, settings=Settings(request_timeout=0.01))
+
+
+def test_a_pool_is_resized_only_as_it_was_seen() -> None:
+    async def work(here: Stand) -> None:
+        seen = await here.call("GET", "/v1/pools/a")
+        tag = seen.headers["etag"]
+        same = await here.call("GET", "/v1/pools/a", headers={"If-None-Match": tag})
+        assert (same.status_code, same.content) == (304, b"")
+        await here.call("POST", "/v1/holds", HOLD, op="k")
+        assert (await here.call("GET", "/v1/pools/a", headers={"If-None-Match": tag})).status_code == 200
+        stale = await here.call("PUT", "/v1/pools/a", {"total": 9}, headers={"If-Match": tag})
+        assert (stale.status_code, stale.json()["reason"]) == (412, "version_conflict")
+        fresh = (await here.call("GET", "/v1/pools/a")).headers["etag"]
+        done = await here.call("PUT", "/v1/pools/a", {"total": 9}, headers={"If-Match": fresh})
+        assert done.json()["total"] == 9
+        bad = await here.call("PUT", "/v1/pools/a", {"total": 9}, headers={"If-Match": '"x"'})
+        assert (bad.status_code, bad.json()["reason"]) == (400, "if_match_malformed")
+        hold = (await here.call("POST", "/v1/holds", HOLD, op="l")).json()
+        no = await here.call("POST", f"/v1/holds/{hold['id']}/release", {}, op="m", headers={"If-Match": "*"})
+        assert (no.status_code, no.json()["reason"]) == (400, "if_match_unsupported")
+
+    run(work)
+
+
+def test_pages_join_without_gap_or_overlap() -> None:
+    async def work(here: Stand) -> None:
+        for n in range(7):
+            await here.call("POST", "/v1/pools", {"id": f"p{n}", "total": 1})
+            await here.call("POST", "/v1/holds", {"pool": f"p{n}", "ttl": 60}, op=str(n))
+        for path, most in (("/v1/pools?prefix=p&limit=3", 3), ("/v1/holds?limit=3", 3), ("/v1/journal?limit=3", 3)):
+            seen: list[str] = []
+            after = ""
+            while True:
+                page = (await here.call("GET", f"{path}&after={after}" if after else path)).json()
+                assert len(page["items"]) <= most
+                seen += [item.get("id") or str(item["position"]) for item in page["items"]]
+                if not page["next"] or not page["items"]:
+                    break
+                after = page["next"]
+            assert len(seen) == len(set(seen)) == (15 if "journal" in path else 7)
+        found = (await here.call("GET", "/v1/pools?contains=P3")).json()["items"]
+        assert [pool["id"] for pool in found] == ["p3"]
+
+    run(work)

@@ -1,0 +1,69 @@
+"""A reader that takes nothing costs nobody anything: holds go on, memory stays, and in the end it is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from holdkit.server import Settings
+from holdkit.server.feed import MAX_SHOWN, Feed
+
+from .rig import live, stand
+
+
+@pytest.mark.parametrize("kind", ["entries", "summary"])
+def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) -> None:
+    settings = Settings(key_refresh=0.1, sweep_every=0, stream_timeout=0.3, summary_every=0.001)
+    with live(settings=settings) as server, server.client() as http:
+        names = [f"{n:0500}" for n in range(100)]
+        made = {"commands": [{"type": "create_pool", "id": name, "total": 10**9} for name in names]}
+        assert http.post("/v1/batch", json=made, headers={"Idempotency-Key": "pools"}).status_code == 200
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", server.port))
+            request = f"GET /v1/events?kind={kind} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.admin}\r\n\r\n"
+            slow.sendall(request.encode())
+            assert slow.recv(1024).startswith(b"HTTP/1.1 200")
+            commands = [{"type": "consume", "pool": name, "reason": "x" * 900} for name in names]
+            batches = 0
+            while http.get("/v1/stats").json()["streams"]:  # until it is dropped
+                answer = http.post("/v1/batch", json={"commands": commands}, headers={"Idempotency-Key": str(batches)})
+                assert answer.status_code == 200
+                batches += 1
+                assert batches < 500, "the slow reader was never dropped"
+        assert http.get("/readyz").status_code == 200
+
+
+def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:
+    async def main() -> None:
+        async with stand() as here:
+            kernel = here.running.kernel
+            feed = Feed(kernel, "")
+            await feed.ready.wait()
+            from holdkit import CreatePool, Leg, PlaceHold
+
+            for start in range(0, 3_000, 1_000):
+                await kernel.apply([CreatePool(id=f"p{n:04}", total=9) for n in range(start, start + 1_000)])
+            await kernel.apply([PlaceHold(legs=(Leg("p0000"),), ttl=60) for _ in range(9)])
+            async with asyncio.timeout(20):
+                while feed.actions["hold.held"] < 9:
+                    await feed.news(feed.tick, 1)
+            seen: dict[str, int] = {}
+            tick, summaries = 0, 0
+            while True:
+                pools, removed, tick = feed.since(tick)
+                if not pools:
+                    break
+                assert len(pools) <= MAX_SHOWN + 500
+                assert removed == []
+                seen |= {pool.id: pool.held for pool in pools}
+                summaries += 1
+            assert summaries >= 3
+            assert len(seen) == 3_000
+            assert seen["p0000"] == 9
+            assert (feed.sums.pools, feed.sums.held, feed.sums.full) == (3_000, 9, 1)
+            await feed.close()
+
+    asyncio.run(main())
