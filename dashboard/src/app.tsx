@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ask, Problem } from "./api";
 import { key } from "./key";
+import { readOffers } from "./offers";
 import { Dialogs } from "./parts/Dialog";
 import { Gate } from "./parts/Gate";
 import { Help } from "./parts/Help";
@@ -12,12 +13,14 @@ import { Toast } from "./parts/Toast";
 import { route } from "./route";
 import { me, stream } from "./store";
 import type { WhoAmI } from "./types";
-import { Claims, Items, Sagas } from "./views/Faces";
+import { Claims } from "./views/Claims";
 import { Health } from "./views/Health";
 import { HoldView } from "./views/Hold";
+import { Items } from "./views/Items";
 import { Journal } from "./views/Journal";
 import { PoolView } from "./views/Pool";
 import { Pools } from "./views/Pools";
+import { Sagas } from "./views/Sagas";
 
 const refused = signal<Problem | null>(null);
 const knocking = signal(true);
@@ -31,6 +34,7 @@ async function enter(): Promise<void> {
     me.value = await ask<WhoAmI>("v1/whoami");
     refused.value = null;
     stream.start();
+    void readOffers();
   } catch (error) {
     refused.value = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));
     if (refused.value.status === 0 || refused.value.status >= 500) timer = setTimeout(() => void enter(), 2_000);

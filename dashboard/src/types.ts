@@ -108,3 +108,30 @@ export interface Stats {
   in_work: number;
   server_time: string;
 }
+
+export interface Claim {
+  id: string;
+  key: string;
+  state: Hold["state"];
+  hold: string | null;
+  deadline: string | null;
+  entity: string | null;
+}
+
+export interface Item {
+  id: string;
+  state: "available" | "held" | "spent" | "missing";
+  hold: string | null;
+}
+
+export interface Saga {
+  id: string;
+  name: string;
+  phase: string;
+  attempt: number;
+  hold: string | null;
+  failures: number;
+  error: { kind: string; message: string } | null;
+  begun_at: string;
+  since: string;
+}

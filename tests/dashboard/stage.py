@@ -68,9 +68,9 @@ def watched(browser: Browser, server: Live, *, quiet: bool = True, **more: Any) 
 @contextmanager
 def served(folder: Path, **more: Any) -> Iterator[tuple[Live, httpx.Client]]:
     """A server on a file in this folder, and a client with the admin's key."""
-    with live(f"sqlite:///{folder}/holds.db", settings=more.pop("settings", QUICK), **more) as server:
-        with server.client(timeout=20) as http:
-            yield server, http
+    url, settings = f"sqlite:///{folder}/holds.db", more.pop("settings", QUICK)
+    with live(url, settings=settings, **more) as server, server.client(timeout=20) as http:
+        yield server, http
 
 
 class Api:

@@ -92,7 +92,7 @@ function options(
   return {
     width: target.clientWidth,
     height,
-    padding: [10, 8, 0, 0],
+    padding: [10, 26, 0, 0],
     legend: { show: false },
     cursor: { points: { size: 6 }, drag: { x: false, y: false }, y: false },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.08)] } },
