@@ -16,7 +16,16 @@ from holdkit.core.entries import Effect, Entry
 from holdkit.core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from holdkit.core.model import Key
 from holdkit.core.outcomes import Done, Outcome
-from holdkit.core.reading import FindEnds, FindEntries, JournalRow, Query, ReadHistory, ReadJournal, entry_of
+from holdkit.core.reading import (
+    FindEnds,
+    FindEntries,
+    JournalRow,
+    Query,
+    ReadHistory,
+    ReadJournal,
+    TakeSurvey,
+    entry_of,
+)
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Clock
 from holdkit.testing import FakeClock
@@ -118,6 +127,8 @@ class Laned:
                 return [last[lane] for lane in sorted(last)]
             case FindEntries():
                 return sorted((row for row in self.written if _position(row) in query.positions), key=_position)
+            case TakeSurvey():
+                return structs.replace(self.inner.read(query), entries=len(self.written))
         return self.inner.read(query)
 
     def replace(self, lane: int, seq: int, text: str | None) -> None:

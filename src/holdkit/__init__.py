@@ -31,6 +31,7 @@ from .core.model import HeldLeg, Leg, Limits, Pool, Record, State
 from .core.outcomes import Reason, Shortfall
 from .errors import (
     Aborted,
+    AlreadyClaimed,
     AlreadyConfirmed,
     AlreadyReleased,
     BelowInUse,
@@ -45,6 +46,7 @@ from .errors import (
     HoldTableFull,
     InsufficientCapacity,
     InvalidRequest,
+    ItemsTaken,
     LifetimeExceeded,
     NotConfirmed,
     NotDue,
@@ -53,6 +55,7 @@ from .errors import (
     OperationTableFull,
     OutcomeUnknown,
     Overloaded,
+    PartOfHold,
     PoolExists,
     PoolNotFound,
     PoolTableFull,
@@ -68,14 +71,17 @@ from .faces._async.resources import AsyncResourceKernel
 from .faces._sync.kernel import Kernel
 from .faces._sync.resources import ResourceKernel
 from .faces.allowances import Allowance, Usage
+from .faces.claim import Claim
 from .faces.grid import Availability
+from .faces.item import Item
+from .faces.keys import items, key, units
 from .faces.opening import connect, connect_async
 from .faces.resources import Resource, ResourceHold, ResourcePool
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
 from .kernel.spelling import span
-from .kernel.surface import Hold, JournalEntry, Position, SweepReport, VerifyReport
+from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
 from .kernel.turnstile import Stats
 
 try:
@@ -88,12 +94,14 @@ __all__ = [
     "Action",
     "Actor",
     "Allowance",
+    "AlreadyClaimed",
     "AlreadyConfirmed",
     "AlreadyReleased",
     "AsyncKernel",
     "AsyncResourceKernel",
     "Availability",
     "BelowInUse",
+    "Claim",
     "ConfirmHold",
     "Consume",
     "CreatePool",
@@ -113,6 +121,8 @@ __all__ = [
     "HoldkitError",
     "InsufficientCapacity",
     "InvalidRequest",
+    "Item",
+    "ItemsTaken",
     "JournalEntry",
     "Kernel",
     "Leg",
@@ -125,6 +135,7 @@ __all__ = [
     "OperationTableFull",
     "OutcomeUnknown",
     "Overloaded",
+    "PartOfHold",
     "PlaceHold",
     "Pool",
     "PoolExists",
@@ -139,6 +150,7 @@ __all__ = [
     "Refused",
     "ReleaseHold",
     "ReleaseReason",
+    "RepairReport",
     "ResizePool",
     "Resource",
     "ResourceHold",
@@ -158,7 +170,10 @@ __all__ = [
     "connect",
     "connect_async",
     "context",
+    "items",
+    "key",
     "migrate",
     "reconstruct",
     "span",
+    "units",
 ]

@@ -228,6 +228,26 @@ class VersionConflict(Refused):
     reason = "version_conflict"
 
 
+class AlreadyClaimed(Refused):
+    """Somebody else has the key: `claim` is its id, `remaining` the seconds until it is free (None: it was confirmed)."""
+
+    reason = "already_claimed"
+    transient = True
+
+
+class ItemsTaken(Refused):
+    """Items that were asked for are not available; `taken` names every one."""
+
+    reason = "items_taken"
+    transient = True
+
+
+class PartOfHold(Refused):
+    """The claim or item is a leg of a combined hold, `hold`, and ends with that."""
+
+    reason = "part_of_hold"
+
+
 class Aborted(Refused):
     """Another command of the same atomic batch was refused, so this one was not applied."""
 

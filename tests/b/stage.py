@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,17 @@ class Hands:
             self.kernel = self.runner.run(holdkit.connect_async(url, **options))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method, runner = getattr(self.kernel, name), self.runner
-        if runner is None:
-            found: Callable[..., Any] = method
-            return found
-        return lambda *positional, **options: runner.run(method(*positional, **options))
+        return _plainly(getattr(self.kernel, name), self.runner)
+
+    @property
+    def claims(self) -> Any:
+        """The face, called plainly too."""
+        return _Face(self.kernel.claims, self.runner)
+
+    @property
+    def items(self) -> Any:
+        """The face, called plainly too."""
+        return _Face(self.kernel.items, self.runner)
 
     def close(self) -> None:
         if self.runner is None:
@@ -37,6 +44,21 @@ class Hands:
         else:
             self.runner.run(self.kernel.aclose())
             self.runner.close()
+
+
+class _Face:
+    def __init__(self, face: Any, runner: asyncio.Runner | None) -> None:
+        self._face, self._runner = face, runner
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return _plainly(getattr(self._face, name), self._runner)
+
+
+def _plainly(method: Callable[..., Any], runner: asyncio.Runner | None) -> Callable[..., Any]:
+    """A method of either colour, called as a sync one."""
+    if runner is None or not inspect.iscoroutinefunction(method):
+        return method
+    return lambda *positional, **options: runner.run(method(*positional, **options))
 
 
 class Stage:

@@ -63,17 +63,17 @@ def test_log_check_names_damage_with_its_offset(log: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    seen = spoken("log", "check", log, code=1)
+    seen = spoken("log", "check", log, code=6)
     assert not seen["ok"]
     assert "00000001.log is damaged at offset" in seen["damage"]
-    assert "DAMAGED" in run("log", "check", log, code=1).stdout
-    assert "damaged at offset" in run("log", "dump", log, code=3).stderr
-    assert "damaged at offset" in run("verify", f"log:///{log}", code=3).stderr
+    assert "DAMAGED" in run("log", "check", log, code=6).stdout
+    assert "damaged at offset" in run("log", "dump", log, code=5).stderr
+    assert "damaged at offset" in run("verify", f"log:///{log}", code=5).stderr
 
 
 def test_log_check_sees_bad_snapshots(log: Path) -> None:
     (log / "0000000000000002.snapshot").write_bytes(b"HOLDSNAP nonsense")
-    seen = spoken("log", "check", log, code=1)
+    seen = spoken("log", "check", log, code=6)
     assert [snapshot["good"] for snapshot in seen["snapshots"]] == [False]
 
 
@@ -98,7 +98,7 @@ def test_looking_at_a_log_in_use(log: Path) -> None:
     with holdkit.connect(f"log:///{log}") as hk:
         hk.hold("gpu", 1, ttl=60)
         assert spoken("log", "check", log)["ok"]
-        assert "open in another process" in run("verify", f"log:///{log}", code=3).stderr
+        assert "open in another process" in run("verify", f"log:///{log}", code=5).stderr
 
 
 def test_sweep_and_verify(log: Path, tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_verify_finds_a_row_changed_by_hand(tmp_path: Path) -> None:
     with connection:
         connection.execute("update holdkit_pools set consumed = 1")
     connection.close()
-    assert not spoken("verify", url, code=1)["ok"]
-    assert "gpu" in run("verify", url, code=1).stdout
+    assert not spoken("verify", url, code=6)["ok"]
+    assert "gpu" in run("verify", url, code=6).stdout
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_verify_finds_a_row_changed_by_hand(tmp_path: Path) -> None:
         (("fly",), 2),
         (("log",), 2),
         (("log", "check"), 2),
-        (("log", "check", "/no/such/place"), 3),
-        (("log", "dump", "/no/such/place"), 3),
+        (("log", "check", "/no/such/place"), 5),
+        (("log", "dump", "/no/such/place"), 5),
         (("log", "dump", "/", "--from", "0"), 2),
-        (("log", "check", "/"), 3),
+        (("log", "check", "/"), 5),
         (("verify", "gopher://x"), 2),
         (("verify", "sqlite:////no/such/file.db"), 2),
         (("verify", "log:////no/such/place"), 2),

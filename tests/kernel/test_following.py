@@ -280,6 +280,16 @@ def test_a_cursor_is_small_text(hk: Any) -> None:
     assert hk.journal(after=cursor) == []
 
 
+def test_a_cursor_some_entries_back(hk: Any) -> None:
+    make(hk, "a", "b", "c")
+    assert names(hk.journal(after=hk.cursor(back=2))) == ["b", "c"]
+    assert names(hk.journal(after=hk.cursor(back=4))) == ["p", "a", "b", "c"], "the beginning"
+    assert hk.cursor(back=5) == hk.cursor(back=2**63 - 1), "there is nothing before it"
+    for nonsense in (-1, 1.5, True, "2"):
+        with pytest.raises(InvalidRequest, match="back"):
+            hk.cursor(back=nonsense)
+
+
 def test_reading_a_place_is_race_free(hk: Any, engine: Watched) -> None:
     """What was read counts only if the place is still there after the read."""
     make(hk, "a")

@@ -7,15 +7,19 @@ import math
 from collections.abc import Callable
 from datetime import UTC
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdkit
 from holdkit import Actor, HoldkitError, Kernel, Leg
 from holdkit.core import commands
+from holdkit.faces._sync.claims import Claims
+from holdkit.faces._sync.items import Items
 from holdkit.testing import FakeClock
 
 ID = "1" * 32
@@ -80,8 +84,28 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tenant": (("name",), ()),
     "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "op", "actor")),
     "lease": (("what", "quantity"), ("ttl", "op", "actor")),
+    "claims.reserve": (("type", "value"), ("ttl", "owner", "metadata", "op", "tx")),
+    "claims.confirm": (("claim",), ("entity", "owner", "op", "tx")),
+    "claims.release": (("claim",), ("owner", "op", "reason")),
+    "claims.extend": (("claim",), ("by", "ttl", "owner", "op")),
+    "claims.forget": (("claim",), ("owner", "op", "reason")),
+    "claims.find": ((), ("id", "key", "type", "value", "entity", "active_only", "tx")),
+    "claims.linked": (("entity",), ("after", "limit")),
+    "claims.is_reserved": (("type", "value"), ("tx",)),
+    "items.add": (("ids",), ("op", "reason", "tx")),
+    "items.reserve": (("ids",), ("ttl", "owner", "metadata", "op")),
+    "items.release": (("hold",), ("owner", "op")),
+    "items.finalize": (("hold",), ("owner", "entity", "op")),
+    "items.states": (("ids",), ("tx",)),
+    "items.best_available": (("count",), ("within", "prefix", "adjacent", "ttl", "owner", "op")),
 }
-REQUIRED = {"holding": {"ttl"}, "lease": {"ttl"}, "lock": {"tx"}}
+REQUIRED = {
+    "holding": {"ttl"},
+    "lease": {"ttl"},
+    "lock": {"tx"},
+    "claims.reserve": {"ttl"},
+    "claims.confirm": {"entity"},
+}
 COMMANDS: dict[type[commands.Command], tuple[str, ...]] = {
     commands.CreatePool: ("id", "total"),
     commands.PlaceHold: ("legs",),
@@ -155,7 +179,7 @@ def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[st
         for method, arguments, named in calls:
 
             def call(method: str = method, arguments: list[Any] = arguments, named: dict[str, Any] = named) -> None:
-                made = getattr(hk, method)(*arguments, **named)
+                made = attrgetter(method)(hk)(*arguments, **named)
                 if method in ("holding", "lease"):
                     with made:
                         pass
@@ -174,7 +198,7 @@ def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[s
             await hk.create_pool("p", 10)
             for method, arguments, named in calls:
                 try:
-                    made = getattr(hk, method)(*arguments, **named)
+                    made = attrgetter(method)(hk)(*arguments, **named)
                     if method in ("holding", "lease"):
                         async with made:
                             pass
@@ -198,6 +222,31 @@ def test_context_and_cursors(actor: Any, correlation_id: Any, reason: Any) -> No
 
 
 def test_the_table_knows_every_method() -> None:
-    elsewhere = {"follow", "on", "sweeper", "verify", "cursor", "close", "limits", "url", "closed", "stats"}
+    elsewhere = {
+        "follow",
+        "on",
+        "sweeper",
+        "verify",
+        "cursor",
+        "repair",
+        "close",
+        "limits",
+        "url",
+        "closed",
+        "stats",
+        "desk",
+        "resource",
+        "rates",
+        "budgets",
+        "calendar",
+    }
     public = {name for name in dir(Kernel) if not name.startswith("_")}
-    assert public == set(METHODS) | elsewhere
+    assert public == {name.partition(".")[0] for name in METHODS} | elsewhere
+
+
+@pytest.mark.parametrize(("face", "elsewhere"), [(Claims, {"is_active", "remaining_ttl"}), (Items, set())])
+def test_and_every_method_of_a_face(face: type[Any], elsewhere: set[str]) -> None:
+    public = {
+        f"{face.__name__.lower()}.{name}" for name in dir(face) if not name.startswith("_") and name not in elsewhere
+    }
+    assert public == {name for name in METHODS if name.startswith(f"{face.__name__.lower()}.")}

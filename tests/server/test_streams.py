@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 
+from holdkit.server import Settings
+
 from .rig import live
 
 
@@ -71,3 +73,16 @@ def test_a_server_that_stops_says_goodbye_to_its_streams() -> None:
         assert next(told)[0] == "hello"
     assert next(told)[0] == "bye"
     http.close()
+
+
+def test_there_are_only_so_many_streams() -> None:
+    settings = Settings(key_refresh=0.1, sweep_every=0, max_streams=1)
+    with live(settings=settings) as server, server.client() as http:
+        with http.stream("GET", "/v1/events") as answer:
+            assert next(frames(answer))[0] == "hello"
+            turned_away = http.get("/v1/events")
+            assert (turned_away.status_code, turned_away.json()["reason"]) == (503, "streams_too_many")
+        while http.get("/v1/stats").json()["streams"]:
+            pass  # until the server has seen that the reader is gone
+        lost = http.get("/v1/events?after=hkc1.nonsense")
+        assert (lost.status_code, lost.json()["code"]) == (400, "cursor_malformed")

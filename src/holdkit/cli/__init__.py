@@ -1,4 +1,4 @@
-"""``holdkit``: the command line. Exit codes: 0 fine, 1 a difference or damage was found, 2 bad usage, 3 the engine failed."""
+"""``holdkit``: the command line. docs/cli.md lists every command, what it prints, and its exit codes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def main() -> int:
     if missing:
         sys.stderr.write(f"holdkit: the command line needs {' and '.join(missing)}: pip install 'holdkit[cli]'\n")
         return 2
-    from .commands import run
+    from .root import run
 
     return run(sys.argv[1:])

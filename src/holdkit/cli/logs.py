@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import click
-from msgspec import structs, to_builtins
 
 from ..core.codec import encode_entry
-from ..core.entries import Entry
 from ..engines.log.inspecting import Seen, entries_of, look
-from .words import FINE, FOUND, as_json, say
+from .journal import line
+from .shapes import LogDocument
+from .words import FINE, FOUND, Voice, as_json
 
 
 @click.group()
 def log() -> None:
-    """Look at the files of a log."""
+    """Look at the files of a log.
+
+    \b
+    Example:
+      holdkit log check ./log
+    """
 
 
 @log.command()
 @click.argument("directory", type=click.Path())
 @as_json
 def check(directory: str, in_json: bool) -> int:
-    """Walk every segment and snapshot: frames, entries, a torn tail, damage with its offset."""
+    """Walk every segment and snapshot: frames, entries, a torn tail, damage with its offset.
+
+    \b
+    Example:
+      holdkit log check ./log --json
+    """
     seen = look(directory)
-    say({"directory": directory, "ok": seen.ok, **to_builtins(structs.asdict(seen))}, in_json, *_told(seen))
+    Voice(in_json).say(LogDocument(directory, seen.ok, seen.segments, seen.snapshots, seen.frames, seen.entries, seen.damage),
+                       *_told(seen))  # fmt: skip
     return FINE if seen.ok else FOUND
 
 
@@ -51,17 +60,12 @@ def _told(seen: Seen) -> list[str]:
 @click.option("--from", "first", type=click.IntRange(1), default=1, help="begin with the entry of this number")
 @click.option("--json", "in_json", is_flag=True, help="one JSON document per line, for programs")
 def dump(directory: str, first: int, in_json: bool) -> int:
-    """Every entry, one per line."""
+    """Every entry, one per line.
+
+    \b
+    Example:
+      holdkit log dump ./log --from 100 --json
+    """
     for entry in entries_of(directory, first):
-        click.echo(encode_entry(entry) if in_json else _line(entry))
+        click.echo(encode_entry(entry) if in_json else line(entry))
     return FINE
-
-
-def _line(entry: Entry) -> str:
-    try:
-        moment = datetime.fromtimestamp(entry.slot / 1e6, tz=UTC).isoformat(timespec="microseconds")
-    except (ValueError, OverflowError, OSError):  # a slot of a simulation is whatever its author said
-        moment = str(entry.slot)
-    parts = [f"{entry.seq:>8}", moment, f"{entry.action:<22}", entry.subject]
-    parts += [f"{name}={value}" for name in ("tenant", "actor", "op", "reason") if (value := getattr(entry, name))]
-    return "  ".join(parts)

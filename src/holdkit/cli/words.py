@@ -1,25 +1,114 @@
-"""How a command speaks: lines for people, one JSON document for programs, four exit codes."""
+"""How a command speaks: tables and lines for people, JSON for programs, exit codes for scripts.
+
+Answers go to stdout, all else to stderr. Owner tokens leave only in the answer to the one who placed the hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import click
 import msgspec
 
+from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
+from .shapes import ErrorDocument
+
 FINE: Final = 0
-FOUND: Final = 1
+REFUSED: Final = 1
 USAGE: Final = 2
-FAILED: Final = 3
+UNKNOWN: Final = 3
+TURNED_AWAY: Final = 4
+FAILED: Final = 5
+FOUND: Final = 6
+LOST: Final = 7
+INTERRUPTED: Final = 130
 
-as_json: Callable[[Any], Any] = click.option("--json", "in_json", is_flag=True, help="one JSON document, for programs")
+as_json: Callable[[Any], Any] = click.option("--json", "in_json", is_flag=True, help="JSON, for programs")
 
 
-def say(document: dict[str, Any], in_json: bool, *lines: str) -> None:
-    """The same in either form."""
-    if in_json:
-        click.echo(msgspec.json.encode(document))
-    else:
-        for line in lines:
-            click.echo(line)
+class Voice:
+    """Says the same to people or to programs."""
+
+    def __init__(self, in_json: bool) -> None:
+        self.in_json = in_json
+
+    def say(self, document: msgspec.Struct, *lines: str) -> None:
+        """One JSON document (a line of its own), or these lines."""
+        if self.in_json:
+            click.echo(msgspec.json.encode(document))
+        else:
+            for line in lines:
+                click.echo(line)
+
+    def table(self, documents: Sequence[msgspec.Struct], heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """JSON lines, or a table: drawn on a terminal, in plain columns elsewhere."""
+        if self.in_json:
+            for document in documents:
+                click.echo(msgspec.json.encode(document))
+            return
+        cells = [list(row) for row in rows]
+        if sys.stdout.isatty():
+            _drawn(heads, cells)
+            return
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        for row in (heads, *cells):
+            click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _drawn(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for at, head in enumerate(heads):
+        numbers = bool(cells) and all(row[at].lstrip("-").isdigit() for row in cells)
+        table.add_column(head, justify="right" if numbers else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))  # never markup: ids and reasons are other people's text
+    Console().print(table)
+
+
+def exit_code(error: HoldkitError) -> int:
+    """Which code a failed command leaves with."""
+    if isinstance(error, Refused):
+        return REFUSED
+    if isinstance(error, InvalidRequest):
+        return USAGE
+    if isinstance(error, OutcomeUnknown):
+        return UNKNOWN
+    return TURNED_AWAY if isinstance(error, Overloaded) else FAILED
+
+
+def error_document(error: HoldkitError) -> ErrorDocument:
+    """An error as programs read it."""
+    kinds = {REFUSED: "refused", USAGE: "invalid", UNKNOWN: "unknown", TURNED_AWAY: "turned_away", FAILED: "failed"}
+    code = exit_code(error)
+    return ErrorDocument(
+        error=kinds[code],
+        message=str(error),
+        effect=error.effect,
+        exit_code=code,
+        reason=error.reason if isinstance(error, Refused) else None,
+        transient=error.transient if isinstance(error, Refused) else None,
+        details=msgspec.to_builtins(error.details) if isinstance(error, Refused) else {},
+        field=error.field if isinstance(error, InvalidRequest) else None,
+        code=_code(error),
+        retry_after=error.retry_after if isinstance(error, Overloaded) else None,
+    )
+
+
+def _code(error: HoldkitError) -> str | None:
+    if isinstance(error, InvalidRequest):
+        return error.code
+    if isinstance(error, Refused):
+        return error.reason
+    return "cursor_lost" if isinstance(error, CursorLost) else None
+
+
+def complain(document: ErrorDocument, in_json: bool) -> int:
+    """Say what went wrong, on stderr; gives the exit code."""
+    click.echo(msgspec.json.encode(document) if in_json else document.message, err=True)
+    return document.exit_code

@@ -12,7 +12,7 @@ from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
-from .view import Table
+from .view import Table, View
 
 Row = TypeVar("Row", bound=Struct)
 
@@ -55,15 +55,17 @@ class Stored(Struct, frozen=True):
     fence_floor: int
 
 
-def audit(entries: Iterable[Entry], stored: Stored, limits: Limits, now: Slot) -> Iterator[Difference]:
-    """Fold the entries and compare, table by table."""
-    folded = Folded()
+def audit(
+    entries: Iterable[Entry], stored: Stored, limits: Limits, now: Slot, folded: Folded | None = None
+) -> Iterator[Difference]:
+    """Fold the entries and compare, table by table. Who wants to see what they came to gives an empty `folded`."""
+    folded = Folded() if folded is None else folded
     expected_seq: int | None = None
     for entry in entries:
         if expected_seq is not None and entry.seq != expected_seq:
             yield Difference("journal", str(entry.seq), "seq", str(entry.seq), str(expected_seq))
         expected_seq = entry.seq + 1
-        yield from _counters_agree(folded, entry)
+        yield from counters_agree(folded, entry)
         try:
             fold(folded, entry)
         except PromiseBroken as broken:
@@ -82,7 +84,7 @@ def audit(entries: Iterable[Entry], stored: Stored, limits: Limits, now: Slot) -
     yield from _compare_legs(stored, _present(folded.holds))
 
 
-def _counters_agree(folded: Folded, entry: Entry) -> Iterator[Difference]:
+def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
     """Each effect must start from where the pool stood: that catches an entry that was changed or lost."""
     if entry.action in (Action.JOURNAL_BASELINE, Action.POOL_REPAIRED):
         return

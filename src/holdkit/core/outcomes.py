@@ -56,13 +56,17 @@ TRANSIENT: Final = frozenset(
 """Reasons under which the same request may succeed later; all others are final."""
 
 
-class Shortfall(Struct, frozen=True, gc=False):
+class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     """One leg that fell short."""
 
     pool: str
     requested: int
     available: int
     total: int
+    label: str | None = None
+    """What a face calls the pool."""
+    holder: str | None = None
+    """Of a labelled pool: the id of the last hold granted on it."""
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):

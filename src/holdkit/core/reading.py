@@ -120,6 +120,23 @@ class FindEnds(Query[list[JournalRow]], frozen=True):
     """The last entry of each lane that has any, in order of lane."""
 
 
+class Survey(Struct, frozen=True):
+    """How much there is, of all tenants."""
+
+    pools: int
+    live_holds: int
+    entries: int
+    """In the journal, all lanes together."""
+    oldest_due: Slot | None
+    """The earliest deadline that has passed with units not yet returned: how far the sweep lags behind."""
+    now: Slot
+    """The engine's own clock."""
+
+
+class TakeSurvey(Query[Survey], frozen=True):
+    """Count what is stored. For health checks and people: it may read whole indexes."""
+
+
 def beyond(prefix: str) -> str | None:
     """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
     while prefix:

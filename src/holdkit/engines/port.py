@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
 from ..core.audit import Difference
-from ..core.commands import Group
+from ..core.commands import Command, Group
+from ..core.mending import Repaired
 from ..core.model import Key, Limits, Slot
 from ..core.outcomes import Outcome
 from ..core.reading import Query
+from ..core.receiving import Carried
 from ..errors import EngineError, HoldkitError
 
 T = TypeVar("T")
@@ -50,6 +52,16 @@ class Applied(Struct, frozen=True, gc=False):
     others are done. Their outcomes are an empty list."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing a health check looked at."""
+
+    name: str
+    level: Literal["ok", "warn", "fail"]
+    says: str
+    advice: str = ""
+    """What to do, where something is wrong."""
 
 
 class Engine(Protocol):
@@ -104,6 +116,29 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class Repairable(Protocol):
+    """An engine whose rows can be mended from its journal. Where the state is the folded journal, there is nothing to mend."""
+
+    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+        """Make the rows again what the journal says, in one transaction, which keeps every writer waiting meanwhile. The
+        command says who and why. With `dry_run` only say what would be done."""
+        ...
+
+
+@runtime_checkable
+class Insider(Protocol):
+    """An engine that can be asked inside a caller's transaction: the answer counts what the caller has not committed yet."""
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Answer a question about pools, holds or records. `InvalidRequest` if `tx` is not what `apply_in` takes."""
+        ...
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        """The same in a task."""
+        ...
+
+
 class Lent(Protocol):
     """A transaction of the engine's own, open, while application code runs in it."""
 
@@ -128,6 +163,16 @@ class Lender(Protocol):
         """Begin, run `work`, commit. What `work` raises is raised, and nothing of it all was done. May run it again, bounded,
         while nothing can have been committed. Raises `EngineError` or `Overloaded` if certainly nothing was done, and
         `OutcomeUnknown` if that cannot be told; every wait of ours is bounded."""
+        ...
+
+
+@runtime_checkable
+class Receiver(Protocol):
+    """An engine that can take another one's journal as its own, while it is empty."""
+
+    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
+        """Fold these entries and keep them as the journal: all of them or, if anything is wrong, none. With `verify` every row
+        is compared with the journal before it is committed. `InvalidRequest` if the engine is not empty, or names the line."""
         ...
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from .. import errors
 from ..core.commands import AnyCommand, Sweep
-from ..core.model import SECOND, Pool, Record, Slot
+from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Outcome, Refusal
 from .spelling import datetime_of
 from .surface import Hold, SweepReport
@@ -65,6 +66,20 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
     return cls(message, replayed=refusal.replayed, **details)
 
 
+def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused:
+    """A refusal that names a face's pool names what the face calls it instead."""
+    labels = {leg.pool: leg.label for leg in legs if leg.label is not None}
+    label = labels.get(refusal.details.get("subject", ""))
+    if label is None:
+        return refusal
+    if isinstance(refusal, errors.PoolNotFound):
+        refusal = errors.PoolNotFound(
+            f"there is no {label!r}: add it first", replayed=refusal.replayed, **refusal.details
+        )
+    refusal.details["subject"] = label
+    return refusal
+
+
 _FOUND: Final = {
     "below_in_use": "in_use",
     "deadline_passed": "now",
@@ -83,7 +98,9 @@ _FOUND: Final = {
 def _message(refusal: Refusal) -> str:
     if refusal.shortfalls:
         return "; ".join(
-            f"pool {short.pool!r} has {short.available} of {short.total} available, {short.requested} requested"
+            f"{short.label!r} is taken"
+            if short.label is not None
+            else f"pool {short.pool!r} has {short.available} of {short.total} available, {short.requested} requested"
             for short in refusal.shortfalls[:5]
         ) + (f"; and {len(refusal.shortfalls) - 5} more" if len(refusal.shortfalls) > 5 else "")
     found = refusal.found or 0

@@ -29,7 +29,7 @@ def open_engine(
     if clock is not None and not callable(clock):
         raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
     _check_limits(limits)
-    if _is_postgres(url):
+    if is_postgres(url):
         _need_psycopg()
         from ..engines.postgres import open_engine as open_postgres
 
@@ -64,7 +64,7 @@ def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None,
     lane over the workers of a Citus cluster. (The other engines do this on opening.)
     """
     asked: object = url
-    if not isinstance(asked, str) or not _is_postgres(asked):
+    if not isinstance(asked, str) or not is_postgres(asked):
         raise invalid("url", "url_malformed", "must begin with postgresql://: the other engines need no migration")
     _check_limits(limits)
     _need_psycopg()
@@ -73,7 +73,8 @@ def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None,
     return migrate_postgres(url, lanes=lanes, limits=limits, citus=citus)
 
 
-def _is_postgres(url: str) -> bool:
+def is_postgres(url: str) -> bool:
+    """Whether a URL names a PostgreSQL database."""
     return url.startswith(("postgresql://", "postgres://"))
 
 

@@ -28,6 +28,17 @@ from ..core.model import Leg, Slot
 from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 
+
+class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
+    """A leg that a face has made: it may name a pool that is reserved for faces."""
+
+
+class Legs(tuple[Leg, ...]):
+    """Several legs that a face has made, to stand among others."""
+
+    __slots__ = ()
+
+
 What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | str | tuple[str, int]]"
 """A pool id (with a quantity), a mapping of pool to quantity, or a list of legs."""
 
@@ -95,7 +106,10 @@ def legs_of(what: Any, quantity: int | None, most: int) -> tuple[Leg, ...]:
     if isinstance(what, Mapping):
         what = what.items()
     try:
-        return tuple([_leg(item) for item in islice(what, most + 1)])  # one too many is enough to be refused
+        legs: list[Leg] = []
+        for item in islice(what, most + 1):  # one too many is enough to be refused
+            legs.extend(item) if isinstance(item, Legs) else legs.append(_leg(item))
+        return tuple(legs)
     except TypeError:
         raise invalid("what", "what_malformed", "must be a pool id, a mapping, or a list of legs") from None
 
@@ -110,6 +124,20 @@ def _leg(item: Any) -> Leg:
 def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) -> Leg:
     """As much of a leg as a tuple may say."""
     return Leg(pool, quantity, create_with_total)
+
+
+def combined(command: PlaceHold | Consume) -> bool:
+    """Whether faces have made some of its legs. The others must not name what is reserved, and there must be a deadline."""
+    if not any(type(leg) is FaceLeg for leg in command.legs):
+        return False
+    for leg in command.legs:
+        if type(leg) is FaceLeg:
+            continue
+        if leg.pool[:1] == "~" or (leg.label, leg.opens, leg.closes, leg.total, leg.in_use) != (None,) * 5:
+            raise invalid("pool", "pool_reserved", "ids that begin with ~ are reserved")
+    if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
+        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
+    return True
 
 
 def amounts_of(quantity: Any) -> Any:

@@ -18,7 +18,7 @@ from ..core.outcomes import Done
 from .journal_entry import JournalEntry, Position
 from .spelling import datetime_of
 
-__all__ = ["Hold", "JournalEntry", "Position", "SweepReport", "VerifyReport"]
+__all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "SweepReport", "VerifyReport"]
 
 
 class Hold:
@@ -199,3 +199,17 @@ class VerifyReport(Struct, frozen=True):
     def ok(self) -> bool:
         """Whether the stored rows are exactly what the journal says."""
         return not self.differences
+
+
+class RepairReport(Struct, frozen=True):
+    """What `repair` mended, or would mend, and what it cannot."""
+
+    mended: tuple[Difference, ...]
+    left: tuple[Difference, ...]
+    """What cannot be mended from the journal: restore a backup, or see what changed it."""
+    dry_run: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether the stored rows are, by now, exactly what the journal says."""
+        return not self.left and not (self.dry_run and self.mended)

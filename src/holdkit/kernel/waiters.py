@@ -16,7 +16,7 @@ from ..core.model import Key
 from ..core.outcomes import Outcome
 from ..core.reading import Query
 from ..core.validation import invalid
-from ..engines.port import Engine
+from ..engines.port import Engine, Insider
 from ..errors import EngineError
 from .flights import Flights
 from .leading import Line
@@ -74,6 +74,12 @@ class Submitter(Line, Turnstile):
     def listen(self) -> None:
         """From now on be woken by other processes too, where they tell."""
         self.engine.listen(self.committed.notify)
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Ask inside the caller's own transaction."""
+        self.check()
+        assert isinstance(self.engine, Insider), "an engine that can be joined can be asked there too"
+        return self.engine.read_in(tx, query)
 
     def read(self, query: Query[T]) -> T:
         """Ask the engine."""
@@ -185,6 +191,12 @@ class AsyncSubmitter(Flights, Turnstile):
                 self._loop.call_soon_threadsafe(self.committed.notify)
 
         self.engine.listen(wake)
+
+    async def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Ask inside the caller's own transaction, which belongs to this loop."""
+        self.check()
+        assert isinstance(self.engine, Insider), "an engine that can be joined can be asked there too"
+        return await self.engine.read_in_async(tx, query)
 
     async def read(self, query: Query[T]) -> T:
         """Ask the engine, off the loop."""

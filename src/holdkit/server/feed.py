@@ -18,6 +18,7 @@ from ..errors import CursorLost, HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..kernel._async.following import AsyncFollower
 from ..kernel.surface import JournalEntry
+from .problems import Problem
 
 log = logging.getLogger("holdkit.server")
 
@@ -28,6 +29,8 @@ MAX_SHOWN: Final = 1_000
 PAGE: Final = 500
 POLL: Final = 0.5
 PAUSE: Final = 1.0
+MAX_FEEDS: Final = 100
+"""Tenants that can be watched at a time: each costs a follower, and memory for its pools."""
 IDLE: Final = 60.0
 """Seconds that a feed lives on after the last one who asked."""
 
@@ -203,7 +206,7 @@ class Sums:
 
 
 class Feeds:
-    """The feeds of all tenants that anybody asked for lately; at most a few hundred."""
+    """The feeds of all tenants that anybody asked for lately."""
 
     def __init__(self) -> None:
         self._feeds: OrderedDict[str, Feed] = OrderedDict()
@@ -212,6 +215,8 @@ class Feeds:
         """A tenant's feed, begun if there is none."""
         feed = self._feeds.get(tenant)
         if feed is None:
+            if len(self._feeds) >= MAX_FEEDS:
+                raise Problem(503, "feeds_too_many", "too many tenants are being watched", retry_after=IDLE)
             feed = self._feeds[tenant] = Feed(kernel, tenant)
         feed.used = time.monotonic()
         return feed

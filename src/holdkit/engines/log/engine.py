@@ -7,7 +7,7 @@ availability. Disk, clock and randomness are ports.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from urllib.parse import quote
 from ...core.fold import fold
 from ...core.model import SECOND, Limits
 from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal
+from ...core.receiving import Carried, check_room, chunks, not_empty, take_in
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
 from ..port import Clock
@@ -136,6 +137,24 @@ class LogEngine(ResidentEngine):
     def _put(self, view: View) -> None:
         super()._put(view)
         self._journal.last_seq += len(view.entries)
+
+    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
+        """Take another engine's journal as ours, frame by frame. If it fails half-way the log is to be thrown away: whoever
+        calls this has made it beside its final place."""
+        with self._writing:
+            self._check_open()
+            if self._journal.last_seq or self._tables.pools:
+                raise not_empty(self._disk.name)
+            for chunk in chunks(carried):
+                view = self._view(
+                    min(one.entry.slot for one in chunk)
+                )  # pruned as of then: what follows may need the rest
+                take_in(view, chunk)
+                self._write(view)
+            now = max(self.clock(), self._tables.last_slot)
+            check_room(self.limits, len(self._tables.pools), self._tables.live_at(now))
+            for difference in self.verify() if verify else ():
+                raise EngineError(f"cannot import: {difference}; export it again while nobody writes")
 
     def snapshot(self) -> None:
         """Write the tables down, so that the next opening is short."""

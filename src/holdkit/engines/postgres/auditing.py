@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import structs
 
-from ...core.audit import Difference, Stored, audit
+from ...core.audit import Difference, Folded, Stored, audit
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
@@ -27,28 +27,35 @@ def verify(driver: Driver, limits: Limits, lanes: int, now: Slot) -> Iterator[Di
     """Every difference."""
     driver.say((("begin_snapshot", ()),))
     try:
-        audit_of = _Audit(driver, limits, lanes)
+        audit_of = Audit(driver, limits, lanes)
         yield from audit_of.differences(now)
     finally:
         if driver.usable and not driver.busy:
             driver.say((ROLLBACK,))
 
 
-class _Audit:
+class Audit:
+    """One verification, in a transaction that is open; what was compared is left for who wants to mend it."""
+
     def __init__(self, driver: Driver, limits: Limits, lanes: int) -> None:
         self._driver, self._limits, self._lanes = driver, limits, lanes
         self._found: list[Difference] = []
+        self.stored: Stored | None = None
+        self.folded = Folded()
+        self.latest: Slot = 0
 
     def differences(self, now: Slot) -> Iterator[Difference]:
+        """Every one."""
         heads = self._driver.ask("audit_heads")
         if [row[0] for row in heads] != list(range(self._lanes)):
             yield Difference("heads", "", "lanes", str([row[0] for row in heads]), f"0 … {self._lanes - 1}")
-        stored = self._stored(max((row[2] for row in heads), default=0))
+        self.stored = stored = self._stored(max((row[2] for row in heads), default=0))
         entries = [entry for row in heads for entry in self._lane(row[0], row[1])]
         self._operations()
         yield from self._found
         numbered = (structs.replace(entry, seq=number) for number, entry in enumerate(entries, 1))  # lanes were checked
-        yield from audit(numbered, stored, self._limits, max([now, *(entry.slot for entry in entries)]))
+        self.latest = max([now, *(entry.slot for entry in entries)])
+        yield from audit(numbered, stored, self._limits, self.latest, self.folded)
 
     def _add(self, table: str, key: str, field: str, stored: object, expected: object) -> None:
         if stored != expected:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from ...core.audit import Difference
-from ...core.commands import Group
+from ...core.commands import Command, Group
+from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
+from ...core.receiving import Carried
+from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
 from ..port import Applied, BatchRejected, Clock, Grounded, Lent, wall_clock
@@ -31,10 +34,13 @@ from .joining import is_aborted, run_joined, run_joined_async
 from .lending import Lending
 from .listening import Listener, Teller
 from .loading import SeveralLanes
+from .looking import look
+from .mending import repair
 from .migrating import check_schema
 from .one_lane import load_one_lane
 from .opening import IMPATIENCE, check_server, connect, read_url, trouble
 from .reading import At, answer
+from .receiving import receive
 from .script import Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
 from .sweeping import Listed, look_around
@@ -235,6 +241,26 @@ class PostgresEngine:
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Answer a question about pools, holds or records inside the caller's own transaction."""
+        self._check()
+        found: list[T] = []
+        run_joined(driver_connection(tx), self._join, partial(self._looking, query, found))
+        return found[-1]
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        """The same in a task, on an async connection."""
+        self._check()
+        found: list[T] = []
+        await run_joined_async(await driver_connection_async(tx), self._join, partial(self._looking, query, found))
+        return found[-1]
+
+    def _looking(self, query: Query[T], found: list[T]) -> Script[Ran]:
+        script = look(self._terms(patient=True, joined=True), query)
+        assert script is not None, "this is not read in a caller's transaction"
+        found.append((yield from script))
+        return Ran([], {}, False)
+
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""
         self._check()
@@ -294,6 +320,37 @@ class PostgresEngine:
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
+                raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
+
+    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+        """Make the rows again what the journal says; every writer waits meanwhile."""
+        return self._alone(
+            lambda driver: repair(driver, self.limits, self.lanes, self.clock(), command, dry_run=dry_run)
+        )
+
+    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
+        """Take another engine's journal as ours, in one transaction; every writer waits meanwhile."""
+        self._alone(
+            lambda driver: receive(driver, carried, self.limits, self.lanes, self.clock(), self.url, verify=verify)
+        )
+
+    def _alone(self, work: Callable[[Driver], T]) -> T:
+        """Work that locks every table, in a transaction of its own making."""
+        self._check()
+        if self.distributed:
+            raise invalid(
+                "url", "tables_distributed", "distributed tables cannot be locked whole: this works on one server"
+            )
+        with self._patient.one() as driver:
+            try:
+                return work(driver)
+            except StatementFailed as failed:
+                raise trouble(self._address, failed) from failed
+            except ConnectionFailed as failed:
+                if failed.sent_commit:
+                    raise OutcomeUnknown(
+                        f"the connection to {self.url} was lost during COMMIT: verify again"
+                    ) from failed
                 raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
 
     def listen(self, wake: Callable[[], None]) -> None:

@@ -39,6 +39,16 @@ SPANNING: Final = frozenset(
         "find_sweep",
         "find_rested_pools",
         "find_closed_pools",
+        # repair and import, which are refused where the tables are distributed
+        "mend_lock",
+        "mend_stamp",
+        "mend_floor",
+        "drop_pools",
+        "drop_holds",
+        "drop_legs",
+        "drop_records",
+        "rescan_pools",
+        "is_used",
     }
 )
 """Those that no distributed table can do: others are said there (sql/apart)."""

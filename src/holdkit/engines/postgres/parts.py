@@ -73,9 +73,10 @@ def parts_of(entries: Sequence[Entry], lanes: int) -> Parts:
 
 
 def _cut(parts: Parts, entry: Entry, home: int, lanes: int) -> None:
-    by_lane: dict[int, list[Effect]] = {home: []}
+    by_lane: dict[int, list[Effect]] = {} if entry.part else {home: []}  # a part came from elsewhere, and has no home
     for effect in entry.effects:
         by_lane.setdefault(lane_of_pool(effect.pool.key, lanes), []).append(effect)
-    parts.add(home, structs.replace(entry, effects=tuple(by_lane.pop(home))))
+    if not entry.part:
+        parts.add(home, structs.replace(entry, effects=tuple(by_lane.pop(home))))
     for lane, effects in sorted(by_lane.items()):
         parts.add(lane, structs.replace(entry, effects=tuple(effects), hold=None, change=None, part=True))

@@ -10,36 +10,31 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ...core.codec import decode_entry
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Limits, Pool, Record, Slot, StoredHold
+from ...core.model import Limits, Record, Slot, StoredHold
 from ...core.reading import (
     FindEnds,
     FindEntries,
-    FindHold,
-    FindPool,
-    FindPools,
-    FindRecord,
     JournalRow,
     ListHolds,
-    ListPools,
     ListRecords,
     Query,
     ReadHistory,
     ReadJournal,
-    beyond,
-    seen_hold,
-    seen_pool,
+    Survey,
+    TakeSurvey,
 )
 from .driver import BEGIN, COMMIT, Driver, Row, Script
+from .looking import DIGITS, ask, is_id, look, seen
 from .numbering import number_left
-from .rows import hold_of, pool_keys, pool_of, record_of
+from .rows import record_of
 from .splitting import by_lane
 from .terms import Terms, lock_timeout
 
-_DIGITS: Final = "0123456789abcdef"
+T = TypeVar("T")
 
 
 class At(NamedTuple):
@@ -65,69 +60,23 @@ class At(NamedTuple):
 
     def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """One statement's rows; where the tables are distributed, lane after lane."""
-        if not self.terms.distributed:
-            return self.driver.ask(name, parameters)
-        return self.driver.run(by_lane(_asking(name, parameters), range(self.lanes)))
+        return self.run(ask(name, parameters)) if self.terms.distributed else self.driver.ask(name, parameters)
 
-
-def _asking(name: str, parameters: Sequence[Any]) -> Script[list[Row]]:
-    (rows,) = yield ((name, parameters),)
-    return rows
+    def run(self, script: Script[T]) -> T:
+        """A script of looks; where the tables are distributed, lane by lane."""
+        return self.driver.run(by_lane(script, range(self.lanes)) if self.terms.distributed else script)
 
 
 def answer(at: At, query: Query[Any]) -> Any:
     """Answer any query."""
+    script = look(at.terms, query)
+    if script is not None:
+        return at.driver.run(script)
     return _ANSWERS[type(query)](at, query)
 
 
-def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[13] or 0)
-
-
-def find_pool(at: At, query: FindPool) -> Pool | None:
-    """One pool, due legs counted as returned."""
-    rows = at.ask("read_pool", (at.slot, lane_of_pool(query.key, at.lanes), *query.key))
-    return _pool(rows[0]) if rows else None
-
-
-def find_pools(at: At, query: FindPools) -> list[Pool | None]:
-    """Several pools, in the order asked."""
-    rows = at.ask("read_pools_by_id", (*pool_keys(sorted(set(query.keys)), at.lanes), at.slot)) if query.keys else []
-    found = {(row[0], row[1]): _pool(row) for row in rows}
-    return [found.get(key) for key in query.keys]
-
-
-def list_pools(at: At, query: ListPools) -> list[Pool]:
-    """A page of pools by id."""
-    page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit)
-    if query.entity is None:
-        rows = at.ask("read_pools", (at.slot, query.tenant, *page))
-    else:
-        rows = at.ask("read_pools_of_entity", (at.slot, query.tenant, query.entity, *page))
-    return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
-
-
-def find_hold(at: At, query: FindHold) -> StoredHold | None:
-    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
-    tenant, hold_id = query.key
-    if not _is_id(hold_id):
-        return None
-    rows = at.ask("read_hold", (at.slot, lane_of_hold(hold_id, at.lanes), tenant, hold_id))
-    return _seen(at, rows)[0] if rows else None
-
-
 def _seen(at: At, rows: Sequence[Row]) -> list[StoredHold | None]:
-    """Each as it looks now. Where lanes are asked one by one, the time of pools in other lanes was not seen by its own."""
-    holds = [hold_of(row) for row in rows]
-    slots = [row[16] for row in rows]
-    if at.terms.distributed:
-        for index, hold in enumerate(holds):
-            home = lane_of_hold(hold.id, at.lanes)
-            pools = [(hold.tenant, leg.pool) for leg in hold.legs]
-            apart = [pool for pool in pools if lane_of_pool(pool, at.lanes) != home]
-            found = at.ask("read_slots", pool_keys(apart, at.lanes)) if apart else []
-            slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
-    return [seen_hold(hold, at.limits, slot) for hold, slot in zip(holds, slots, strict=True)]
+    return at.run(seen(at.terms, rows))
 
 
 def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
@@ -153,8 +102,8 @@ def first_id_after(text: str) -> str | None:
     """The first id that comes after a text, which need not be an id itself; None if there is none."""
     digits = ""
     for letter in text[:32]:
-        if letter not in _DIGITS:
-            later = [digit for digit in _DIGITS if digit > letter]
+        if letter not in DIGITS:
+            later = [digit for digit in DIGITS if digit > letter]
             if later:
                 return (digits + later[0]).ljust(32, "0")
             break
@@ -164,16 +113,6 @@ def first_id_after(text: str) -> str | None:
             return digits.ljust(32, "0")
     number = (int(digits or "0", 16) + 1) << 4 * (32 - len(digits))
     return f"{number:032x}" if digits and number < 1 << 128 else None
-
-
-def _is_id(text: str) -> bool:
-    return len(text) == 32 and not set(text) - set(_DIGITS)
-
-
-def find_record(at: At, query: FindRecord) -> Record | None:
-    """One record."""
-    rows = at.ask("read_record", (lane_of_record(query.key, at.lanes), *query.key))
-    return record_of(rows[0]) if rows else None
 
 
 def list_records(at: At, query: ListRecords) -> list[Record]:
@@ -222,7 +161,7 @@ def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
     """All entries about one subject; a record's is kind/id, a hold's its id, anything else is a pool's."""
     tenant, subject = query.tenant, query.subject
     lanes = {lane_of_pool((tenant, subject), at.lanes)}
-    if _is_id(subject):
+    if is_id(subject):
         lanes.add(lane_of_hold(subject, at.lanes))
     for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
         lanes.add(lane_of_record((tenant, subject[:cut], subject[cut + 1 :]), at.lanes))
@@ -244,16 +183,20 @@ def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.ask("read_entries", (lanes, seqs))]
 
 
+def take_survey(at: At, _: TakeSurvey) -> Survey:
+    """How much there is; where the tables are distributed, worker by worker, so only nearly of one moment."""
+    now = at.driver.ask("read_clock", (at.slot,))[0][0]
+    pools, live = at.driver.ask("count_pools")[0][0], at.driver.ask("count_live_holds", (now,))[0][0]
+    entries = sum(seq for _, seq in at.ask("read_heads"))
+    return Survey(pools, live, entries, at.driver.ask("oldest_due", (now,))[0][0], now)
+
+
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
-    FindPool: find_pool,
-    FindPools: find_pools,
-    ListPools: list_pools,
-    FindHold: find_hold,
     ListHolds: list_holds,
-    FindRecord: find_record,
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     FindEnds: find_ends,
     FindEntries: find_entries,
+    TakeSurvey: take_survey,
 }

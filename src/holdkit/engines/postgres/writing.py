@@ -247,10 +247,12 @@ def _numbered(view: View, parts: Parts, gathered: Gathered, lanes: int, limits: 
 
 
 def raised_floor(view: View, lanes: int) -> list[Statement]:
-    """Pools were removed: their lanes remember the fences."""
-    removed = sorted({lane_of_pool(key, lanes) for key, pool in view.pools.changed.items() if pool is None})
-    changed = removed and view.fence_floor != view.loaded.fence_floor
-    return [("raise_floor", (removed, view.fence_floor))] if changed else []
+    """Pools were removed, also if they are back already: their lanes remember the fences."""
+    if view.fence_floor == view.loaded.fence_floor:
+        return []
+    gone = (effect.pool.key for entry in view.entries if entry.removed for effect in entry.effects)
+    removed = sorted({lane_of_pool(key, lanes) for key in gone})
+    return [("raise_floor", (removed, view.fence_floor))] if removed else []
 
 
 def _unnumbered(view: View, parts: Parts, gathered: Gathered, lanes: int, stamp: int, batch: int) -> list[Statement]:

@@ -98,6 +98,15 @@ class ResidentEngine:
         """Nor for a task."""
         return self.apply_in(tx, groups, lock)
 
+    def read_in(self, tx: Any, query: Query[T]) -> T:  # noqa: ARG002  (the port's)
+        """There is no transaction to join."""
+        self.apply_in(tx, [])
+        raise AssertionError("unreachable")
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        """Nor for a task."""
+        return self.read_in(tx, query)
+
     def read(self, query: Query[T]) -> T:
         """Answer a question."""
         with self._lock:

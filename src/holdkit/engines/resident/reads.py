@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from ...core.model import Limits, Pool, Record, Slot, StoredHold
+from ...core.model import Limits, Pool, Record, Slot, State, StoredHold
 from ...core.reading import (
     FindEnds,
     FindEntries,
@@ -24,6 +24,8 @@ from ...core.reading import (
     Query,
     ReadHistory,
     ReadJournal,
+    Survey,
+    TakeSurvey,
     seen_hold,
     seen_pool,
 )
@@ -133,6 +135,15 @@ def find_ends(reader: Reader, _query: FindEnds) -> list[JournalRow]:
     return [] if end is None else [end]
 
 
+def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
+    """How much there is."""
+    tables, now, end = reader.tables, reader.slot, reader.journal.end()
+    due, _ = tables.due_holds(now, 1, 1)
+    live = sum(1 for hold in tables.holds.values() if hold.state is State.HELD and not hold.due(now))
+    oldest = tables.holds[due[0]].deadline if due else None
+    return Survey(len(tables.pools), live, 0 if end is None else end.seq, oldest, now)
+
+
 def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
     """Keys with the same beginning as `after` whose last part is greater, in order.
 
@@ -157,6 +168,7 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     ReadHistory: read_history,
     FindEntries: find_entries,
     FindEnds: find_ends,
+    TakeSurvey: take_survey,
 }
 
 

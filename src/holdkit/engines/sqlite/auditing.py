@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ...core.audit import Difference, Stored, audit
+from ...core.audit import Difference, Folded, Stored, audit
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.model import MAX_SLOT, MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
@@ -25,8 +25,8 @@ T = TypeVar("T")
 SETTINGS = frozenset({"fence_floor", "scrubbed", *(f"limit.{name}" for name in MEANING)})
 
 
-def verify(driver: Driver, limits: Limits, now: Slot) -> Iterator[Difference]:
-    """Every difference, on a connection whose read transaction is open."""
+def verify(driver: Driver, limits: Limits, now: Slot, compared: Compared | None = None) -> Iterator[Difference]:
+    """Every difference, on a connection whose transaction is open; what was compared is left in `compared`."""
     yield from check_migrations(driver)
     yield from check_settings(driver, limits)
     yield from check_operations(driver)
@@ -37,7 +37,19 @@ def verify(driver: Driver, limits: Limits, now: Slot) -> Iterator[Difference]:
     entries = list(journal.entries())
     yield from journal.found
     latest = max([now, *(entry.slot for entry in entries)])  # rows are pruned by the clock of those who wrote
-    yield from audit(entries, stored, limits, latest)
+    compared = compared or Compared()
+    compared.stored, compared.latest, compared.last_seq = stored, latest, entries[-1].seq if entries else 0
+    yield from audit(entries, stored, limits, latest, compared.folded)
+
+
+class Compared:
+    """What a verification compared: the rows, and what the journal came to."""
+
+    def __init__(self) -> None:
+        self.stored: Stored | None = None
+        self.folded = Folded()
+        self.latest: Slot = 0
+        self.last_seq = 0
 
 
 def check_migrations(driver: Driver) -> Iterator[Difference]:

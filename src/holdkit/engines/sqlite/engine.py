@@ -9,26 +9,30 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...core.audit import Difference
-from ...core.commands import Group
+from ...core.commands import Command, Group
+from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
+from ...core.receiving import Carried
 from ...errors import EngineError
 from ..callers import driver_connection
 from ..port import Applied, Clock, Lent, wall_clock
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
-from .joining import Joined, check_connection, in_transaction, run_joined
+from .joining import Joined, check_connection, check_database, in_transaction, run_joined
 from .lending import lend
+from .mending import Repair
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .readers import Readers
 from .reading import At, answer
+from .receiving import Receiving
 from .script import Ran, Stage, apply_script
 from .turnstile import Turnstile
 from .writer import Writer
@@ -106,6 +110,24 @@ class SqliteEngine:
         """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
         return self.apply_in(tx, groups, lock)
 
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        """Answer a question inside the caller's own transaction, if it has begun one."""
+        self._check()
+        self._writer.check_file()
+        driver = Driver(check_connection(driver_connection(tx)), self._on_statement)
+        try:
+            check_database(driver, self.path, self._writer.identity)
+            result: T = answer(At(driver, self.limits, self.clock()), query)
+            return result
+        except sqlite3.Error as error:
+            raise trouble(self.path, error) from error
+        finally:
+            driver.cursor.close()
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
+        return self.read_in(tx, query)
+
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""
         self._check()
@@ -139,6 +161,21 @@ class SqliteEngine:
                 yield from verify(driver, self.limits, self.clock())
             finally:
                 driver.tell("rollback")
+
+    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+        """Make the rows again what the journal says; every writer waits meanwhile."""
+        self._check()
+        self._joined.check()
+        repair = Repair(self.limits, self.clock(), command, dry_run=dry_run)
+        self._writer.run(lambda _: repair.script(self._writer.driver))
+        return repair.report
+
+    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
+        """Take another engine's journal as ours, in one transaction."""
+        self._check()
+        self._joined.check()
+        receiving = Receiving(carried, self.limits, self.clock(), self.path, verify=verify)
+        self._writer.run(lambda _: receiving.script(self._writer.driver))
 
     def close(self) -> None:
         """Give back every file and connection; closing twice is quiet."""

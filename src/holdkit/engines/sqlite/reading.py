@@ -24,6 +24,8 @@ from ...core.reading import (
     Query,
     ReadHistory,
     ReadJournal,
+    Survey,
+    TakeSurvey,
     beyond,
     seen_hold,
     seen_pool,
@@ -152,6 +154,13 @@ def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.driver.ask("read_end")]
 
 
+def take_survey(at: At, _: TakeSurvey) -> Survey:
+    """How much there is."""
+    (pools,), (live,) = at.driver.ask("count_pools")[0], at.driver.ask("count_live_holds", (at.now,))[0]
+    ends, oldest = find_ends(at, FindEnds()), at.driver.ask("oldest_due", (at.now,))[0][0]
+    return Survey(pools, live, ends[0].seq if ends else 0, oldest, at.now)
+
+
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindPool: find_pool,
     FindPools: find_pools,
@@ -164,4 +173,5 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ReadHistory: read_history,
     FindEntries: find_entries,
     FindEnds: find_ends,
+    TakeSurvey: take_survey,
 }

@@ -58,6 +58,12 @@ class Writer:
         finally:
             self._leave()
 
+    @property
+    def driver(self) -> Driver:
+        """The connection, for a script that is being made: its transaction has begun."""
+        assert self._driver is not None
+        return self._driver
+
     def tidy(self, *, opening: bool = False) -> None:
         """Checkpoint if it is due: for callers whose writes we do not see.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from ...core.commands import Ttl
 from ...kernel._async.kernel import AsyncHolds
@@ -14,6 +15,8 @@ from ..windows import Zone
 from .accounts import AsyncAccounts
 from .budgets import AsyncBudgets
 from .calendar import AsyncCalendar
+from .claims import AsyncClaims
+from .items import AsyncItems
 from .rates import AsyncRates
 from .resources import AsyncResourceKernel
 from .windows import AsyncWindows
@@ -21,6 +24,16 @@ from .windows import AsyncWindows
 
 class AsyncKernel(AsyncHolds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    @cached_property
+    def claims(self) -> AsyncClaims:
+        """Keys that only one can have: an email address, a user name."""
+        return AsyncClaims(self._desk, self._frame, self._tenant)
+
+    @cached_property
+    def items(self) -> AsyncItems:
+        """Single things, each available, held or spent: seats, vouchers, postings."""
+        return AsyncItems(self._desk, self._frame, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from ...core.commands import Ttl
 from ...kernel._sync.kernel import Holds
@@ -15,6 +16,8 @@ from ..windows import Zone
 from .accounts import Accounts
 from .budgets import Budgets
 from .calendar import Calendar
+from .claims import Claims
+from .items import Items
 from .rates import Rates
 from .resources import ResourceKernel
 from .windows import Windows
@@ -22,6 +25,16 @@ from .windows import Windows
 
 class Kernel(Holds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Keys that only one can have: an email address, a user name."""
+        return Claims(self._desk, self._frame, self._tenant)
+
+    @cached_property
+    def items(self) -> Items:
+        """Single things, each available, held or spent: seats, vouchers, postings."""
+        return Items(self._desk, self._frame, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.commands import AnyCommand, Group, ReleaseHold
+from ...core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold
 from ...core.model import Slot
 from ...core.outcomes import Done, Outcome, Refusal
 from ...core.validation import check
-from ...errors import InvalidRequest
-from ..answers import refusal_of
+from ...errors import InvalidRequest, Refused
+from ..answers import in_own_words, refusal_of
 from ..minting import Mint
+from ..spelling import combined
 from ..waiters import AsyncSubmitter, Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 
@@ -46,6 +47,15 @@ class AsyncDesk:
         if isinstance(outcome, Refusal):
             raise refusal_of(outcome)
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+
+    async def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
+        """Submit what takes units. Where faces have made some of the legs, a refusal speaks in the callers' own words."""
+        if not combined(command):
+            return await self.do(command, tx, undo=undo)
+        try:
+            return await self.do(command, tx, faces=True, undo=undo)
+        except Refused as refusal:
+            raise in_own_words(refusal, command.legs) from None
 
     def now(self) -> Slot:
         """The engine's clock."""

@@ -45,7 +45,7 @@ class AsyncBlock:
 
     async def _enter(self) -> Hold:
         self._begin()
-        self._hold = hold_of(await self._desk.do(self._command, undo=undo_grant), None)
+        self._hold = hold_of(await self._desk.place(self._command, undo=undo_grant), None)
         return self._hold
 
     async def _release(self, why: type[BaseException] | None) -> None:

@@ -67,7 +67,7 @@ class AsyncVerbs(AsyncCalls):
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
         command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
-        return hold_of(await self._desk.do(command, call.get("tx")), owner)
+        return hold_of(await self._desk.place(command, call.get("tx")), owner)
 
     def _placing(
         self,
@@ -112,7 +112,7 @@ class AsyncVerbs(AsyncCalls):
             metadata=metadata,
             **self._frame(call),
         )
-        return hold_of(await self._desk.do(command, call.get("tx")), owner)
+        return hold_of(await self._desk.place(command, call.get("tx")), owner)
 
     async def confirm(
         self,

@@ -46,7 +46,7 @@ class Block:
 
     def _enter(self) -> Hold:
         self._begin()
-        self._hold = hold_of(self._desk.do(self._command, undo=undo_grant), None)
+        self._hold = hold_of(self._desk.place(self._command, undo=undo_grant), None)
         return self._hold
 
     def _release(self, why: type[BaseException] | None) -> None:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 from uuid import UUID
 
+from ...core.commands import Command
 from ...core.fold import reconstruct as fold_history
 from ...core.ladders.finding import missing
 from ...core.model import Pool, Record, State
@@ -19,10 +21,12 @@ from ...core.reading import (
     ListRecords,
 )
 from ...core.validation import hold_id, invalid, pool_id, text, whole
+from ...engines.port import Repairable
 from ..answers import refusal_of
 from ..journal_entry import JournalEntry
 from ..spelling import reference
-from ..surface import Hold, VerifyReport
+from ..surface import Hold, RepairReport, VerifyReport
+from .calls import Call
 from .journal import Journal
 
 
@@ -87,6 +91,27 @@ class Reads(Journal):
     def verify(self) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing."""
         return self._submitter.call(lambda: VerifyReport(tuple(self._submitter.engine.verify())))
+
+    def repair(self, *, dry_run: bool = True, **call: Unpack[Call]) -> RepairReport:
+        """Make every row again what the journal says, of all tenants; each pool that is mended gets an entry
+        `pool.repaired`. Only with `dry_run=False`; every writer waits meanwhile.
+
+        If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend.
+        """
+        engine = self._submitter.engine
+        if call.get("tx") is not None or call.get("op") is not None:
+            raise invalid(
+                "call", "argument_unknown", "a repair takes neither tx nor op: it is a transaction of its own"
+            )
+        if type(dry_run) is not bool:
+            raise invalid("dry_run", "dry_run_not_boolean", "must be True or False")
+        if not isinstance(engine, Repairable):
+            raise invalid(
+                "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
+            )
+        command = Command(**self._frame(call))
+        found = self._submitter.call(lambda: engine.repair(command, dry_run=dry_run))
+        return RepairReport(found.mended, found.left, dry_run)
 
 
 def _place(value: object, field: str) -> None:

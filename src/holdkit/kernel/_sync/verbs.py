@@ -68,7 +68,7 @@ class Verbs(Calls):
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
         command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
-        return hold_of(self._desk.do(command, call.get("tx")), owner)
+        return hold_of(self._desk.place(command, call.get("tx")), owner)
 
     def _placing(
         self,
@@ -113,7 +113,7 @@ class Verbs(Calls):
             metadata=metadata,
             **self._frame(call),
         )
-        return hold_of(self._desk.do(command, call.get("tx")), owner)
+        return hold_of(self._desk.place(command, call.get("tx")), owner)
 
     def confirm(
         self,

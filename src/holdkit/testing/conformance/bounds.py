@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...core.codec import minted_id
-from ...core.commands import ConfirmHold, CreatePool, ReleaseHold, Sweep
+from ...core.commands import ConfirmHold, CreatePool, Group, ReleaseHold, Sweep
 from ...core.entries import Action
 from ...core.model import Leg
-from ...core.outcomes import Reason
+from ...core.outcomes import Done, Reason
 from ...core.reading import FindHold, FindPool, ListHolds
 from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
 
@@ -109,4 +109,18 @@ def fences_grow_for_ever(rig: Rig) -> None:
     demand(done.hold.fence > fences[-1], "a pool created later must start above every fence of a removed one")
 
 
-CHECKS = (bounded_pools, bounded_holds, retired_after_retention, swept_in_portions, fences_grow_for_ever)
+def fences_outlive_a_pool_that_is_back_at_once(rig: Rig) -> None:
+    """A pool that a batch sweeps away and makes anew goes on with higher fences, and the journal agrees."""
+    again = [Leg("a", 1, create_with_total=1)]
+    fences = [hold.fence for hold in (rig.done(placing(1, again)).hold,) if hold is not None]
+    rig.done(ReleaseHold(id=hold_id(1), owner=TOKEN))
+    applied = rig.apply(Group((Sweep(),)), Group((placing(2, again),)))
+    fences += [
+        answer.hold.fence for answer in applied.outcomes[1] if isinstance(answer, Done) and answer.hold is not None
+    ]
+    demand(len(fences) == 2 and fences[0] < fences[1], f"two holds with growing fences, but they were {fences}")
+    rig.sound()
+
+
+CHECKS = (bounded_pools, bounded_holds, retired_after_retention, swept_in_portions, fences_grow_for_ever,
+          fences_outlive_a_pool_that_is_back_at_once)  # fmt: skip

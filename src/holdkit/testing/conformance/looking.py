@@ -15,6 +15,7 @@ from ...core.reading import (
     ListRecords,
     ReadHistory,
     ReadJournal,
+    TakeSurvey,
     entry_of,
 )
 from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
@@ -195,6 +196,27 @@ def tokens_are_never_shown(rig: Rig) -> None:
     demand(not any("the-secret-token" in text for text in shown), "an owner token is shown by a read")
 
 
+def surveys_count_everything(rig: Rig) -> None:
+    """A survey counts pools, live holds and entries of all tenants, and names the earliest deadline not yet seen to."""
+    empty = rig.engine.read(TakeSurvey())
+    equal((empty.pools, empty.live_holds, empty.entries, empty.oldest_due), (0, 0, 0, None), "a survey of nothing")
+    rig.pools(a=5)
+    rig.pools("acme", a=5)
+    rig.place(1, ttl=10)
+    rig.place(2, ttl=20, tenant="acme")
+    rig.place(3, ttl=30)
+    rig.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
+    found = rig.engine.read(TakeSurvey())
+    entries = len(rig.engine.read(ReadJournal(None)))  # with several lanes there are parts
+    equal((found.pools, found.live_holds, found.entries), (2, 2, entries), "pools, live holds and entries")
+    equal((found.oldest_due, found.now), (None, START + rig.now), "nothing is due; the engine's own clock")
+    rig.at(20)
+    found = rig.engine.read(TakeSurvey())
+    equal((found.live_holds, found.oldest_due), (0, START + 10), "live holds, and the earliest that is due")
+    rig.done(Sweep())
+    equal(rig.engine.read(TakeSurvey()).oldest_due, None, "what is due after a sweep")
+
+
 CHECKS = (
     pages_in_order,
     labelled_pools_remember,
@@ -204,4 +226,5 @@ CHECKS = (
     large_numbers,
     nothing_crosses_tenants,
     tokens_are_never_shown,
+    surveys_count_everything,
 )

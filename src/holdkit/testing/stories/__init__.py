@@ -40,6 +40,15 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null
     batch [atomic] … end                      the commands between are one `apply`
 
+Faces. A claim is known by its name too; `via=id` shows its id instead.
+
+    claim reserve a email x ttl=60            owner= metadata=
+    claim confirm a entity=user:7             and: claim release a, claim extend a by=30, claim forget a
+    claim find  key=email:x             -> held deadline=60 fence=1     (by id=, type= with value=, entity=; or: nothing)
+    claim taken email x                 -> true
+    items add s1 s2                           and: items reserve a s1 s2, items release a, items finalize a
+    items states s2 s1                  -> held available
+
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own
 
     rate     api 10/1s 100/minute             so many per window, per client

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct, field, structs
 
 from ... import (
+    Claim,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -117,6 +118,7 @@ class Commander:
     def __init__(self, story: Story, clock: FakeClock) -> None:
         self.story, self.clock = story, clock
         self.holds: dict[str, Hold] = {}
+        self.claims: dict[str, Claim] = {}
         self.cursors: dict[str, str] = {}
         self.faces: dict[str, Face] = {}
         self.told = Told()

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ... import Action, Hold, InvalidRequest, JournalEntry, Pool, Reason, Record, Refused, State, SweepReport
+from ... import Action, Claim, Hold, InvalidRequest, JournalEntry, Pool, Reason, Record, Refused, State, SweepReport
 from . import words
 
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]
@@ -38,10 +38,25 @@ REFUSAL: Final[Converters] = {
     "found_at": words.slot,
     "subject": words.text,
     "short": words.shortfalls,
+    "remaining": words.scalar,
+    "state": words.text,
+    "taken": words.listed,
+    "key": words.text,
     "transient": words.scalar,
     "retry_after": words.scalar,
 }
 INVALID: Final[Converters] = {"field": words.text, "code": words.text}
+
+
+CLAIM: Final[Converters] = {
+    **dict.fromkeys(
+        ("id", "key", "type", "value", "entity", "correlation_id", "tenant", "owner", "ticket"), words.text
+    ),
+    **dict.fromkeys(("deadline", "held_at", "ended_at"), words.slot),
+    "fence": words.whole,
+}
+REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_hold"})
+"""Those of the core, and those of the faces."""
 
 
 class Kind(Struct, frozen=True):
@@ -60,6 +75,7 @@ SEEN_RECORD: Final = Kind(("", "nothing"), RECORD)
 SWEEPS: Final = Kind(("done",), SWEEP)
 ENTRIES: Final = Kind(tuple(Action), ENTRY, MOVED)
 BATCHES: Final = Kind((), {})
+CLAIMS: Final = Kind((*State, "nothing"), CLAIM)
 OK: Final = Kind(("ok",), {})
 
 
@@ -78,7 +94,7 @@ def want(kind: Kind, behind: list[str]) -> Want:
     if len(bare) > 1 + replayed:
         raise ValueError(f"expects several answers: {' '.join(bare)}")
     word = bare[0] if bare else ""
-    if word in set(Reason):
+    if word in REASONS:
         return Want(word, replayed, _fields(behind, REFUSAL, {}))
     if word == "invalid":
         return Want(word, replayed, _fields(behind, INVALID, {}))
@@ -108,7 +124,7 @@ def _fields(behind: list[str], known: Converters, by_pool: Converters) -> dict[s
 
 def word_of(answer: object) -> str:
     """The one word of an answer."""
-    if isinstance(answer, Hold):
+    if isinstance(answer, Hold | Claim):
         return str(answer.state)
     if isinstance(answer, JournalEntry):
         return str(answer.action)
@@ -123,6 +139,8 @@ def facts_of(answer: object) -> dict[str, Any]:
     """Every field an answer can be asked for."""
     if isinstance(answer, Hold):
         return _hold_facts(answer)
+    if isinstance(answer, Claim):
+        return {name: getattr(answer, name) for name in CLAIM}
     if isinstance(answer, JournalEntry):
         return _entry_facts(answer)
     if isinstance(answer, Refused):

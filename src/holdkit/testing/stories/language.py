@@ -113,6 +113,29 @@ def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
     return shape
 
 
+def several(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
+    """A line of exactly these words."""
+
+    def shape(said: list[str]) -> dict[str, Any]:
+        if len(said) != len(fields):
+            raise ValueError(f"takes exactly {len(fields)} words: {', '.join(fields)}")
+        return {field: words.text(word) for field, word in zip(fields, said, strict=True)}
+
+    return shape
+
+
+def listing(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
+    """These words, and then a list of items."""
+
+    def shape(said: list[str]) -> dict[str, Any]:
+        if len(said) < len(fields):
+            raise ValueError(f"begins with {', '.join(fields)}")
+        first = {field: words.plain(word) for field, word in zip(fields, said, strict=False)}
+        return {**first, "ids": [words.text(word) for word in said[len(fields) :]]}
+
+    return shape
+
+
 def moment(said: list[str]) -> dict[str, Any]:
     """`60`, `+5` or `-5`."""
     if len(said) != 1:
@@ -126,6 +149,11 @@ def batch(said: list[str]) -> dict[str, Any]:
         raise ValueError(f"{' '.join(said)!r} is not known here")
     return {"atomic": bool(said)}
 
+
+FAMILIES: Final = ("expect", "claim", "items")
+"""Verbs of two words begin with these."""
+
+VIA: Final[Converters] = {**CALL, "owner": words.text, "via": words.one_of(("ticket", "id"))}
 
 VERBS: Final[dict[str, Verb]] = {
     "limits": Verb(none, LIMITS),
@@ -162,6 +190,20 @@ VERBS: Final[dict[str, Verb]] = {
     "expect holds": Verb(none, {"pool": words.text, "state": words.one_of(State), "entity": words.text, "after": words.text,
                                 "limit": words.whole}, lists=True),
     "expect records": Verb(one("kind"), {"after": words.text, "limit": words.whole}, lists=True),
+    "claim reserve": Verb(several("name", "type", "value"), {**CALL, "ttl": words.scalar, "owner": words.text,
+                          "metadata": words.document}, expecting.CLAIMS, command=True),
+    "claim confirm": Verb(one("name"), {**VIA, "entity": words.text}, expecting.CLAIMS, command=True),
+    "claim release": Verb(one("name"), VIA, expecting.CLAIMS, command=True),
+    "claim extend": Verb(one("name"), {**VIA, "by": words.scalar, "ttl": words.scalar}, expecting.CLAIMS, command=True),
+    "claim forget": Verb(one("name"), VIA, expecting.CLAIMS, command=True),
+    "claim find": Verb(none, {**dict.fromkeys(("id", "key", "type", "value", "entity"), words.text),
+                              "active_only": words.scalar}, expecting.CLAIMS),
+    "claim taken": Verb(several("type", "value"), {}, lists=True),
+    "items add": Verb(listing(), {}, expecting.RECORDS, may_be_silent=True, command=True),
+    "items reserve": Verb(listing("name"), {**CALL, "ttl": words.scalar, "owner": words.text}, expecting.HOLDS, command=True),
+    "items release": Verb(one("name"), ENDING, expecting.HOLDS, command=True),
+    "items finalize": Verb(one("name"), {**ENDING, "entity": words.text}, expecting.HOLDS, command=True),
+    "items states": Verb(listing(), {}, lists=True),
     "history": Verb(one("subject"), {}, lists=True),
     "entry": Verb(two("subject", "index"), {}, expecting.ENTRIES),
     "journal": Verb(none, {"after": words.text, "limit": words.whole}, lists=True),
@@ -203,7 +245,7 @@ def _line(where: str, raw: str) -> Line | None:
 def _read(where: str, raw: str, found: list[str]) -> Line:
     arrow = found.index("->") if "->" in found else len(found)
     said, behind = found[:arrow], found[arrow + 1 :]
-    name = " ".join(said[:2]) if said[0] == "expect" else said[0]
+    name = " ".join(said[:2]) if said[0] in FAMILIES else said[0]
     verb = VERBS.get(name)
     if verb is None:
         raise ValueError(f"the verb {name!r} is not known")
@@ -258,7 +300,7 @@ def _with_batches(lines: Iterator[Line]) -> Iterator[Line]:
                     raise StorySyntax(f"{inner.where}: a batch refused whole has no answers inside")
                 yield structs.replace(line, inside=commands, want=inner.want)
                 break
-            if not VERBS[inner.verb].command:
+            if not VERBS[inner.verb].command or inner.verb.startswith(FAMILIES):
                 raise StorySyntax(f"{inner.where}: {inner.verb} is not a command, and cannot be in a batch")
             inside.append(inner)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -66,7 +67,7 @@ async def run_story_async(
 def _answer(kernel: Kernel, call: Call) -> Any:
     try:
         with context(**call.around):
-            answer = getattr(call.asked(kernel), call.method)(*call.positional, **call.options)
+            answer = attrgetter(call.method)(call.asked(kernel))(*call.positional, **call.options)
             return list(answer) if isinstance(answer, Iterator) else answer
     except HoldkitError as error:
         return error
@@ -78,7 +79,7 @@ def _answer(kernel: Kernel, call: Call) -> Any:
 async def _answer_async(kernel: AsyncKernel, call: Call) -> Any:
     try:
         with context(**call.around):
-            answer = getattr(call.asked(kernel), call.method)(*call.positional, **call.options)
+            answer = attrgetter(call.method)(call.asked(kernel))(*call.positional, **call.options)
             return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
     except HoldkitError as error:
         return error

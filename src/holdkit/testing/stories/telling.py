@@ -6,11 +6,12 @@ from msgspec import structs
 
 from ... import Hold, HoldRetired, JournalEntry, reconstruct
 from .commanding import Script, Step
+from .facing import Facing
 from .language import VERBS, Line, family_of
 from .windows import Windows
 
 
-class Teller(Windows):
+class Teller(Facing, Windows):
     """One telling of a story. A verb that has no method here or above is a command like any other."""
 
     def tell(self) -> Script:

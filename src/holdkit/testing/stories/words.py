@@ -43,6 +43,11 @@ def text(raw: str) -> str | None:
     return repeated[1] * int(repeated[2]) if repeated else raw
 
 
+def listed(raw: str) -> tuple[str, ...]:
+    """Names with a comma between each two."""
+    return tuple(plain(name) for name in raw.split(","))
+
+
 def plain(raw: str) -> str:
     """Text that must be there."""
     found = text(raw)

@@ -152,3 +152,11 @@ order by j.later, j.seq, j.stamp, j.batch, j.n
 -- name: has_unnumbered
 -- whether anybody's entries wait for their numbers, and in which lanes
 select distinct u.lane from holdkit.unnumbered u order by u.lane
+
+-- name: read_clock
+-- the one authority on time
+select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
+
+-- name: oldest_due
+-- how far the sweep lags behind: for people, over every lane
+select min(h.deadline) from holdkit.holds h where h.open and h.deadline is not null and h.deadline <= $1::bigint

@@ -38,3 +38,7 @@ select version, name from holdkit_migrations order by version
 -- name: find_setting
 -- one setting's value
 select value from holdkit_settings where name = ?
+
+-- name: delete_holds
+-- a repair puts the row back as the journal has it, or takes it away
+delete from holdkit_holds where tenant = ? and id = ?

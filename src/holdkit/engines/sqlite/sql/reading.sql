@@ -108,3 +108,7 @@ select seq, body from holdkit_journal where seq = ?
 -- name: read_end
 -- the last entry
 select seq, body from holdkit_journal order by seq desc limit 1
+
+-- name: oldest_due
+-- how far the sweep lags behind, straight off holdkit_holds_due
+select min(deadline) from holdkit_holds where open and deadline is not null and deadline <= ?

@@ -1,0 +1,89 @@
+"""From what users hold in their hands to what commands print: the one place that fills the shapes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..core.model import Pool, Slot
+from ..kernel.spelling import datetime_of
+from ..kernel.surface import Hold, JournalEntry
+from .shapes import EffectDocument, EntryDocument, HoldDocument, KeyDocument, PoolDocument
+
+if TYPE_CHECKING:
+    from ..server import KeyInfo
+
+
+def pool_document(pool: Pool) -> PoolDocument:
+    """A pool for programs."""
+    return PoolDocument(pool.id, pool.tenant, pool.total, pool.held, pool.consumed, pool.available, pool.over,
+                        pool.on_demand, pool.fence, pool.version)  # fmt: skip
+
+
+def hold_document(hold: Hold) -> HoldDocument:
+    """A hold for programs."""
+    place = hold.position
+    return msgspec.convert(
+        {
+            **hold.to_dict(),
+            "deadline_at": moment(hold.deadline),
+            "ticket": hold.ticket,
+            "lane": None if place is None else place.lane,
+            "seq": None if place is None else place.seq,
+            "replayed": hold.replayed,
+            "uncovered": hold.uncovered,
+        },
+        HoldDocument,
+    )
+
+
+def entry_document(entry: JournalEntry) -> EntryDocument:
+    """An entry for programs."""
+    pools = tuple(
+        EffectDocument(effect.pool.id, effect.pool.total, effect.pool.held, effect.pool.consumed, effect.total,
+                       effect.held, effect.consumed)
+        for effect in entry.pools
+    )  # fmt: skip
+    return EntryDocument(
+        lane=entry.position.lane,
+        seq=entry.position.seq,
+        slot=entry.slot,
+        at=moment(entry.slot),
+        action=str(entry.action),
+        subject=entry.subject,
+        tenant=entry.tenant,
+        actor=entry.actor,
+        correlation_id=entry.correlation_id,
+        reason=entry.reason,
+        op=entry.op,
+        forced=entry.forced,
+        part=entry.part,
+        pools=pools,
+        before=entry.before,
+        after=entry.after,
+        cursor=entry.cursor,
+    )
+
+
+def key_document(key: KeyInfo, text: str | None = None) -> KeyDocument:
+    """A key for programs."""
+    return KeyDocument(
+        key.id, key.name, key.scope, key.tenant, key.state, key.made_at, key.expires_at, key.revoked_at, text
+    )
+
+
+def moment(slot: Slot | None) -> str | None:
+    """A slot as ISO 8601 text, where the calendar reaches that far."""
+    at = datetime_of(slot)
+    return None if at is None else at.isoformat(timespec="microseconds")
+
+
+def clock_time(slot: Slot | None) -> str:
+    """A slot for people: short if it is today."""
+    at = datetime_of(slot)
+    if at is None:
+        return "-" if slot is None else str(slot)
+    today = datetime.now(UTC).date() == at.date()
+    return at.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

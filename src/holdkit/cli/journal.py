@@ -1,0 +1,107 @@
+"""``holdkit journal`` and ``holdkit history``: what happened, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import click
+import msgspec
+
+from ..core.entries import Entry
+from ..core.model import MAX_SLOT
+from ..faces._sync.kernel import Kernel
+from ..kernel.surface import JournalEntry
+from .documents import entry_document, moment
+from .opening import kernel, of_tenant
+from .words import FINE
+
+
+@click.group()
+def journal() -> None:
+    """The ordered record of every change.
+
+    \b
+    Example:
+      holdkit journal tail --follow
+    """
+
+
+@journal.command("list")
+@click.option("--after", metavar="CURSOR", help="go on behind an entry: its `cursor` in the JSON")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True)
+@of_tenant
+def list_entries(url: str | None, tenant: str, in_json: bool, after: str | None, limit: int) -> int:
+    """Entries from the beginning, or behind a cursor.
+
+    \b
+    Example:
+      holdkit journal list --limit 100 --json
+    """
+    with kernel(url, tenant) as hk:
+        _print(hk.journal(after=after, limit=limit), in_json)
+    return FINE
+
+
+@journal.command()
+@click.option("-n", "--lines", type=click.IntRange(0, 10_000), default=20, show_default=True, help="the last so many")
+@click.option("-f", "--follow", is_flag=True, help="go on with what happens from now on; Ctrl-C ends it")
+@of_tenant
+def tail(url: str | None, tenant: str, in_json: bool, lines: int, follow: bool) -> int:
+    """The last entries, and with --follow the next ones.
+
+    \b
+    Example:
+      holdkit journal tail -n 5 --follow --json
+    """
+    with kernel(url, tenant) as hk:
+        cursor, last = hk.cursor(), last_entries(hk, lines)
+        _print(last, in_json)
+        if follow:
+            for entry in hk.follow(after=last[-1].cursor if last else cursor):
+                _print([entry], in_json)
+    return FINE
+
+
+def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
+    """The last so many of this tenant: looks further back until there are enough, or the beginning is reached."""
+    back = count
+    while count:
+        start = hk.cursor(back=back)
+        found = deque(hk.follow(after=start, wait=False), count)
+        if len(found) == count or start == hk.cursor(back=MAX_SLOT):
+            return list(found)
+        back *= 8
+    return []
+
+
+@click.command()
+@click.argument("subject")
+@of_tenant
+def history(url: str | None, tenant: str, in_json: bool, subject: str) -> int:
+    """All that happened to one hold (by id or ticket), or to a pool.
+
+    \b
+    Example:
+      holdkit history 0199c0ffee… --json
+    """
+    with kernel(url, tenant) as hk:
+        _print(hk.history(subject), in_json)
+    return FINE
+
+
+def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
+    for entry in entries:
+        click.echo(msgspec.json.encode(entry_document(entry)) if in_json else line(entry.entry, entry.position.lane))
+
+
+def line(entry: Entry, lane: int = 0) -> str:
+    """An entry on one line, for people."""
+    number = f"{lane}/{entry.seq}" if lane else str(entry.seq)
+    parts = [f"{number:>8}", moment(entry.slot) or str(entry.slot), f"{entry.action:<22}", entry.subject]
+    parts += [
+        f"{effect.pool.id}: held {effect.pool.held}, consumed {effect.pool.consumed} of {effect.pool.total}"
+        for effect in entry.effects[:3]
+    ]
+    parts += [f"{name}={value}" for name in ("tenant", "actor", "op", "reason") if (value := getattr(entry, name))]
+    return "  ".join(parts)

@@ -1,0 +1,107 @@
+"""``holdkit pools``: list, show, create, resize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..core.model import Pool
+from .documents import pool_document
+from .opening import call_of, call_options, kernel, of_tenant
+from .words import FINE, Voice
+
+HEADS = ("pool", "total", "held", "consumed", "available", "")
+
+
+@click.group()
+def pools() -> None:
+    """Pools: bounded amounts of something scarce.
+
+    \b
+    Example:
+      holdkit pools list --url sqlite:///holds.db
+    """
+
+
+@pools.command("list")
+@click.option("--prefix", default="", help="only ids that begin so; ~ shows the pools behind faces")
+@click.option("--after", default="", help="go on behind this id")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@of_tenant
+def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, after: str, limit: int) -> int:
+    """Pools in order of id, with what is held, consumed and available.
+
+    \b
+    Example:
+      holdkit pools list --prefix show: --json
+    """
+    with kernel(url, tenant) as hk:
+        found = hk.pools(prefix, after=after, limit=limit)
+    Voice(in_json).table([pool_document(pool) for pool in found], HEADS, [_row(pool) for pool in found])
+    return FINE
+
+
+@pools.command()
+@click.argument("pool")
+@of_tenant
+def show(url: str | None, tenant: str, in_json: bool, pool: str) -> int:
+    """One pool.
+
+    \b
+    Example:
+      holdkit pools show gpu
+    """
+    with kernel(url, tenant) as hk:
+        _tell(hk.pool(pool), in_json)
+    return FINE
+
+
+@pools.command()
+@click.argument("pool")
+@click.argument("total", type=int)
+@click.option("--exist-ok", is_flag=True, help="one that is there already is fine, and stays as it is")
+@call_options
+@of_tenant
+def create(url: str | None, tenant: str, in_json: bool, pool: str, total: int, exist_ok: bool, **call: Any) -> int:
+    """Make a pool with nothing held.
+
+    \b
+    Example:
+      holdkit pools create gpu 8
+    """
+    with kernel(url, tenant, create=True) as hk:
+        _tell(hk.create_pool(pool, total, exist_ok=exist_ok, **call_of(call)), in_json)
+    return FINE
+
+
+@pools.command()
+@click.argument("pool")
+@click.argument("total", type=int)
+@call_options
+@of_tenant
+def resize(url: str | None, tenant: str, in_json: bool, pool: str, total: int, **call: Any) -> int:
+    """Change a pool's total, never under what is in use.
+
+    \b
+    Example:
+      holdkit pools resize gpu 16 --reason "second rack"
+    """
+    with kernel(url, tenant) as hk:
+        _tell(hk.resize_pool(pool, total, **call_of(call)), in_json)
+    return FINE
+
+
+def _row(pool: Pool) -> list[str]:
+    return [
+        pool.id,
+        str(pool.total),
+        str(pool.held),
+        str(pool.consumed),
+        str(pool.available),
+        "over" if pool.over else "",
+    ]
+
+
+def _tell(pool: Pool, in_json: bool) -> None:
+    Voice(in_json).table([pool_document(pool)], HEADS, [_row(pool)])

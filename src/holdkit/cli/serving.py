@@ -1,0 +1,159 @@
+"""``holdkit serve`` and ``holdkit keys``: the HTTP server, and who may speak to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import EngineError
+from .documents import key_document
+from .opening import chosen, kernel, url_option, whole
+from .words import FINE, Voice, as_json
+
+if TYPE_CHECKING:
+    from ..server import KeyInfo, Keys
+
+HEADS = ("key", "name", "scope", "tenant", "state", "expires")
+
+
+def need_server() -> None:
+    """The server's own libraries are an extra."""
+    missing = [name for name in ("starlette", "uvicorn", "sse_starlette") if find_spec(name) is None]
+    if missing:
+        raise EngineError(f"the server needs {', '.join(missing)}: pip install 'holdkit[server]'")
+
+
+def pepper() -> bytes | None:
+    """The server's own secret, from outside of the database."""
+    text = os.environ.get("HOLDKIT_PEPPER")
+    return None if not text else text.encode()
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="beyond loopback there must be keys, and TLS or a proxy"
+)
+@click.option("--port", type=click.IntRange(0, 65_535), default=8420, show_default=True)
+@click.option("--open", "is_open", is_flag=True, help="ask for no key; on loopback only")
+@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS: a PEM file")
+@click.option("--private-key", type=click.Path(exists=True, dir_okay=False), help="TLS: its key")
+@click.option("--behind-proxy", is_flag=True, help="a proxy in front speaks TLS")
+@whole
+def serve(place: str | None, url: str | None, in_json: bool, is_open: bool, **more: Any) -> int:
+    """Serve holds over HTTP until SIGTERM or Ctrl-C; requests under way are finished. Sweeps by itself.
+
+    \b
+    Example:
+      holdkit keys make checkout --url sqlite:///holds.db
+      holdkit serve sqlite:///holds.db --port 8420
+    """
+    need_server()
+    from ..server import Settings
+    from ..server import serve as serve_until_told
+    from .shapes import ServeDocument
+
+    def started(address: str) -> None:
+        Voice(in_json).say(ServeDocument(address), f"holdkit listens on {address}")
+
+    serve_until_told(chosen(url, place), settings=Settings(open=is_open), pepper=pepper(), started=started, **more)
+    return FINE
+
+
+@click.group()
+def keys() -> None:
+    """Keys of the HTTP server. A key is shown once, when it is made.
+
+    \b
+    Example:
+      holdkit keys make checkout --scope hold
+    """
+
+
+@contextmanager
+def _keys(url: str | None, *, create: bool = False) -> Iterator[Keys]:
+    need_server()
+    from ..server import Keys
+
+    with kernel(url, create=create) as hk:
+        yield Keys(hk, pepper=pepper())
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--scope", type=click.Choice(["read", "hold", "admin"]), default="hold", show_default=True)
+@click.option("--tenant", default="", help="whose things it reaches")
+@click.option("--ttl", help="how long it counts: 30d; for ever without")
+@url_option
+@as_json
+def make(url: str | None, in_json: bool, name: str, scope: Any, tenant: str, ttl: str | None) -> int:
+    """A new key. Its text is printed now, and never again.
+
+    \b
+    Example:
+      holdkit keys make checkout --scope hold --ttl 365d
+    """
+    with _keys(url, create=True) as store:
+        new = store.make(name, scope=scope, tenant=tenant, ttl=ttl)
+    Voice(in_json).say(key_document(new.info, new.text), new.text)
+    return FINE
+
+
+@keys.command("list")
+@click.option("--tenant", default=None, help="only of this one")
+@url_option
+@as_json
+def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
+    """Every key, without its secret.
+
+    \b
+    Example:
+      holdkit keys list
+    """
+    with _keys(url) as store:
+        found = store.listed(tenant=tenant)
+    Voice(in_json).table([key_document(one) for one in found], HEADS, [_row(one) for one in found])
+    return FINE
+
+
+@keys.command()
+@click.argument("key")
+@url_option
+@as_json
+def revoke(url: str | None, in_json: bool, key: str) -> int:
+    """A key no longer counts, within a second on every server.
+
+    \b
+    Example:
+      holdkit keys revoke abcdefgh23456723
+    """
+    with _keys(url) as store:
+        info = store.revoke(key)
+    Voice(in_json).table([key_document(info)], HEADS, [_row(info)])
+    return FINE
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--grace", help="how long the old secret still counts  [default: the server's]")
+@url_option
+@as_json
+def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
+    """A new secret for the same key; the old one counts a while longer.
+
+    \b
+    Example:
+      holdkit keys rotate abcdefgh23456723 --grace 1h
+    """
+    with _keys(url) as store:
+        new = store.rotate(key) if grace is None else store.rotate(key, grace=grace)
+    Voice(in_json).say(key_document(new.info, new.text), new.text)
+    return FINE
+
+
+def _row(key: KeyInfo) -> list[str]:
+    return [key.id, key.name, key.scope, key.tenant, key.state, key.expires_at or "-"]

@@ -1,0 +1,103 @@
+"""``holdkit sweep``, ``verify``, ``repair`` and ``migrate``: looking after what is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..kernel.opening import migrate as make_tables
+from .opening import call_of, call_options, chosen, kernel, opened, whole
+from .shapes import MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
+from .words import FINE, FOUND, Voice
+
+
+@click.command()
+@whole
+def verify(place: str | None, url: str | None, in_json: bool) -> int:
+    """Fold the whole journal and compare it with every stored row. Changes nothing.
+
+    \b
+    Example:
+      holdkit verify sqlite:///holds.db && echo clean
+    """
+    with opened(chosen(url, place)) as engine:
+        found = tuple(str(difference) for difference in engine.verify())
+    Voice(in_json).say(
+        VerifyDocument(engine.url, not found, found), *(found or ["every row is exactly what the journal says"])
+    )
+    return FOUND if found else FINE
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="only say what would be mended (so without --yes)")
+@click.option("--yes", is_flag=True, help="do it")
+@call_options
+@whole
+def repair(place: str | None, url: str | None, dry_run: bool, yes: bool, in_json: bool, **call: Any) -> int:
+    """Make rows that differ again what the journal says. Journaled as pool.repaired; writers wait meanwhile.
+
+    \b
+    Example:
+      holdkit repair sqlite:///holds.db            # says what it would do
+      holdkit repair sqlite:///holds.db --yes --reason "disk swapped"
+    """
+    if call["op"] is not None:
+        raise click.UsageError("a repair needs no operation id: a second one finds nothing to do")
+    with kernel(chosen(url, place)) as hk:
+        report = hk.repair(dry_run=dry_run or not yes, **call_of(call))
+    mended, left = (tuple(map(str, found)) for found in (report.mended, report.left))
+    would = "would mend" if report.dry_run else "mended"
+    lines = [f"{would}: {line}" for line in mended] + [f"cannot be mended from the journal: {line}" for line in left]
+    if report.dry_run and mended:
+        lines.append("nothing was changed; run it again with --yes")
+    Voice(in_json).say(
+        RepairDocument(hk.url, report.ok, report.dry_run, mended, left),
+        *(lines or ["every row is exactly what the journal says"]),
+    )
+    return FINE if report.ok else FOUND
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1, 10_000), default=500, show_default=True, help="holds to expire at most")
+@whole
+def sweep(place: str | None, url: str | None, limit: int, in_json: bool) -> int:
+    """Return what is due, earliest deadline first, and prune a little. Safe to run anywhere, any time.
+
+    \b
+    Example:
+      holdkit sweep --limit 1000
+    """
+    with kernel(chosen(url, place)) as hk:
+        report = hk.sweep(limit)
+    more = "; more are due: run it again" if report.more else ""
+    Voice(in_json).say(SweepDocument(hk.url, report.expired, report.more), f"{report.expired} expired{more}")
+    return FINE
+
+
+@click.command()
+@click.option(
+    "--lanes",
+    type=click.IntRange(1, 65_536),
+    help="a power of two, fixed when the tables are made; 64 for one server, 1024 with --citus, unless you say otherwise",
+)
+@click.option("--citus", is_flag=True, help="distribute the tables by lane over the workers of a Citus cluster")
+@click.option("--sql", "as_sql", is_flag=True, help="only print the script that would make the tables")
+@whole
+def migrate(place: str | None, url: str | None, lanes: int | None, citus: bool, as_sql: bool, in_json: bool) -> int:
+    """Make Holdkit's tables in a PostgreSQL database, or bring them up to date. Old or new, never half.
+
+    \b
+    Example:
+      holdkit migrate postgresql://localhost/shop
+    """
+    if as_sql:
+        from ..engines.postgres import migration_sql
+
+        click.echo(migration_sql(lanes, citus=citus), nl=False)
+        return FINE
+    if place is None and not url:
+        raise click.UsageError("give the URL of a database, or --sql")
+    version = make_tables(chosen(url, place), lanes=lanes, citus=citus)
+    Voice(in_json).say(MigrateDocument(version), f"the schema is version {version}")
+    return FINE

@@ -1,0 +1,169 @@
+"""``holdkit watch``: a live view for a terminal; pictures as JSON for programs. Only looks."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from .documents import clock_time
+from .opening import chosen, kernel, tenant_option, whole
+from .picture import Watcher
+from .words import FINE, Voice
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+
+@click.command()
+@click.option("--prefix", default="", help="only pools whose ids begin so")
+@click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, help="seconds between looks")
+@click.option("--once", is_flag=True, help="one picture, then leave")
+@tenant_option
+@whole
+def watch(
+    place: str | None, url: str | None, tenant: str, prefix: str, every: float, once: bool, in_json: bool
+) -> int:  # fmt: skip
+    """Pools, live holds counting down, the journal's tail, and rates, live. q or Ctrl-C leaves.
+
+    \b
+    Example:
+      holdkit watch --prefix show:
+      holdkit watch --once --json
+    """
+    with kernel(chosen(url, place), tenant) as hk:
+        watcher = Watcher(hk, prefix, 40, 12, 8)
+        watcher.look()
+        if once or in_json or not sys.stdout.isatty():
+            while True:
+                Voice(in_json).say(watcher.document(), *_plain(watcher))
+                if once:
+                    return FINE
+                time.sleep(every)
+                watcher.look()
+        with _keys() as pressed:
+            _live(watcher, every, pressed)
+    return FINE
+
+
+def _live(watcher: Watcher, every: float, pressed: Callable[[float], str]) -> None:
+    from rich.live import Live
+
+    with Live(_drawn(watcher), screen=True, auto_refresh=False) as live:
+        while pressed(every).lower() != "q":
+            watcher.look()
+            live.update(_drawn(watcher, live.console.width), refresh=True)
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """A function that waits for a key, so many seconds at most; the terminal is given back as it was.
+
+    Ctrl-C is a key like any other: raised in the midst of drawing it would leave the screen half drawn.
+    """
+    ours, theirs = os.pipe()
+    watched = [ours, *([sys.stdin.fileno()] if sys.stdin.isatty() else [])]
+    handler = signal.signal(signal.SIGINT, lambda *_: os.write(theirs, b"q"))
+    before = termios.tcgetattr(watched[1]) if watched[1:] else None
+    try:
+        if before is not None:
+            tty.setcbreak(watched[1])
+
+        def pressed(seconds: float) -> str:
+            ready, _, _ = select.select(watched, [], [], seconds)
+            return os.read(ready[0], 1).decode("latin-1") if ready else ""
+
+        yield pressed
+    finally:
+        if before is not None:
+            termios.tcsetattr(watched[1], termios.TCSADRAIN, before)
+        signal.signal(signal.SIGINT, handler)
+        os.close(ours)
+        os.close(theirs)
+
+
+def _plain(watcher: Watcher) -> list[str]:
+    lines = [f"{pool.id}: {pool.held} held, {pool.consumed} consumed, {pool.available} free of {pool.total}"
+             for pool in watcher.pools]  # fmt: skip
+    lines += [f"{hold.id} {_left(hold.deadline, watcher.now)}" for hold in watcher.holds]
+    return [*lines, _speed(watcher)]
+
+
+def _drawn(watcher: Watcher, width: int = 80) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    title = Text.assemble(("holdkit ", "bold"), (clock_time(watcher.now) + " UTC  ", "dim"), _speed(watcher))
+    title.truncate(width, overflow="ellipsis")
+    return Group(title, Text(), _pools(watcher, width), Text(), _holds(watcher, width), Text(), _tail(watcher, width))
+
+
+def _table(*heads: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold dim")
+    for head in heads:
+        table.add_column(head, no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def _pools(watcher: Watcher, width: int) -> Table:
+    from rich.text import Text
+
+    wide = width >= 70
+    table = _table("pool", "", "free", *(("held", "consumed", "total") if wide else ("of",)))
+    room = max(6, min(40, width // 3))
+    for pool in watcher.pools:
+        whole = max(pool.total, pool.held + pool.consumed, 1)
+        consumed, held = room * pool.consumed // whole, room * pool.held // whole
+        bar = Text.assemble(("█" * consumed, "blue"), ("▒" * held, "yellow"), ("·" * (room - consumed - held), "dim"))
+        numbers = (pool.held, pool.consumed, pool.total) if wide else (pool.total,)
+        free = Text(str(pool.available), style="bold red" if not pool.available else "green")
+        table.add_row(Text(pool.id), bar, free, *map(str, numbers))
+    return table
+
+
+def _holds(watcher: Watcher, width: int) -> Table:
+    from rich.text import Text
+
+    table = _table("hold", "left", "legs", *(("actor",) if width >= 70 else ()))
+    for hold in watcher.holds:
+        legs = ", ".join(f"{leg.pool} × {leg.held}" for leg in hold.legs)
+        more = (Text(hold.actor or ""),) if width >= 70 else ()
+        name = hold.id if width >= 100 else f"…{hold.id[-8:]}"
+        table.add_row(name, _left(hold.deadline, watcher.now), Text(legs), *more)
+    return table
+
+
+def _tail(watcher: Watcher, width: int) -> Table:
+    from rich.text import Text
+
+    table = _table("when", "what", "subject")
+    for entry in watcher.tail:
+        name = entry.subject if width >= 100 or len(entry.subject) < 24 else f"…{entry.subject[-8:]}"
+        table.add_row(clock_time(entry.slot), str(entry.action), Text(name))
+    return table
+
+
+def _left(deadline: int | None, now: int) -> str:
+    if deadline is None:
+        return "for ever"
+    seconds = max(0, deadline - now) // 1_000_000
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+def _speed(watcher: Watcher) -> str:
+    told = ", ".join(f"{action} {rate:.1f}/s" for action, rate in watcher.rates.items())
+    return told or "nothing is happening"

@@ -1,0 +1,92 @@
+"""Receiving a journal from elsewhere: its entries, in order, are folded into a new state and become its journal.
+
+Every effect must start from where the pool stood, and every change must be of a hold that is there: a journal that was cut,
+mixed up or edited is refused, naming the line. Decides nothing; writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+from ..errors import InvalidRequest, PromiseBroken
+from .audit import counters_agree
+from .decide import Needs
+from .entries import Entry
+from .fold import fold
+from .model import Key, Limits, RecordKey
+from .validation import invalid
+from .view import View
+
+CHUNK: Final = 1_000
+"""Effects, or entries without any, that are folded and written at a time."""
+
+
+class Carried(Struct, frozen=True, gc=False):
+    """An entry on its way, and where it stood."""
+
+    line: int
+    entry: Entry
+
+
+def chunks(carried: Iterable[Carried]) -> Iterator[list[Carried]]:
+    """Stretches to be written together."""
+    chunk: list[Carried] = []
+    size = 0
+    for one in carried:
+        chunk.append(one)
+        size += max(1, len(one.entry.effects))
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def needs_of(chunk: Sequence[Carried]) -> Needs:
+    """What must be loaded to fold these."""
+    pools: set[Key] = set()
+    holds: set[Key] = set()
+    records: set[RecordKey] = set()
+    for one in chunk:
+        entry = one.entry
+        pools.update(effect.pool.key for effect in entry.effects)
+        if entry.hold is not None:
+            holds.add(entry.hold.key)
+        elif entry.change is not None:
+            holds.add((entry.tenant, entry.subject))
+        if entry.record is not None:
+            records.add(entry.record.key)
+    return Needs(pools, holds, set(), records)
+
+
+def take_in(view: View, chunk: Sequence[Carried]) -> None:
+    """Fold these into a view, numbered anew from where its journal ends."""
+    for one in chunk:
+        entry = structs.replace(one.entry, seq=view.next_seq)
+        for difference in counters_agree(view, entry):
+            raise contradiction(one.line, f"pool {difference.key}: {difference.field} should be {difference.expected}")
+        try:
+            fold(view, entry)
+        except PromiseBroken as broken:
+            raise contradiction(one.line, str(broken)) from broken
+        view.entries.append(entry)
+
+
+def contradiction(line: int, words: str) -> InvalidRequest:
+    """A journal that does not fit together."""
+    return invalid(f"line {line}", "entry_contradicts", f"does not follow from the lines before it: {words}")
+
+
+def check_room(limits: Limits, pools: int, live_holds: int) -> None:
+    """The tables of the receiving side must have room for what is there."""
+    for name, count, bound in (("max_pools", pools, limits.max_pools), ("max_holds", live_holds, limits.max_holds)):
+        if bound is not None and count > bound:
+            raise invalid("limits", "limits_too_small", f"has {name}={bound}, but there are {count}")
+
+
+def not_empty(where: str) -> InvalidRequest:
+    """Only an empty engine can become another one's copy."""
+    return invalid("url", "target_not_empty", f"{where} has a journal already: import into a new, empty one")

@@ -1,0 +1,60 @@
+"""Examining a PostgreSQL server for `holdkit doctor`: what done answers rest on, by name. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core.model import Limits
+from ...errors import EngineError
+from ..port import Finding
+from .driver import Driver
+from .migrating import check_schema
+from .opening import OLDEST, UNSAFE, Address, connect, read_url
+
+
+def examine(url: str) -> Iterator[Finding]:
+    """The server, its settings, the schema."""
+    address = read_url(url)
+    try:
+        driver = connect(address, Limits())
+    except EngineError as error:
+        yield Finding("server", "fail", str(error), "check the URL, and that the server is up")
+        return
+    try:
+        yield Finding("server", "ok", address.shown)
+        yield from _settings(driver, address)
+        try:
+            schema = check_schema(driver, address, None)
+        except EngineError as error:
+            yield Finding("schema", "fail", str(error), "holdkit migrate URL")
+            return
+        spread = ", distributed" if schema.distributed else ""
+        yield Finding("schema", "ok", f"as this release knows it, {schema.lanes} lanes{spread}")
+    finally:
+        driver.close()
+
+
+def _settings(driver: Driver, address: Address) -> Iterator[Finding]:
+    version, encoding, *safety, recovering, _ = driver.ask("server_settings")[0]
+    number = f"{version // 10_000}.{version % 10_000}"
+    yield (
+        Finding("version", "ok", number)
+        if version >= OLDEST
+        else Finding("version", "fail", f"{number} is too old", f"at least {OLDEST // 10_000} is needed")
+    )
+    yield (
+        Finding("encoding", "ok", encoding)
+        if encoding == "UTF8"
+        else Finding("encoding", "fail", encoding, "create the database with encoding UTF8")
+    )
+    if recovering:
+        yield Finding("role", "fail", "a standby", "name the primary: decisions come from there only")
+    for name, value in zip(UNSAFE, safety, strict=True):
+        if value != "off":
+            yield Finding(name, "ok", value)
+        elif name in address.allow_unsafe:
+            yield Finding(name, "warn", "off, allowed by the URL: a done answer may be lost", "switch it on")
+        else:
+            yield Finding(
+                name, "fail", "off: a done answer may be lost", "switch it on, or allow it in the URL by name"
+            )

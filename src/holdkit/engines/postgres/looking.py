@@ -1,0 +1,116 @@
+"""Looks at pools, holds and records, as scripts: on our connections, and on a caller's, where they see the caller's own
+uncommitted work. They lock and write nothing, and never show a due leg as held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, Final
+
+from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from ...core.model import Pool, Record, StoredHold
+from ...core.reading import (
+    FindHold,
+    FindPool,
+    FindPools,
+    FindRecord,
+    ListPools,
+    Query,
+    beyond,
+    seen_hold,
+    seen_pool,
+)
+from .driver import Row, Script
+from .rows import hold_of, pool_keys, pool_of, record_of
+from .splitting import by_lane
+from .terms import Terms
+
+
+def look(terms: Terms, query: Query[Any]) -> Script[Any] | None:
+    """The script that answers a query; None if it is not one of these."""
+    found = _LOOKS.get(type(query))
+    if found is None:
+        return None
+    script: Script[Any] = found(terms, query)
+    return by_lane(script, range(terms.lanes)) if terms.distributed else script
+
+
+def ask(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
+    """One statement's rows."""
+    (rows,) = yield ((name, parameters),)
+    return rows
+
+
+def _pool(row: Row) -> Pool:
+    return seen_pool(pool_of(row), row[13] or 0)
+
+
+def find_pool(terms: Terms, query: FindPool) -> Script[Pool | None]:
+    """One pool, due legs counted as returned."""
+    rows = yield from ask("read_pool", (terms.slot, lane_of_pool(query.key, terms.lanes), *query.key))
+    return _pool(rows[0]) if rows else None
+
+
+def find_pools(terms: Terms, query: FindPools) -> Script[list[Pool | None]]:
+    """Several pools, in the order asked."""
+    if not query.keys:
+        return []
+    rows = yield from ask("read_pools_by_id", (*pool_keys(sorted(set(query.keys)), terms.lanes), terms.slot))
+    found = {(row[0], row[1]): _pool(row) for row in rows}
+    return [found.get(key) for key in query.keys]
+
+
+def list_pools(terms: Terms, query: ListPools) -> Script[list[Pool]]:
+    """A page of pools by id."""
+    page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit)
+    if query.entity is None:
+        rows = yield from ask("read_pools", (terms.slot, query.tenant, *page))
+    else:
+        rows = yield from ask("read_pools_of_entity", (terms.slot, query.tenant, query.entity, *page))
+    return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
+
+
+def find_hold(terms: Terms, query: FindHold) -> Script[StoredHold | None]:
+    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
+    tenant, hold_id = query.key
+    if not is_id(hold_id):
+        return None
+    rows = yield from ask("read_hold", (terms.slot, lane_of_hold(hold_id, terms.lanes), tenant, hold_id))
+    return (yield from seen(terms, rows))[0] if rows else None
+
+
+def seen(terms: Terms, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
+    """Each as it looks now. Where lanes are asked one by one, the time of pools in other lanes was not seen by its own."""
+    holds = [hold_of(row) for row in rows]
+    slots = [row[16] for row in rows]
+    if terms.distributed:
+        for index, hold in enumerate(holds):
+            home = lane_of_hold(hold.id, terms.lanes)
+            pools = [(hold.tenant, leg.pool) for leg in hold.legs]
+            apart = [pool for pool in pools if lane_of_pool(pool, terms.lanes) != home]
+            found = (yield from ask("read_slots", pool_keys(apart, terms.lanes))) if apart else []
+            slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
+    return [seen_hold(hold, terms.limits, slot) for hold, slot in zip(holds, slots, strict=True)]
+
+
+def find_record(terms: Terms, query: FindRecord) -> Script[Record | None]:
+    """One record."""
+    rows = yield from ask("read_record", (lane_of_record(query.key, terms.lanes), *query.key))
+    return record_of(rows[0]) if rows else None
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be a hold's id."""
+    return len(text) == 32 and not set(text) - set(DIGITS)
+
+
+DIGITS: Final = "0123456789abcdef"
+
+_LOOKS: Final[dict[type[Any], Callable[[Terms, Any], Script[Any]]]] = {
+    FindPool: find_pool,
+    FindPools: find_pools,
+    ListPools: list_pools,
+    FindHold: find_hold,
+    FindRecord: find_record,
+}

@@ -1,0 +1,64 @@
+"""Repair: rows are made again what the journal says, in one transaction of the writer."""
+
+from __future__ import annotations
+
+from ...core.commands import Command
+from ...core.mending import LegKey, Mended, Repaired, mend, sort_out
+from ...core.model import MAX_SLOT, Limits, Slot
+from .auditing import Compared, verify
+from .driver import Driver, Row, Script, Statement, ask, write
+from .rows import entry_row, new_hold_row, new_pool_row, record_row, setting_row
+from .script import Ran
+
+
+class Repair:
+    """One repair; `report` says what it came to."""
+
+    def __init__(self, limits: Limits, now: Slot, command: Command, *, dry_run: bool) -> None:
+        self._limits, self._now, self._command, self._dry_run = limits, now, command, dry_run
+        self.report = Repaired((), ())
+
+    def script(self, driver: Driver) -> Script[Ran]:
+        """Verify under the write lock, and write what differs."""
+        compared = Compared()
+        self.report = sort_out(verify(driver, self._limits, self._now, compared))
+        if not self.report.mended:
+            return Ran([], compared.last_seq, 0, None)
+        assert compared.stored is not None
+        mended = mend(compared.stored, compared.folded, self.report.mended, self._limits, compared.latest, self._command,
+                      compared.last_seq + 1)  # fmt: skip
+        self.report = Repaired(self.report.mended, self.report.left, tuple(mended.entries))
+        if self._dry_run:
+            return Ran([], compared.last_seq, 0, None)
+        statements = rows_of(mended)
+        yield tuple(statements)
+        rows = [entry_row(entry) for entry in mended.entries]
+        return Ran([], compared.last_seq + len(rows), len(statements), ("journal", rows[0]) if rows else None)
+
+
+def rows_of(mended: Mended) -> list[Statement]:
+    """Everything that was mended, as statements: a row goes, and comes back as it should be."""
+    statements: list[tuple[str, list[Row]]] = [
+        ("delete_pools", [*mended.pools]),
+        ("insert_pools", [new_pool_row(pool) for pool in mended.pools.values() if pool is not None]),
+        ("delete_holds", [*mended.holds]),
+        (
+            "insert_whole_holds",
+            [new_hold_row(hold, int(hold.open)) for hold in mended.holds.values() if hold is not None],
+        ),
+        ("delete_legs", [_leg(key) for key in mended.legs]),
+        ("insert_legs", [(*_leg(key), units) for key, units in mended.legs.items() if units]),
+        ("delete_records", [*mended.records]),
+        ("put_records", [record_row(record) for record in mended.records.values() if record is not None]),
+        ("insert_journal", [entry_row(entry) for entry in mended.entries]),
+    ]
+    found: list[Statement] = [write(name, rows) for name, rows in statements if rows]
+    if mended.fence_floor is not None:
+        found.append(ask("put_setting", setting_row("fence_floor", mended.fence_floor)))
+    return found
+
+
+def _leg(key: LegKey) -> Row:
+    """As `delete_legs` names it: one without a deadline is filed under the last slot."""
+    tenant, pool, deadline, hold = key
+    return (tenant, pool, MAX_SLOT if deadline is None else deadline, hold)

@@ -1,0 +1,256 @@
+# Generated from ../_async/claims.py by tools/gen_sync.py: do not edit.
+"""`hk.claims`: keys that only one can have. Reserve, confirm for an entity, release; the deadline frees what is forgotten.
+
+Each key is a pool of one, born when it is first reserved; each life of it is a hold. Decides nothing: what a refusal means is
+read off the hold that stands in the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Unpack
+
+from msgspec.structs import replace
+
+from ...core.codec import same_owner
+from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ResizePool, ReturnUnits, Ttl
+from ...core.ladders.finding import missing
+from ...core.model import DAY, SECOND, Pool, Slot, State, StoredHold
+from ...core.outcomes import Done, Reason, Refusal
+from ...core.reading import FindHold, FindPool, ListPools
+from ...core.validation import invalid, text, whole
+from ...errors import AlreadyClaimed, InsufficientCapacity, Overloaded, PartOfHold
+from ...kernel._sync.calls import Call
+from ...kernel.answers import refusal_of
+from ...kernel.spelling import reference, span
+from ..claim import Claim, state_of
+from ..keys import CLAIMS, claim_id, claim_pool, key, key_of, split_key
+from .face import Face
+
+SHORTEST: Final = SECOND
+LONGEST: Final = DAY
+ATTEMPTS: Final = 20
+"""How often a key is asked for again because whoever had it was gone when we looked."""
+
+
+class Claims(Face):
+    """The keys of one tenant."""
+
+    def reserve(
+        self,
+        type: str,
+        value: str,
+        *,
+        ttl: Ttl,
+        owner: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Claim:
+        """Claim `type:value` for one second to 24 hours (five minutes suit most sign-ups).
+
+        With an `owner` of one's own the call can be repeated: while the claim is alive the same owner gets the same one, not
+        extended. Anybody else gets `AlreadyClaimed`, with the claim's id and its remaining time.
+        """
+        name = key_of(type, value)
+        slots = _checked(span(ttl))
+        command = PlaceHold(legs=(key(type, value),), ttl_slots=slots, owner=owner, metadata=metadata,
+                            **self._frame(call))  # fmt: skip
+        tx = call.get("tx")
+        for _ in range(ATTEMPTS):
+            try:
+                done = self._desk.do(command, tx, faces=True)
+            except InsufficientCapacity as refusal:
+                found = self._present(CLAIMS + claim_id(name), tx)
+                if found is None:
+                    continue  # swept away meanwhile
+                pool, hold = found
+                state = state_of(pool, hold)
+                if state is State.HELD and hold is not None and same_owner(owner, hold.owner_hash):
+                    return Claim(pool, hold, owner, replayed=True)
+                if state in (State.HELD, State.CONFIRMED) or refusal.replayed:
+                    raise self._taken(Claim(pool, hold), replayed=refusal.replayed) from None
+            else:
+                return self._granted(name, done, owner)
+        raise Overloaded(f"others took {name!r} each time and let it go again; this call did nothing")
+
+    def confirm(self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+        """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""
+        text(entity, "entity", 256)
+        id, token = self._named(claim, owner, call.get("tx"))
+        command = ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call))
+        return self._ended(self._desk.do(command, call.get("tx")), token, call.get("tx"))
+
+    def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+        """The key is free for others at once."""
+        id, token = self._named(claim, owner, call.get("tx"))
+        command = ReleaseHold(id=id, owner=token, **self._frame(call))
+        return self._ended(self._desk.do(command, call.get("tx")), token, call.get("tx"))
+
+    def extend(
+        self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
+        **call: Unpack[Call],
+    ) -> Claim:  # fmt: skip
+        """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
+        id, token = self._named(claim, owner, call.get("tx"))
+        command = ExtendHold(id=id, owner=token, by_slots=None if by is None else _checked(span(by, "by"), "by"),
+                             ttl_slots=None if ttl is None else _checked(span(ttl)), **self._frame(call))  # fmt: skip
+        return self._ended(self._desk.do(command, call.get("tx")), token, call.get("tx"))
+
+    def forget(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+        """Free a confirmed key: its account was closed, say. Raises `NotConfirmed` if it is not confirmed.
+
+        Needs the owner token as long as the hold is kept; after the retention there is nobody left to ask, and a reason is
+        needed instead.
+        """
+        tx = call.get("tx")
+        frame = self._frame(call)
+        pool_id = None if _is_ticket(claim) else claim_pool(claim.id if isinstance(claim, Claim) else claim)
+        found = None if pool_id is None else self._present(pool_id, tx)
+        if found is not None and found[1] is None and state_of(*found) is State.CONFIRMED:
+            if frame["reason"] is None:
+                raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
+            pool = found[0]
+            done = self._desk.do(ResizePool(id=pool.id, total=pool.consumed + 1, **frame), tx, faces=True)
+            assert done.pool is not None
+            return Claim(done.pool, None)
+        id, token = self._named(claim, owner, tx)
+        done = self._desk.do(ReturnUnits(id=id, owner=token, **frame), tx)
+        return self._ended(done, token, tx)
+
+    # Looking
+
+    def find(
+        self,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        type: str | None = None,
+        value: str | None = None,
+        entity: str | None = None,
+        active_only: bool = False,
+        tx: Any = None,
+    ) -> Claim | None:
+        """A key in its present or last life, by one of: its id, its key, its type and value, or the entity that has it (the
+        first one, if that has several). None if it was never seen, or was let go longer ago than the retention."""
+        if entity is not None and (id, key, type, value) == (None, None, None, None):
+            linked = self.linked(entity, limit=1, tx=tx)
+            return linked[0] if linked and not active_only else None
+        found = self._present(_pool_of(id, key, type, value, entity), tx)
+        if found is None:
+            return None
+        claim = Claim(*found)
+        return claim if not active_only or self.is_active(claim) else None
+
+    def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
+        whole(limit, "limit", 1, 1_000)
+        start = claim_pool(after) if after != "" else ""
+        query = ListPools(self._tenant, CLAIMS, start, limit, text(entity, "entity", 256))
+        claims = [Claim(pool, self._hold_of(pool, tx)) for pool in self._read(query, tx)]
+        return [claim for claim in claims if claim.state is State.CONFIRMED]
+
+    def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
+        """Whether somebody has this key now: claimed and alive, or confirmed."""
+        pool = self._read(FindPool((self._tenant, CLAIMS + claim_id(key_of(type, value)))), tx)
+        return pool is not None and not pool.available
+
+    def is_active(self, claim: Claim) -> bool:
+        """Whether a claim, as it was read, is alive still: held, and its deadline has not come."""
+        return claim.state is State.HELD and self._left(claim) > 0
+
+    def remaining_ttl(self, claim: Claim) -> float:
+        """Seconds until its deadline; 0 if it has ended."""
+        return self._left(claim) / SECOND if claim.state is State.HELD else 0.0
+
+    # Within
+
+    def _left(self, claim: Claim) -> Slot:
+        deadline = claim.deadline
+        return 0 if deadline is None else max(0, deadline - self._desk.now())
+
+    def _hold_of(self, pool: Pool, tx: Any) -> StoredHold | None:
+        return None if pool.holder is None else self._read(FindHold((pool.tenant, pool.holder)), tx)
+
+    def _present(self, pool_id: str, tx: Any) -> tuple[Pool, StoredHold | None] | None:
+        """A key's pool and the hold of its present or last life: both of one moment."""
+        for _ in range(ATTEMPTS):
+            pool = self._read(FindPool((self._tenant, pool_id)), tx)
+            if pool is None:
+                return None
+            hold = self._hold_of(pool, tx)
+            if bool(pool.available) != (state_of(pool, hold) in (State.HELD, State.CONFIRMED)):
+                return pool, hold
+        raise Overloaded(f"{pool_id!r} changed hands each time it was looked at; try again")
+
+    def _granted(self, name: str, done: Done, owner: str | None) -> Claim:
+        hold = done.hold
+        assert hold is not None
+        pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.held_at, on_demand=True,
+                    label=name, holder=hold.id)  # fmt: skip
+        return Claim(pool, hold, owner if done.token is None else done.token, replayed=done.replayed)
+
+    def _ended(self, done: Done, token: str | None, tx: Any) -> Claim:
+        """The claim after a change, as that left it: whoever has the key by now is not asked."""
+        hold = done.hold
+        assert hold is not None
+        pool = self._read(FindPool((hold.tenant, hold.legs[0].pool)), tx)
+        if pool is None or pool.holder != hold.id:  # somebody else's by now, or gone
+            label = None if pool is None else pool.label
+            pool = Pool(
+                hold.tenant, hold.legs[0].pool, 1, fence=hold.fence, slot=done.slot, label=label, holder=hold.id
+            )
+        if pool.entity != hold.entity and state_of(pool, hold) is State.CONFIRMED:
+            pool = replace(pool, entity=hold.entity)
+        return Claim(pool, hold, token, replayed=done.replayed)
+
+    def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None]:
+        """Hold id and token of whatever names a claim; `PartOfHold` if it ends with other things."""
+        if isinstance(claim, Claim):
+            if claim.combined:
+                raise part_of_hold(claim.key, claim.hold_id or "")
+            return claim.hold_id or "", claim.owner if owner is None else owner
+        if _is_ticket(claim):
+            id, token = reference(claim, owner)
+            hold = self._read(FindHold((self._tenant, id)), tx)
+            if hold is None:
+                raise refusal_of(missing(id, self._desk.limits.retention, self._desk.now()))
+            if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):
+                raise part_of_hold(id, id)
+            return id, token
+        found = self._present(claim_pool(claim), tx)
+        if found is None or found[0].holder is None:
+            raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, claim))
+        return self._named(Claim(*found), owner, tx)
+
+    def _taken(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
+        remaining = self.remaining_ttl(claim) if claim.state is State.HELD else None
+        said = "for ever" if remaining is None else f"for {remaining:g} s more"
+        return AlreadyClaimed(f"somebody else has {claim.key!r}, {said}", replayed=replayed, subject=claim.key,
+                              claim=claim.id, state=str(claim.state), remaining=remaining)  # fmt: skip
+
+
+def part_of_hold(subject: str, hold: str) -> PartOfHold:
+    """It is a leg of a hold on other things too."""
+    return PartOfHold(f"{subject!r} ends with hold {hold}: confirm or release that", subject=subject, hold=hold)
+
+
+def _checked(slots: Slot, field: str = "ttl") -> Slot:
+    if slots < SHORTEST:
+        raise invalid(field, f"{field}_too_short", "must be at least 1 s")
+    if slots > LONGEST:
+        raise invalid(field, f"{field}_too_long", "must be at most 24 h")
+    return slots
+
+
+def _is_ticket(claim: object) -> bool:
+    return isinstance(claim, str) and claim.startswith("hk1.")
+
+
+def _pool_of(id: str | None, key: str | None, type: str | None, value: str | None, entity: str | None) -> str:
+    """The pool that exactly one of these spellings names."""
+    pair = type is not None or value is not None
+    if [id is not None, key is not None, pair, entity is not None].count(True) != 1:
+        raise invalid("id", "id_required", "give exactly one of id, key, type with value, or entity")
+    if id is not None:
+        return claim_pool(id)
+    name = ":".join(split_key(key)) if key is not None else key_of(type, value)
+    return CLAIMS + claim_id(name)

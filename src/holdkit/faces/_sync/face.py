@@ -1,0 +1,28 @@
+# Generated from ../_async/face.py by tools/gen_sync.py: do not edit.
+"""What every face has of its kernel: where commands go, the frame of a call, the tenant, and reads inside a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ...core.reading import Query
+from ...kernel._sync.calls import Call
+from ...kernel._sync.desk import Desk
+
+T = TypeVar("T")
+
+Frame = Callable[[Call], dict[str, Any]]
+"""The fields every command has, from the call or from the context."""
+
+
+class Face:
+    """Turns arguments into commands and outcomes into results, for one tenant; decides nothing."""
+
+    def __init__(self, desk: Desk, frame: Frame, tenant: str) -> None:
+        self._desk, self._frame, self._tenant = desk, frame, tenant
+
+    def _read(self, query: Query[T], tx: Any) -> T:
+        """Ask; in a caller's transaction, with what that has not committed yet."""
+        submitter = self._desk.submitter
+        return submitter.read(query) if tx is None else submitter.read_in(tx, query)

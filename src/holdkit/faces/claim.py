@@ -1,0 +1,156 @@
+"""What `hk.claims` hands out: frozen claims. The owner token and the ticket are in no repr and no dict made here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NoReturn
+
+from ..core.codec import ticket
+from ..core.model import Pool, Slot, State, StoredHold
+from ..kernel.spelling import datetime_of
+from .keys import CLAIMS
+
+
+class Claim:
+    """A key in one of its lives, as it was when this answer was given. Immutable; ask again with `find`."""
+
+    __slots__ = ("_hold", "_pool", "owner", "replayed")
+
+    _pool: Pool
+    _hold: StoredHold | None
+    owner: str | None
+    """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
+    replayed: bool
+    """This answer was recorded earlier under the same operation id, or is a claim that this owner had already."""
+
+    def __init__(
+        self, pool: Pool, hold: StoredHold | None, owner: str | None = None, *, replayed: bool = False
+    ) -> None:
+        for name, value in (("_pool", pool), ("_hold", hold), ("owner", owner), ("replayed", replayed)):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Claim is frozen: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Claim is frozen: {name} cannot be deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _thaw, (self._pool, self._hold, self.owner, self.replayed)
+
+    @property
+    def id(self) -> str:
+        """`res_` and 32 hex digits: the same for the same key, for ever."""
+        return self._pool.id.removeprefix(CLAIMS)
+
+    @property
+    def key(self) -> str:
+        """`type:value`."""
+        return self._pool.label or ""
+
+    @property
+    def type(self) -> str:
+        """What kind of key it is."""
+        return self.key.partition(":")[0]
+
+    @property
+    def value(self) -> str:
+        """What was claimed."""
+        return self.key.partition(":")[2]
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is; empty for the default tenant."""
+        return self._pool.tenant
+
+    @property
+    def hold_id(self) -> str | None:
+        """The hold of this life."""
+        return self._pool.holder
+
+    @property
+    def state(self) -> State:
+        """held, confirmed, released or expired."""
+        return state_of(self._pool, self._hold)
+
+    @property
+    def deadline(self) -> Slot | None:
+        """The slot at which it is no longer alive, unless it was confirmed before."""
+        return None if self._hold is None else self._hold.deadline
+
+    @property
+    def deadline_at(self) -> datetime | None:
+        """The deadline as an aware datetime."""
+        return datetime_of(self.deadline)
+
+    @property
+    def entity(self) -> str | None:
+        """What it was confirmed for."""
+        return self._pool.entity if self.state is State.CONFIRMED else None
+
+    @property
+    def fence(self) -> int:
+        """Grows with every life of the key: a downstream system can refuse a stale holder by it."""
+        return self._pool.fence if self._hold is None else self._hold.fence
+
+    @property
+    def held_at(self) -> Slot | None:
+        """When this life began; None if that was longer ago than the retention."""
+        return None if self._hold is None else self._hold.held_at
+
+    @property
+    def ended_at(self) -> Slot | None:
+        """When it was confirmed, released, or expired."""
+        return None if self._hold is None else self._hold.ended_at
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The caller's own thread through logs."""
+        return None if self._hold is None else self._hold.correlation_id
+
+    @property
+    def version(self) -> int:
+        """Grows with every change within a life of the key."""
+        return self._pool.version if self._hold is None else self._hold.version
+
+    @property
+    def combined(self) -> bool:
+        """Whether it is a leg of a hold on other things too, and ends with that."""
+        return self._hold is not None and len(self._hold.legs) > 1
+
+    @property
+    def ticket(self) -> str | None:
+        """One text that carries hold id and token, for another process. Secret, like the token."""
+        return None if self.owner is None or self.hold_id is None else ticket(self.hold_id, self.owner)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the secrets, ready for JSON."""
+        names = ("id", "key", "type", "value", "tenant", "hold_id", "deadline", "entity", "fence", "held_at", "ended_at",
+                 "correlation_id", "version")  # fmt: skip
+        return {**{name: getattr(self, name) for name in names}, "state": str(self.state)}
+
+    def __repr__(self) -> str:
+        return f"<Claim {self.id} {self.key!r} {self.state} deadline={self.deadline} fence={self.fence}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Claim) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.tenant, self.id, self.version))
+
+
+def _thaw(pool: Pool, hold: StoredHold | None, owner: str | None, replayed: bool) -> Claim:
+    return Claim(pool, hold, owner, replayed=replayed)
+
+
+def state_of(pool: Pool, hold: StoredHold | None) -> State:
+    """Where a labelled pool of one unit is in its present or last life. After the retention only the pool can tell."""
+    if hold is None:
+        return State.RELEASED if pool.available else State.CONFIRMED
+    for leg in hold.legs:
+        if leg.pool == pool.id:
+            if leg.confirmed > leg.returned:
+                return State.CONFIRMED
+            if leg.held:
+                return State.HELD
+    return State.EXPIRED if hold.state is State.EXPIRED else State.RELEASED

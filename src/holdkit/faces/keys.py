@@ -1,0 +1,89 @@
+"""Keys and items as pools: which pool is behind a key or an item, and the legs that take one.
+
+Pure functions. A key's pool is named by a hash, so that any text can be a key; an item's by its own id, so that items can be
+listed in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+from ..core.model import Leg
+from ..core.validation import invalid, text
+from ..kernel.spelling import FaceLeg, Legs
+
+CLAIMS: Final = "~claim/"
+ITEMS: Final = "~item/"
+PREFIX: Final = "res_"
+MAX_TYPE: Final = 64
+MAX_VALUE: Final = 1_024
+MAX_ITEM: Final = 500
+
+
+def key_of(type: object, value: object) -> str:
+    """`type:value`, as it is written: nothing is trimmed or folded."""
+    kind = text(type, "type", MAX_TYPE)
+    if ":" in kind:
+        raise invalid("type", "type_malformed", "must not contain a colon: that is where the value begins")
+    return f"{kind}:{text(value, 'value', MAX_VALUE)}"
+
+
+def split_key(key: object) -> tuple[str, str]:
+    """Type and value of a key."""
+    found = text(key, "key", MAX_TYPE + 1 + MAX_VALUE)
+    kind, colon, value = found.partition(":")
+    if not colon:
+        raise invalid("key", "key_malformed", "must be a type and a value with a colon between them")
+    key_of(kind, value)
+    return kind, value
+
+
+def claim_id(key: str) -> str:
+    """The same for the same key, for ever: 128 bits of its hash."""
+    return PREFIX + hashlib.blake2b(key.encode(), digest_size=16, person=b"holdkit.claim").hexdigest()
+
+
+def claim_pool(id: object) -> str:
+    """The pool behind a claim's id."""
+    found = text(id, "id", MAX_ITEM)
+    if len(found) != 36 or not found.startswith(PREFIX) or set(found[4:]) - set("0123456789abcdef"):
+        raise invalid("id", "id_malformed", "must be a claim's id: res_ and 32 hex digits")
+    return CLAIMS + found
+
+
+def item_pool(item: object) -> str:
+    """The pool behind an item."""
+    return ITEMS + text(item, "item", MAX_ITEM)
+
+
+def units(pool: str, quantity: int = 1) -> Leg:
+    """Units of a counted pool, as a leg of a combined hold."""
+    return Leg(pool, quantity)
+
+
+def key(type: str, value: str) -> Leg:
+    """A key that only one can have, as a leg of a combined hold."""
+    name = key_of(type, value)
+    return FaceLeg(CLAIMS + claim_id(name), 1, 1, label=name)
+
+
+def items(*ids: str) -> Legs:
+    """Single things that were added with `hk.items.add`, as legs of a combined hold."""
+    return item_legs(ids)
+
+
+def item_legs(ids: Iterable[str]) -> Legs:
+    """The same; in order, whatever order they were asked for in."""
+    if isinstance(ids, str):
+        raise invalid("items", "items_malformed", "must be a list of item ids")
+    try:
+        pools = [item_pool(item) for item in ids]
+    except TypeError:
+        raise invalid("items", "items_malformed", "must be a list of item ids") from None
+    if not pools:
+        raise invalid("items", "items_required", "must name at least one item")
+    if len(set(pools)) < len(pools):
+        raise invalid("items", "item_twice", "names an item twice")
+    return Legs([FaceLeg(pool, label=pool.removeprefix(ITEMS)) for pool in sorted(pools)])

@@ -1,0 +1,94 @@
+"""The faces in a story: claims and items. Lines become calls, as everywhere; a claim is remembered by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import Claim, Hold
+from .commanding import Commander, Step, StoryFailed
+from .language import Line
+
+
+class Facing(Commander):
+    """What a telling does with the faces."""
+
+    def on_claim_reserve(self, line: Line) -> Step:
+        """Claim a key under a name; the same owner may get the same claim again."""
+        said = dict(line.said)
+        name = said.pop("name")
+        answer = yield self.call("claims.reserve", said.pop("type"), said.pop("value"), **said)
+        self.judge(line, answer)
+        if isinstance(answer, Claim):
+            self.claims[name] = answer
+
+    def on_claim_confirm(self, line: Line) -> Step:
+        """It belongs to an entity."""
+        yield from self._claim(line, "claims.confirm")
+
+    def on_claim_release(self, line: Line) -> Step:
+        """It is free again."""
+        yield from self._claim(line, "claims.release")
+
+    def on_claim_extend(self, line: Line) -> Step:
+        """A later deadline."""
+        yield from self._claim(line, "claims.extend")
+
+    def on_claim_forget(self, line: Line) -> Step:
+        """A confirmed key is free again."""
+        yield from self._claim(line, "claims.forget")
+
+    def _claim(self, line: Line, method: str) -> Step:
+        said = dict(line.said)
+        name, via = said.pop("name"), said.pop("via", None)
+        claim = self.claims.get(name)
+        if claim is None:
+            raise StoryFailed(f"{line.where}: nothing was claimed under the name {name!r}\n    {line.text}")
+        shown: Any = {"ticket": claim.ticket, "id": claim.id}.get(via or "", claim)
+        if via is None and "owner" in said and said["owner"] is None:
+            shown = claim.id
+        self.judge(line, (yield self.call(method, shown, **said)))
+
+    def on_claim_find(self, line: Line) -> Step:
+        """A key in its present or last life, or nothing."""
+        answer = yield self.call("claims.find", **line.said)
+        assert line.want is not None
+        if answer is None or line.want.word == "nothing":
+            self.checked += 1
+            if (answer is None) != (line.want.word == "nothing"):
+                self.complain(line, [f"found {answer!r}"])
+        else:
+            self.judge(line, answer)
+
+    def on_claim_taken(self, line: Line) -> Step:
+        """Whether somebody has the key."""
+        answer = yield self.call("claims.is_reserved", line.said["type"], line.said["value"])
+        self.compare(line, [str(answer).lower()], str)
+
+    def on_items_add(self, line: Line) -> Step:
+        """Make items; how many were new is not told."""
+        answer = yield self.call("items.add", line.said["ids"])
+        self.judge(line, answer)
+
+    def on_items_reserve(self, line: Line) -> Step:
+        """Take several under a name."""
+        said = dict(line.said)
+        name = said.pop("name")
+        answer = yield self.call("items.reserve", said.pop("ids"), **said)
+        self.judge(line, answer)
+        if isinstance(answer, Hold):
+            self.holds[name] = answer
+
+    def on_items_release(self, line: Line) -> Step:
+        """Available again."""
+        said = dict(line.said)
+        self.judge(line, (yield self.call("items.release", self.shown(line, said), **said)))
+
+    def on_items_finalize(self, line: Line) -> Step:
+        """Spent."""
+        said = dict(line.said)
+        self.judge(line, (yield self.call("items.finalize", self.shown(line, said), **said)))
+
+    def on_items_states(self, line: Line) -> Step:
+        """What each is, in the order asked."""
+        answer = yield self.call("items.states", line.said["ids"])
+        self.compare(line, answer, lambda item: item.state)

@@ -1,0 +1,142 @@
+"""Claims and items inside the application's own transaction: what it has not committed counts for itself, and for nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import create_async_engine
+
+import holdkit
+from holdkit.testing import FakeClock
+
+Opens = Callable[[], Any]
+
+
+@contextmanager
+def plain_sqlite(url: str) -> Iterator[Opens]:
+    connections: list[sqlite3.Connection] = []
+
+    def begin() -> sqlite3.Connection:
+        connections.append(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None))
+        connections[-1].execute("begin immediate")
+        return connections[-1]
+
+    yield begin
+    for connection in connections:
+        connection.close()
+
+
+@contextmanager
+def plain_psycopg(url: str) -> Iterator[Opens]:
+    with closing(psycopg.connect(url)) as connection:
+        yield lambda: connection
+
+
+@contextmanager
+def alchemy(url: str) -> Iterator[Opens]:
+    name = url.replace("postgresql://", "postgresql+psycopg://")
+    engine = sqlalchemy.create_engine(name)
+    with engine.connect() as connection:
+        yield lambda: connection
+    engine.dispose()
+
+
+CALLERS: dict[str, Any] = {"sqlite3": plain_sqlite, "psycopg": plain_psycopg, "sqlalchemy": alchemy}
+
+
+@pytest.fixture(params=sorted(CALLERS))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """Which caller, and where."""
+    if request.param == "sqlite3":
+        return request.param, f"sqlite:///{tmp_path}/holds.db"
+    url = str(request.getfixturevalue("postgres_url"))
+    holdkit.migrate(url)
+    return request.param, url
+
+
+def test_a_claim_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
+    caller, url = place
+    with holdkit.connect(url, clock=FakeClock()) as hk, CALLERS[caller](url) as begin:
+        tx = begin()
+        mine = hk.claims.reserve("email", "a@b.c", ttl=300, owner="me", tx=tx)
+        assert hk.claims.find(id=mine.id, tx=tx) == hk.claims.reserve("email", "a@b.c", ttl=300, owner="me", tx=tx)
+        assert hk.claims.is_reserved("email", "a@b.c", tx=tx)
+        with pytest.raises(holdkit.AlreadyClaimed) as refused:
+            hk.claims.reserve("email", "a@b.c", ttl=300, tx=tx)
+        assert refused.value.remaining == 300
+        assert hk.claims.find(id=mine.id) is None, "nobody else sees it yet"
+        tx.rollback()
+        assert not hk.claims.is_reserved("email", "a@b.c")
+        tx = begin()
+        again = hk.claims.reserve("email", "a@b.c", ttl=300, owner="me", tx=tx)
+        confirmed = hk.claims.confirm(again.id, owner="me", entity="user:1", tx=tx)
+        assert (confirmed.state, confirmed.entity) == ("confirmed", "user:1")
+        assert [claim.key for claim in hk.claims.linked("user:1", tx=tx)] == ["email:a@b.c"]
+        tx.commit()
+        assert hk.claims.find(entity="user:1") == hk.claims.find(id=mine.id) == confirmed
+        assert hk.verify().ok
+
+
+def test_items_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
+    caller, url = place
+    with holdkit.connect(url) as hk, CALLERS[caller](url) as begin:
+        tx = begin()
+        hk.items.add(["a", "b", "c"], tx=tx)
+        hold = hk.items.best_available(2, prefix="", tx=tx)
+        assert [item.state for item in hk.items.states(["c", "b", "a"], tx=tx)] == ["available", "held", "held"]
+        assert [item.state for item in hk.items.states(["a"])] == ["missing"]
+        with pytest.raises(holdkit.ItemsTaken):
+            hk.items.reserve(["b", "c"], tx=tx)
+        hk.items.finalize(hold.ticket or "", tx=tx)
+        tx.commit()
+        assert [item.state for item in hk.items.states(["a", "b", "c"])] == ["spent", "spent", "available"]
+
+
+@asynccontextmanager
+async def async_psycopg(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def async_alchemy(url: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    async with engine.connect() as connection:
+        yield connection
+    await engine.dispose()
+
+
+@pytest.mark.parametrize("open_one", [async_psycopg, async_alchemy])
+def test_in_a_task(postgres_url: str, open_one: Callable[[str], Any]) -> None:
+    holdkit.migrate(postgres_url)
+
+    async def told() -> None:
+        async with await holdkit.connect_async(postgres_url) as hk, open_one(postgres_url) as tx:
+            mine = await hk.claims.reserve("email", "a@b.c", ttl=300, tx=tx)
+            assert await hk.claims.find(id=mine.id, tx=tx) == mine
+            with pytest.raises(holdkit.AlreadyClaimed):
+                await hk.claims.reserve("email", "a@b.c", ttl=300, owner="other", tx=tx)
+            assert await hk.claims.find(id=mine.id) is None
+            await hk.claims.confirm(mine, entity="user:1", tx=tx)
+            await tx.commit()
+            found = await hk.claims.find(entity="user:1")
+            assert found is not None
+            assert found.key == "email:a@b.c"
+
+    asyncio.run(told())
+
+
+def test_where_there_are_no_transactions() -> None:
+    with holdkit.connect("memory://") as hk:
+        with pytest.raises(holdkit.InvalidRequest, match="no transactions to join"):
+            hk.claims.find(key="a:b", tx=object())
+        with pytest.raises(holdkit.InvalidRequest, match="no transactions to join"):
+            hk.claims.reserve("a", "b", ttl=5, tx=object())

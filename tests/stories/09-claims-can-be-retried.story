@@ -1,0 +1,10 @@
+# With an operation id the same call gives the same answer, token included; with an owner, the same claim.
+claim reserve a email x ttl=300 op=r1                        -> held
+claim reserve a email x ttl=300 op=r1                        -> held replayed
+claim reserve b email x ttl=300 op=r2                        -> already_claimed remaining=300
+claim release a                                              -> released
+claim reserve b email x ttl=300 op=r2                        -> already_claimed replayed
+claim reserve b email x ttl=300 op=r3                        -> held
+claim confirm b entity=user:1 op=c1                          -> confirmed
+claim confirm b entity=user:1 op=c1                          -> confirmed replayed
+claim confirm b entity=user:2 op=c1                          -> operation_conflict
