@@ -62,6 +62,8 @@ from .errors import (
     PromiseBroken,
     QuantityExceedsHold,
     Refused,
+    SagaBusy,
+    SagaParked,
     SlotOverflow,
     VersionConflict,
     WindowClosed,
@@ -77,6 +79,9 @@ from .faces.item import Item
 from .faces.keys import items, key, units
 from .faces.opening import connect, connect_async
 from .faces.resources import Resource, ResourceHold, ResourcePool
+from .faces.saga import Saga, SagaStep
+from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
+from .faces.saga_steps import Phase
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
@@ -136,6 +141,7 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "PartOfHold",
+    "Phase",
     "PlaceHold",
     "Pool",
     "PoolExists",
@@ -147,6 +153,7 @@ __all__ = [
     "QuantityExceedsHold",
     "Reason",
     "Record",
+    "RecoveryReport",
     "Refused",
     "ReleaseHold",
     "ReleaseReason",
@@ -157,6 +164,12 @@ __all__ = [
     "ResourceKernel",
     "ResourcePool",
     "ReturnUnits",
+    "Saga",
+    "SagaBusy",
+    "SagaError",
+    "SagaParked",
+    "SagaRecord",
+    "SagaStep",
     "Shortfall",
     "SlotOverflow",
     "State",

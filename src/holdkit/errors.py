@@ -55,6 +55,16 @@ class OutcomeUnknown(HoldkitError):
     effect: ClassVar[Literal["none", "unknown"]] = "unknown"
 
 
+class SagaBusy(Overloaded):
+    """Somebody else is driving this saga; `retry_after` is what is left of their lease."""
+
+
+class SagaParked(HoldkitError):
+    """The saga was put aside for an operator: look at it with `sagas.get`, end it with `sagas.resolve`."""
+
+    effect: ClassVar[Literal["none", "unknown"]] = "unknown"
+
+
 class CursorLost(HoldkitError):
     """The journal no longer holds what this cursor had seen (restored, failed over, pruned): start anew on purpose."""
 

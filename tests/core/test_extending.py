@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdkit.core.entries import Action, Change, Entry
 from holdkit.core.model import State
 from holdkit.core.outcomes import Done
 
-from .world import World, done, extend, hold_id, place, refused, said
+from .world import World, confirm, done, extend, hold_id, place, refused, release, said
 
 
 @pytest.fixture
@@ -99,6 +100,35 @@ def test_a_hold_without_a_deadline_has_nothing_to_extend(world: World) -> None:
     done(world.do(place("free", "p")))
     assert world.do(extend("free", until=0)) == Done(slot=30, hold=world.held("free"))
     assert world.held("free").version == 1
+
+
+def test_forever_takes_the_deadline_away_once(world: World) -> None:
+    outcome = world.do(extend("x", forever=True, reason="saga"))
+    hold = world.held("x")
+    assert outcome == Done(slot=30, seq=3, hold=hold)
+    assert (hold.deadline, hold.version, hold.state) == (None, 2, State.HELD)
+    assert world.entries[-1].change == Change(
+        state=State.HELD, was=State.HELD, version=2, legs=hold.legs, deadline=None, was_deadline=110, reason="saga"
+    )
+    again = world.do(extend("x", forever=True))
+    assert again == Done(slot=30, hold=hold)  # nothing to change: no entry
+    world.slot = 10_000  # far beyond the old deadline, and beyond the longest lifetime
+    assert said(world.do(place("y", {"p": 10}, 5))) == "insufficient_capacity"
+    assert said(world.do(confirm("x"))) == "done"
+
+
+def test_forever_comes_too_late_at_the_deadline(world: World) -> None:
+    world.slot = 110
+    assert said(world.do(extend("x", forever=True))) == "hold_expired"
+
+
+@pytest.mark.parametrize(
+    "command", [extend("x", forever=True, owner=None), release("x", owner=None), confirm("x", owner=None)]
+)
+def test_a_face_that_vouches_needs_no_token(world: World, command: Any) -> None:
+    assert said(world.do(command)) == "not_owner"
+    assert said(world.do(structs.replace(command, trusted=True))) == "done"
+    assert not world.entries[-1].forced
 
 
 def test_by_counts_from_the_deadline_as_it_is_within_the_batch(world: World) -> None:

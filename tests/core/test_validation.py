@@ -42,6 +42,8 @@ GOOD: dict[type[Any], dict[str, Any]] = {
 NAMED: list[type[Any]] = [ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits]
 BIRTHS: list[type[Any]] = [PlaceHold, Consume]
 OWNED: list[type[Any]] = [PlaceHold, Consume, ConfirmHold, ReleaseHold, ExtendHold, ReturnUnits]
+VOUCHED: list[type[Any]] = [ConfirmHold, ReleaseHold, ExtendHold]
+FOR_FACES = "is for faces, which vouch for the caller"
 AMOUNTS: list[type[Any]] = [ConfirmHold, ReleaseHold, ReturnUnits]
 ENTITIES: list[type[Any]] = [PlaceHold, Consume, ConfirmHold]
 POOLS: list[type[Any]] = [CreatePool, ResizePool]
@@ -215,6 +217,10 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     (ExtendHold, {"by_slots": None, "ttl_slots": 3_000_001}, "ttl", "ttl_too_long", "must be at most 3 s"),
     (ExtendHold, {"by_slots": None, "ttl_slots": True}, "ttl", "ttl_malformed", SPAN),
     (ExtendHold, {"by_slots": None, "until": "soon"}, "until", "until_malformed", "must be a slot or an aware datetime"),
+    (ExtendHold, {"by_slots": None, "forever": True}, "forever", "forever_reserved", FOR_FACES),
+    (ExtendHold, {"forever": 1}, "forever", "forever_not_boolean", "must be True or False"),
+    *((command, {"trusted": True}, "trusted", "trusted_reserved", FOR_FACES) for command in VOUCHED),
+    *((command, {"trusted": "yes"}, "trusted", "trusted_not_boolean", "must be True or False") for command in VOUCHED),
     (ConfirmHold, {"overage": "maybe"}, "overage", "overage_unknown", "must be reject, if_available or up_to_available"),
     (ConfirmHold, {"overage": None}, "overage", "overage_unknown", "must be reject, if_available or up_to_available"),
     (CreatePool, {"exist_ok": 1}, "exist_ok", "exist_ok_not_boolean", "must be True or False"),
@@ -329,6 +335,8 @@ FACES: list[tuple[type[Any], dict[str, Any]]] = [
     (PlaceHold, legs(Leg("p"), Leg("~p")) | {"ttl_slots": None}),  # without a deadline: items and sagas
     (Consume, legs(Leg("~p"))),
     (PutRecord, {"kind": "~k"}),
+    (ExtendHold, {"by_slots": None, "forever": True}),
+    *((command, {"trusted": True}) for command in VOUCHED),
 ]
 
 

@@ -58,8 +58,10 @@ def times(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def extensions(draw: st.DrawFn) -> dict[str, int]:
-    """One of the three ways to say until when."""
+def extensions(draw: st.DrawFn) -> dict[str, Any]:
+    """One of the three ways to say until when, or, seldom, for ever."""
+    if draw(st.integers(0, 9)) == 9:
+        return {"forever": True, "trusted": True}
     return {draw(st.sampled_from(["by_slots", "ttl_slots", "until"])): draw(st.integers(1, 120))}
 
 

@@ -239,6 +239,7 @@ def test_the_table_knows_every_method() -> None:
         "rates",
         "budgets",
         "calendar",
+        "sagas",
     }
     public = {name for name in dir(Kernel) if not name.startswith("_")}
     assert public == {name.partition(".")[0] for name in METHODS} | elsewhere

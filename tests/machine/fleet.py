@@ -29,6 +29,7 @@ from holdkit.core.reading import (
     ListPools,
     ListRecords,
     Query,
+    ReadClock,
     ReadHistory,
     ReadJournal,
     entry_of,
@@ -191,6 +192,7 @@ class Fleet:
                 self.read(FindRecord(record.key))
             self.read(ReadJournal(tenant, limit=7))
         self.read(FindEnds())
+        self.read(ReadClock())
         for name, engine in self.engines.items():
             differences = [str(difference) for difference in engine.verify()]
             if differences:

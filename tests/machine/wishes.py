@@ -87,7 +87,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "consume": {"legs": legs, "answers": answers, "hold": hold},
     "confirm": {"amounts": amounts, "how": six, "hold": hold, "stranger": stranger},
     "release": {"amounts": amounts, "how": three, "hold": hold, "stranger": stranger},
-    "extend": {"span": spans, "how": three, "hold": hold, "stranger": stranger},
+    "extend": {"span": spans, "how": st.integers(0, 3), "hold": hold, "stranger": stranger},
     "expire": {"hold": hold},
     "return": {"amounts": amounts, "hold": hold, "stranger": stranger},
     "create": {"hold": pool, "how": ten},
@@ -224,6 +224,8 @@ class Names:
                            reason="admin_override" if forced else None)  # fmt: skip
 
     def _extend(self, wish: Wish, _frame: dict[str, Any], now: Slot) -> ExtendHold:
+        if wish.how == 3:
+            return ExtendHold(**self._hold(wish), forever=True, trusted=wish.span > UNIT)
         if wish.how == 0 or not UNIT <= self._span(wish) <= self.limits.max_ttl:
             return ExtendHold(**self._hold(wish), until=now + self._span(wish))
         if wish.how == 1:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..core.model import Pool, Slot
+from ..faces.claim import Claim
 from ..kernel.spelling import datetime_of
 from ..kernel.surface import Hold, JournalEntry
-from .shapes import EffectDocument, EntryDocument, HoldDocument, KeyDocument, PoolDocument
+from .shapes import ClaimDocument, EffectDocument, EntryDocument, HoldDocument, KeyDocument, PoolDocument
 
 if TYPE_CHECKING:
     from ..server import KeyInfo
@@ -37,6 +38,14 @@ def hold_document(hold: Hold) -> HoldDocument:
         },
         HoldDocument,
     )
+
+
+def claim_document(claim: Claim) -> ClaimDocument:
+    """A claim for programs."""
+    return ClaimDocument(
+        claim.id, claim.key, claim.type, claim.value, claim.tenant, str(claim.state), claim.hold_id, claim.deadline,
+        moment(claim.deadline), claim.entity, claim.fence, claim.ticket, claim.replayed,
+    )  # fmt: skip
 
 
 def entry_document(entry: JournalEntry) -> EntryDocument:

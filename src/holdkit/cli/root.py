@@ -10,6 +10,7 @@ from ..errors import HoldkitError
 from . import (
     bench,
     carrying,
+    claims,
     completion,
     copying,
     demo,
@@ -50,6 +51,7 @@ for command in (
     holds.release,
     holds.extend,
     holds.holds,
+    claims.claim,
     journal.journal,
     journal.history,
     running.run,

@@ -44,6 +44,24 @@ class PoolDocument(Struct, frozen=True):
     version: int
 
 
+class ClaimDocument(Struct, frozen=True):
+    """A claim. `ticket` is there only in the answer to `claim reserve` (and to whoever gave the ticket): it is secret."""
+
+    id: str
+    key: str
+    type: str
+    value: str
+    tenant: str
+    state: str
+    hold: str | None
+    deadline: Slot | None
+    deadline_at: str | None
+    entity: str | None
+    fence: int
+    ticket: str | None
+    replayed: bool
+
+
 class LegDocument(Struct, frozen=True):
     """What a hold has of one pool."""
 

@@ -95,6 +95,8 @@ class ConfirmHold(Command, frozen=True):
     keep_rest: bool = False
     """After a partial confirm the rest stays held instead of being released."""
     overage: Overage = "reject"
+    trusted: bool = False
+    """A face vouches for the caller, by a record of its own in the same group: no owner token is asked for."""
 
 
 class ReleaseHold(Command, frozen=True):
@@ -105,6 +107,8 @@ class ReleaseHold(Command, frozen=True):
     quantity: Amounts = None
     force: bool = False
     """A control-plane release without the owner token; needs a reason and is journaled as forced."""
+    trusted: bool = False
+    """As for `ConfirmHold`."""
 
 
 class ExtendHold(Command, frozen=True):
@@ -117,6 +121,10 @@ class ExtendHold(Command, frozen=True):
     until: Slot | datetime | None = None
     by_slots: Slot | None = None
     ttl_slots: Slot | None = None
+    forever: bool = False
+    """No deadline any more; only a face may ask for it, one that ends the hold in any case."""
+    trusted: bool = False
+    """As for `ConfirmHold`."""
 
 
 class ExpireHold(Command, frozen=True):

@@ -77,6 +77,10 @@ class ListRecords(Query[list[Record]], frozen=True):
     limit: int = 100
 
 
+class ReadClock(Query[Slot], frozen=True):
+    """What the engine's one authority on time says."""
+
+
 class JournalRow(Struct, frozen=True, gc=False):
     """One entry as stored: its number, its JSON text, its lane. With several lanes the text does not say the number."""
 

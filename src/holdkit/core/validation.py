@@ -36,6 +36,7 @@ from .values import (
     MAX_TOKEN,
     answered_total,
     flag,
+    for_faces,
     hold_id,
     invalid,
     metadata,
@@ -72,8 +73,7 @@ def _check_context(command: Command) -> None:
         text(command.correlation_id, "correlation_id", MAX_TEXT)
     if command.reason is not None:
         text(command.reason, "reason", MAX_TEXT)
-    owner = getattr(command, "owner", None)
-    if owner is not None:
+    if (owner := getattr(command, "owner", None)) is not None:
         text(owner, "owner", MAX_TOKEN)
 
 
@@ -110,8 +110,9 @@ def _check_return(command: ReturnUnits, limits: Limits, faces: bool) -> None:
     _check_amounts(command.quantity)
 
 
-def _check_named(command: HoldCommand, _limits: Limits, _faces: bool) -> None:
+def _check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
     hold_id(command.id)
+    for_faces(getattr(command, "trusted", False), "trusted", faces)
 
 
 def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) -> None:
@@ -121,9 +122,7 @@ def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) 
         flag(command.exist_ok, "exist_ok")
         if command.label is not None:
             pool_label(command.label, faces=faces)
-        flag(command.on_demand, "on_demand")
-        if command.on_demand and not faces:
-            raise invalid("on_demand", "on_demand_reserved", "is for faces: give a leg create_with_total instead")
+        for_faces(command.on_demand, "on_demand", faces, "is for faces: give a leg create_with_total instead")
     elif command.if_version is not None:
         whole(command.if_version, "if_version", 1, MAX_QUANTITY)
 
@@ -183,12 +182,13 @@ def _check_deadline(command: PlaceHold, limits: Limits) -> None:
 
 def _check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
+    for_faces(command.forever, "forever", faces)
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
-    if len(given) != 1:
+    if len(given) + command.forever != 1:
         raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")
-    if command.until is None:
+    if given and command.until is None:
         _check_span(command.ttl_slots if command.by_slots is None else command.by_slots, given[0][:-6], limits)
-    elif type(command.until) is not int:
+    elif given and type(command.until) is not int:
         raise invalid("until", "until_malformed", "must be a slot or an aware datetime")
 
 

@@ -75,6 +75,13 @@ def flag(value: object, field: str) -> None:
         raise invalid(field, f"{field}_not_boolean", "must be True or False")
 
 
+def for_faces(value: object, field: str, faces: bool, why: str = "is for faces, which vouch for the caller") -> None:
+    """A flag that only a face may set."""
+    flag(value, field)
+    if value and not faces:
+        raise invalid(field, f"{field}_reserved", why)
+
+
 def pool_id(value: object, field: str, *, faces: bool) -> str:
     """A pool's id; those that begin with ~ belong to the faces."""
     name = text(value, field, MAX_ID)

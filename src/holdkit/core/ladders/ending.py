@@ -14,7 +14,7 @@ from .recording import became, linked, moved, record
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
     """Held units become consumed; without `keep_rest` what is not confirmed is released."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now)
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
     if isinstance(hold, Refusal):
         return hold
     amounts = amounts_of(hold, command.quantity, [leg.held for leg in hold.legs])
@@ -51,7 +51,7 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
 
 def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
     """Held units become available; a part of them if an amount is given."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force)
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force or command.trusted)
     if isinstance(hold, Refusal):
         return hold
     held = [leg.held for leg in hold.legs]

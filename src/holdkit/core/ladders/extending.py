@@ -1,10 +1,10 @@
-"""ExtendHold: a later deadline, never an earlier one, never beyond the longest lifetime."""
+"""ExtendHold: a later deadline, never an earlier one, never beyond the longest lifetime; or, for faces, none at all."""
 
 from __future__ import annotations
 
 from ..commands import ExtendHold
 from ..entries import Action
-from ..model import MAX_SLOT, Slot
+from ..model import MAX_SLOT, Slot, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal
 from ..view import View
 from .finding import find_live
@@ -13,11 +13,13 @@ from .recording import became, record
 
 def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
     """Move the deadline; asking for an earlier one changes nothing."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now)
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
     if isinstance(hold, Refusal):
         return hold
     if hold.deadline is None:
         return Done(slot=now, hold=hold)
+    if command.forever:
+        return _extended(view, command, hold, None, now)
     deadline = command.until
     if command.by_slots is not None:
         deadline = hold.deadline + command.by_slots
@@ -32,6 +34,10 @@ def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
         return Refusal(Reason.LIFETIME_EXCEEDED, hold.id, found=view.limits.max_lifetime)
     if deadline <= hold.deadline:
         return Done(slot=now, hold=hold)
-    change = became(hold, hold.legs, deadline=deadline, command=command)
+    return _extended(view, command, hold, deadline, now)
+
+
+def _extended(view: View, command: ExtendHold, hold: StoredHold, deadline: Slot | None, now: Slot) -> Outcome:
+    change = became(hold, hold.legs, deadline=deadline, endless=deadline is None, command=command)
     record(view, Action.HOLD_EXTENDED, hold.id, now, command, change=change)
     return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key))

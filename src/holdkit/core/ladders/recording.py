@@ -37,18 +37,19 @@ def became(
     state: State = State.HELD,
     ended_at: Slot | None = None,
     deadline: Slot | None = None,
+    endless: bool = False,
     command: Command | None = None,
     entity: str | None = None,
     last_op: str | None = None,
 ) -> Change:
-    """What a hold becomes; what is not named stays."""
+    """What a hold becomes; what is not named stays. `endless` takes the deadline away."""
     reason = command.reason if command is not None else None
     return Change(
         state=state,
         was=hold.state,
         version=hold.version + 1,
         legs=legs,
-        deadline=hold.deadline if deadline is None else deadline,
+        deadline=hold.deadline if deadline is None and not endless else deadline,
         was_deadline=hold.deadline,
         entity=hold.entity if entity is None else entity,
         ended_at=hold.ended_at if ended_at is None else ended_at,

@@ -22,6 +22,7 @@ from ...core.reading import (
     ListHolds,
     ListRecords,
     Query,
+    ReadClock,
     ReadHistory,
     ReadJournal,
     Survey,
@@ -183,6 +184,13 @@ def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.ask("read_entries", (lanes, seqs))]
 
 
+def read_clock(at: At, _query: ReadClock) -> Slot:
+    """The server's clock, or the injected one."""
+    ((slot,),) = at.driver.ask("read_clock", (at.slot,))
+    found: Slot = slot
+    return found
+
+
 def take_survey(at: At, _: TakeSurvey) -> Survey:
     """How much there is; where the tables are distributed, worker by worker, so only nearly of one moment."""
     now = at.driver.ask("read_clock", (at.slot,))[0][0]
@@ -193,6 +201,7 @@ def take_survey(at: At, _: TakeSurvey) -> Survey:
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ListHolds: list_holds,
+    ReadClock: read_clock,
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,

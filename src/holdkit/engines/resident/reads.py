@@ -22,6 +22,7 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     Query,
+    ReadClock,
     ReadHistory,
     ReadJournal,
     Survey,
@@ -135,6 +136,11 @@ def find_ends(reader: Reader, _query: FindEnds) -> list[JournalRow]:
     return [] if end is None else [end]
 
 
+def read_clock(reader: Reader, _query: ReadClock) -> Slot:
+    """The machine's clock, or the injected one."""
+    return reader.slot
+
+
 def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
     """How much there is."""
     tables, now, end = reader.tables, reader.slot, reader.journal.end()
@@ -163,6 +169,7 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     FindHold: find_hold,
     ListHolds: list_holds,
     FindRecord: find_record,
+    ReadClock: read_clock,
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,

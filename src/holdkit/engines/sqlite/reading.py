@@ -22,6 +22,7 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     Query,
+    ReadClock,
     ReadHistory,
     ReadJournal,
     Survey,
@@ -154,6 +155,11 @@ def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
     return [JournalRow(*row) for row in at.driver.ask("read_end")]
 
 
+def read_clock(at: At, _query: ReadClock) -> Slot:
+    """The machine's clock, or the injected one."""
+    return at.now
+
+
 def take_survey(at: At, _: TakeSurvey) -> Survey:
     """How much there is."""
     (pools,), (live,) = at.driver.ask("count_pools")[0], at.driver.ask("count_live_holds", (at.now,))[0]
@@ -168,6 +174,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindHold: find_hold,
     ListHolds: list_holds,
     FindRecord: find_record,
+    ReadClock: read_clock,
     ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,

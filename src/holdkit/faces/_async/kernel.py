@@ -19,11 +19,17 @@ from .claims import AsyncClaims
 from .items import AsyncItems
 from .rates import AsyncRates
 from .resources import AsyncResourceKernel
+from .sagas import AsyncSagas
 from .windows import AsyncWindows
 
 
 class AsyncKernel(AsyncHolds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    @cached_property
+    def sagas(self) -> AsyncSagas:
+        """Work in several steps that always comes to an end: reserve, validate, finalize."""
+        return AsyncSagas(self._desk, self._tenant)
 
     @cached_property
     def claims(self) -> AsyncClaims:

@@ -20,11 +20,17 @@ from .claims import Claims
 from .items import Items
 from .rates import Rates
 from .resources import ResourceKernel
+from .sagas import Sagas
 from .windows import Windows
 
 
 class Kernel(Holds):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+
+    @cached_property
+    def sagas(self) -> Sagas:
+        """Work in several steps that always comes to an end: reserve, validate, finalize."""
+        return Sagas(self._desk, self._tenant)
 
     @cached_property
     def claims(self) -> Claims:

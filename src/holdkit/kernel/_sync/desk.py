@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold
@@ -48,6 +49,19 @@ class Desk:
         if isinstance(outcome, Refusal):
             raise refusal_of(outcome)
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+
+    def do_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
+        """Submit commands of a face as one atomic group: all of them or none. What they came to is given as values."""
+        group = self.together(commands)
+        if tx is None:
+            return self.submitter.submit(group)
+        return self.submitter.apply_in(tx, group)
+
+    def together(self, commands: Sequence[AnyCommand]) -> Group:
+        """Commands of a face as one atomic group, checked and minted."""
+        for command in commands:
+            check(command, self.limits, faces=True)
+        return Group(self.mint.prepare_all([*commands]), atomic=True)
 
     def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
         """Submit what takes units. Where faces have made some of the legs, a refusal speaks in the callers' own words."""

@@ -145,5 +145,22 @@ def extension_counts(rig: Rig) -> None:
     rig.sound()
 
 
+def endless_never_comes_due(rig: Rig) -> None:
+    """A hold whose deadline a face took away is nobody's to expire; only its end gives the units back."""
+    rig.pools(a=2)
+    rig.place(1, ttl=10)
+    rig.place(2, ttl=10)
+    rig.at(9)
+    rig.refused(ExtendHold(id=hold_id(1), forever=True), Reason.NOT_OWNER)
+    equal(rig.done(ExtendHold(id=hold_id(1), forever=True, trusted=True)).hold, rig.hold(1), "the endless hold")
+    rig.at(10_000_000)
+    equal(rig.done(Sweep()).expired, 1, "holds swept long after both deadlines")
+    equal(rig.pool().held, 1, "units held by the endless one")
+    rig.refused(ExpireHold(id=hold_id(1)), Reason.NOT_DUE)
+    rig.done(ReleaseHold(id=hold_id(1), trusted=True))
+    equal(rig.pool().held, 0, "units held in the end")
+    rig.sound()
+
+
 CHECKS = (deadline_is_exact, reads_count_due_as_returned, touched_pools_only, due_in_order, backlog_goes_first,
-          never_backwards, extension_counts)  # fmt: skip
+          never_backwards, extension_counts, endless_never_comes_due)  # fmt: skip

@@ -30,7 +30,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     hold     a gpu:2 cpu:1 rate:1/10          several legs; `/10`: create_with_total=10
     consume  a gpu 2
     confirm  a | a 2 | a gpu:1 cpu:0          keep_rest overage= entity=
-    release  a | a 2 | a gpu:1                force
+    release  a | a 2 | a gpu:1                force trusted
     extend   a by=30 | ttl=30 | until=90
     expire   a
     return   a | a 2

@@ -94,7 +94,7 @@ def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]],
     """A hold's name, and then what `rest` reads."""
 
     def shape(said: list[str]) -> dict[str, Any]:
-        flags = {word: True for word in said[1:] if word in ("keep_rest", "force")}
+        flags = {word: True for word in said[1:] if word in ("keep_rest", "force", "trusted")}
         if not said:
             raise ValueError("names no hold")
         return {"name": said[0], field: rest([word for word in said[1:] if word not in flags]), **flags}
@@ -167,7 +167,7 @@ VERBS: Final[dict[str, Verb]] = {
     "consume": Verb(named(words.what, "what"), BIRTH, expecting.HOLDS, command=True),
     "confirm": Verb(named(words.amounts, "quantity"), {**ENDING, "entity": words.text, "overage": words.text}, expecting.HOLDS, command=True),
     "release": Verb(named(words.amounts, "quantity"), ENDING, expecting.HOLDS, command=True),
-    "extend": Verb(one("name"), {**ENDING, "by": words.scalar, "ttl": words.scalar, "until": words.slot}, expecting.HOLDS, command=True),
+    "extend": Verb(one("name"), {**ENDING, "by": words.scalar, "ttl": words.scalar, "until": words.slot, "forever": words.scalar}, expecting.HOLDS, command=True),
     "expire": Verb(one("name"), CALL, expecting.HOLDS, command=True),
     "return": Verb(named(words.amounts, "quantity"), ENDING, expecting.HOLDS, command=True),
     "record": Verb(two("kind", "id"), {**CALL, "body": words.text, "if_version": words.scalar}, expecting.RECORDS, command=True),

@@ -35,10 +35,6 @@ insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
 select k.lane, own.seq - k.back, k.tenant, k.subject, k.body, k.crc
 from unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::text[], $6::int[]) k(lane, back, tenant, subject, body, crc)
 
--- name: read_clock
--- the coordinator's: for a look, which decides nothing
-select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
-
 -- name: find_due_holds
 -- the holds with due legs anywhere, earliest deadline first; a look without locks
 select h.tenant, replace(h.id::text, '-', ''), h.legs

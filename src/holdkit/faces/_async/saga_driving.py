@@ -1,0 +1,280 @@
+"""Driving one saga by the lease one has: each step is one transaction, and counts only at the version one has seen.
+
+Whoever was paused and has lost the lease can write nothing more. Never releases behind the point of no return; never runs the
+effect before it. What to do next is said by `saga_steps.next_step` alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, PlaceHold, ReleaseHold
+from ...core.model import SECOND, Record, State, StoredHold
+from ...core.outcomes import Outcome
+from ...core.reading import FindHold, FindRecord
+from ...engines.port import Engine
+from ...errors import EngineError, HoldExists, HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...kernel._async.desk import AsyncDesk
+from ...kernel.own_transaction import decide_inside
+from ...kernel.spelling import legs_of
+from ...kernel.surface import Hold
+from ...kernel.workers import AsyncSignal
+from ..saga import SagaStep, Terms
+from ..saga_records import (
+    KIND,
+    LeaseLost,
+    SagaBody,
+    SagaError,
+    decode,
+    error_of,
+    hold_id_of,
+    kept_result,
+    op_of,
+    step_commands,
+    written,
+)
+from ..saga_steps import Phase, Step, next_step
+from ..waiting import called  # async-only
+
+log = logging.getLogger("holdkit")
+
+RENEWALS = 3
+"""How often a lease is renewed within its span: two may fail before it is lost."""
+MACHINERY = (EngineError, Overloaded, OutcomeUnknown)
+"""Errors that say nothing of the saga itself: they never abort it."""
+
+
+class Aborted(Exception):
+    """The saga was aborted, and why."""
+
+    def __init__(self, why: BaseException) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+async def write_step(
+    desk: AsyncDesk, record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand, tx: Any = None
+) -> Record:
+    """One step, in a transaction. Raises `LeaseLost` if the record has moved on, and the refusal of what was beside it."""
+    return written(record, await desk.do_together(step_commands(record, before, after, *beside), tx))
+
+
+class AsyncDriver:
+    """One saga, driven to its end, or to its next failure."""
+
+    def __init__(self, desk: AsyncDesk, terms: Terms, record: Record, body: SagaBody) -> None:
+        self._desk, self._terms = desk, terms
+        self.record, self.body = record, body
+        self._stop = AsyncSignal()
+        self._lost = False
+        self._rounds = 0
+
+    async def drive(self) -> None:
+        """Go on until there is nothing left to do. Raises `Aborted`, `LeaseLost`, or whatever has failed."""
+        while True:
+            hold = await self._look()
+            step = next_step(self.body.phase, None if hold is None else hold.state)
+            if step is Step.RESERVE:
+                await self._reserve(hold)
+            elif step is Step.ROLL_FORWARD:
+                assert hold is not None
+                await self._roll_forward(hold)
+            elif step is Step.FINISH:
+                await self._write(replace(self.body, phase=Phase.DONE, lease=0, since=self.record.slot))
+            elif step is Step.PARK:
+                said = "is missing" if hold is None else f"was {hold.state}, and not by this saga"
+                await self.park(SagaError("HoldLost", f"its hold {self.body.hold} {said}"))
+            else:
+                return
+
+    async def _look(self) -> StoredHold | None:
+        """The last attempt's hold."""
+        if self.body.hold is None:
+            return None
+        return await self._desk.submitter.read(FindHold((self.record.tenant, self.body.hold)))
+
+    def _frame(self) -> dict[str, Any]:
+        body = self.body
+        return {"tenant": self.record.tenant, "actor": body.actor, "correlation_id": body.correlation_id}
+
+    def _step(self, hold: StoredHold | None = None) -> SagaStep:
+        body, id = self.body, self.record.id
+        return SagaStep(id=id, name=body.name, attempt=body.attempt, epoch=body.epoch, op=op_of(id, body.attempt),
+                        hold=None if hold is None else Hold(hold))  # fmt: skip
+
+    async def _call(self, method: str, step: SagaStep) -> Any:
+        function: Callable[..., Any] = getattr(self._terms.saga, method)
+        return await called(function, self.body.intent, step)  # async-only
+        # sync-only: return function(self.body.intent, step)
+
+    async def _write(self, after: SagaBody, *beside: AnyCommand) -> None:
+        self.record = await write_step(self._desk, self.record, self.body, after, *beside)
+        self.body = after
+
+    # Before the point of no return
+
+    async def _reserve(self, before: StoredHold | None) -> None:
+        """Hold as the next attempt, validate, pass the point of no return; or abort, if the application or the pools say no."""
+        hold = before
+        try:
+            hold = await self._take(before)
+            await self._call("validate", self._step(hold))
+            await self._pass(hold)
+        except (*MACHINERY, LeaseLost):
+            raise
+        except _Again as again:
+            self._rounds += 1
+            if self._rounds < self._terms.max_attempts:
+                return
+            why = again.__cause__ or again
+            await self._abort(why, hold)
+            raise Aborted(why) from None
+        except Exception as error:  # noqa: BLE001 - to raise means to abort, and the cause is told
+            await self._abort(error, hold)
+            raise Aborted(error) from None
+
+    async def _take(self, before: StoredHold | None) -> StoredHold:
+        """Release what the last attempt held and hold anew, in one transaction with the record."""
+        attempt = self.body.attempt + 1
+        hold_id = hold_id_of(self.record.tenant, self.record.id, attempt)
+        after = replace(self.body, attempt=attempt, hold=hold_id, lease=self._terms.lease)
+        what = await self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
+        place = PlaceHold(legs=legs_of(what, None, self._desk.limits.max_legs), ttl_slots=self._terms.ttl, id=hold_id,
+                          metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
+        beside: list[AnyCommand] = [place]
+        if before is not None and before.state is State.HELD:
+            beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
+        try:
+            await self._write(after, *beside)
+        except HoldExists as taken:
+            await self._write(replace(self.body, attempt=attempt))  # somebody has that id: the next attempt has another
+            raise _Again from taken
+        except Refused as refused:
+            if before is not None and await self._moved(before):
+                raise _Again from refused
+            raise
+        hold = await self._look()
+        if hold is None or hold.state is not State.HELD:
+            raise _Again
+        return hold
+
+    async def _pass(self, hold: StoredHold) -> None:
+        """The point of no return: the phase and the end of the deadline are one transaction."""
+        after = replace(self.body, phase=Phase.FINALIZING, lease=self._terms.lease, since=self.record.slot)
+        try:
+            await self._write(after, ExtendHold(id=hold.id, forever=True, trusted=True, **self._frame()))
+        except Refused as refused:
+            if await self._moved(hold):
+                raise _Again from refused  # it expired or was released by force: the next attempt
+            raise
+
+    async def _moved(self, hold: StoredHold) -> bool:
+        """Whether a hold is no longer what it was."""
+        now = await self._desk.submitter.read(FindHold((self.record.tenant, hold.id)))
+        return now is None or now.state is not hold.state
+
+    async def _abort(self, error: BaseException, hold: StoredHold | None) -> None:
+        """Take back what was done elsewhere, then release and phase in one transaction."""
+        await self._call("undo", self._step(hold))
+        after = replace(self.body, phase=Phase.ABORTED, lease=0, error=error_of(error), since=self.record.slot)
+        now = await self._look()
+        if now is not None and now.state is State.HELD:
+            try:
+                release = ReleaseHold(id=now.id, trusted=True, reason="saga_aborted", **self._frame())
+                await self._write(after, release)
+                return
+            except Refused:
+                if not await self._moved(now):
+                    raise  # else it expired while we came: there is nothing to release any more
+        await self._write(after)
+
+    # Behind it
+
+    async def _roll_forward(self, hold: StoredHold) -> None:
+        """The effect, with the lease renewed meanwhile; then confirm and phase in one transaction."""
+        if self._terms.inside:
+            return await self._roll_forward_inside(hold)
+        self._stop = AsyncSignal()
+        keeper = self._desk.employ(self._keep, "holdkit-saga", self._stop)
+        try:
+            result = await self._call("effect", self._step(hold))
+        finally:
+            await keeper.end()
+        if self._lost:
+            raise LeaseLost(self.record.id)
+        try:
+            await self._write(self._done(result), self._confirm(hold))
+        except Refused:
+            if not await self._moved(hold):
+                raise  # else it was released by force: the next look parks it
+
+    async def _roll_forward_inside(self, hold: StoredHold) -> None:
+        """The effect in the confirm's own transaction: both happen or neither."""
+        afters: list[SagaBody] = []
+
+        def job(engine: Engine) -> list[Outcome]:
+            return decide_inside(engine, Group(()), minted=False, ask=ask, whole=True)
+
+        def ask(tx: Any) -> Group:
+            afters.append(self._done(self._terms.saga.effect_in(tx, self.body.intent, self._step(hold))))
+            return self._desk.together(step_commands(self.record, self.body, afters[-1], self._confirm(hold)))
+
+        try:
+            self.record = written(self.record, await self._desk.submitter.borrow(job))
+            self.body = afters[-1]
+        except Refused:
+            if not await self._moved(hold):
+                raise
+
+    def _done(self, result: Any) -> SagaBody:
+        return replace(
+            self.body, phase=Phase.DONE, lease=0, result=kept_result(result), error=None, since=self.record.slot
+        )
+
+    def _confirm(self, hold: StoredHold) -> ConfirmHold:
+        return ConfirmHold(id=hold.id, trusted=True, entity=f"saga:{self.record.id}", **self._frame())
+
+    async def _keep(self) -> None:
+        while not self._stop.closed:
+            await self._stop.wait(0, self._terms.lease / RENEWALS / SECOND)
+            try:
+                if not self._stop.closed:
+                    await self._write(replace(self.body, lease=self._terms.lease))
+            except LeaseLost:
+                if not await self._mine_still():
+                    self._lost = True
+                    return
+            except HoldkitError as failed:
+                log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
+
+    async def _mine_still(self) -> bool:
+        """Whether it was we who moved the record on, in a renewal whose fate was not known."""
+        record = await self._desk.submitter.read(FindRecord((self.record.tenant, KIND, self.record.id)))
+        if record is None or decode(record).epoch != self.body.epoch:
+            return False
+        self.record = record
+        return True
+
+    # When it does not go on
+
+    async def failed(self, error: BaseException) -> None:
+        """Count a failure and let go of the lease; after too many park."""
+        failures = self.body.failures + 1
+        if failures >= self._terms.max_attempts:
+            await self.park(error_of(error))
+        else:
+            await self._write(replace(self.body, failures=failures, error=error_of(error), lease=0))
+
+    async def park(self, error: SagaError) -> None:
+        """Put aside for an operator: visible, never run."""
+        body = self.body
+        await self._write(replace(body, phase=Phase.PARKED, lease=0, failures=body.failures + 1, error=error,
+                                  since=self.record.slot))  # fmt: skip
+
+
+class _Again(Exception):
+    """The hold is not what it was a moment ago: look once more."""

@@ -1,0 +1,115 @@
+# Generated from ../_async/saga_leases.py by tools/gen_sync.py: do not edit.
+"""The lease of a saga: who drives it. Taken by compare-and-set, lapsed by the engine's clock, never by the caller's."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...core.model import Record, Slot
+from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaParked
+from ...kernel.context import current
+from ..saga import Terms
+from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, shown
+from ..saga_steps import Phase
+from .saga_driving import Aborted, Driver, write_step
+from .saga_looking import SagaReads, read_body
+
+log = logging.getLogger("holdkit")
+
+
+class SagaLeases(SagaReads):
+    """Beginning sagas, and taking them over."""
+
+    def begin(self, terms: Terms, id: str, intent: Any, tx: Any) -> SagaRecord:
+        """Write the record and no more; one that is there is the answer, if it is of the same saga."""
+        record = self._find(id) if tx is None else None
+        if record is None:
+            begun = self._create(terms, id, intent, 0, tx)
+            if begun is not None:
+                return shown(*begun)
+            record = self._find(id)
+            if record is None:
+                raise SagaBusy(f"saga {id!r} was begun in this transaction, or in one that has not ended yet")
+        body = read_body(record)
+        _check_same(body, terms, id, intent)
+        return shown(record, body)
+
+    def _create(
+        self, terms: Terms, id: str, intent: Any, lease: Slot, tx: Any = None
+    ) -> tuple[Record, SagaBody] | None:
+        """The record of a new saga; None if there is one already."""
+        now, around = self._now(), current()
+        body = SagaBody(format=FORMAT, name=terms.name, intent=intent, phase=Phase.RESERVING, begun_at=now, since=now,
+                        epoch=1 if lease else 0, lease=lease, actor=around.actor,
+                        correlation_id=around.correlation_id)  # fmt: skip
+        missing = Record(self._tenant, KIND, id, "", 0, now)
+        try:
+            return write_step(self._desk, missing, None, body, tx=tx), body
+        except LeaseLost:
+            return None
+
+    def _take(self, terms: Terms, id: str, intent: Any) -> Driver | SagaRecord:
+        """The lease of this saga, begun if it was not; or, if it is done, its record."""
+        record = self._find(id)
+        if record is None:
+            begun = self._create(terms, id, intent, terms.lease)
+            if begun is not None:
+                return Driver(self._desk, terms, *begun)
+            record = self._find(id)
+            if record is None:
+                raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
+        body = read_body(record)
+        _check_same(body, terms, id, intent)
+        if body.phase is Phase.DONE:
+            return shown(record, body)
+        if body.phase is Phase.PARKED:
+            said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
+            raise SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
+        return self.lease(terms, record, body)
+
+    def lease(self, terms: Terms, record: Record, body: SagaBody) -> Driver:
+        """Take over, if nobody has the lease: whoever had it can write nothing more."""
+        self._check_free(record, body)
+        phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
+        mine = replace(body, phase=phase, epoch=body.epoch + 1, lease=terms.lease,
+                       since=body.since if phase is body.phase else record.slot)  # fmt: skip
+        try:
+            return Driver(self._desk, terms, write_step(self._desk, record, body, mine), mine)
+        except LeaseLost:
+            raise SagaBusy(f"saga {record.id!r} was just taken by someone else") from None
+
+    def run(self, terms: Terms, id: str, intent: Any) -> SagaRecord:
+        """Take the lease and drive; what became of it is told by the record or by an exception."""
+        taken = self._take(terms, id, intent)
+        if isinstance(taken, SagaRecord):
+            return taken
+        try:
+            taken.drive()
+        except Aborted as aborted:
+            aborted.why.add_note(f"saga {id!r} is aborted")
+            raise aborted.why from aborted.why.__cause__
+        except LeaseLost:
+            raise OutcomeUnknown(f"saga {id!r} was taken over by another driver: ask again with the same id") from None
+        except Exception as error:
+            note_failure(taken, error)
+            if taken.body.phase is not Phase.PARKED:
+                raise OutcomeUnknown(f"saga {id!r} is not settled, recovery will go on with it: {error}") from error
+        if taken.body.phase is Phase.PARKED:
+            raise SagaParked(f"saga {id!r} is parked: look at it, then resolve it")
+        return shown(taken.record, taken.body)
+
+
+def _check_same(body: SagaBody, terms: Terms, id: str, intent: Any) -> None:
+    if (body.name, body.intent) != (terms.name, intent):
+        raise OperationConflict(f"saga {id!r} was begun with another name or intent: take a new id", subject=id)
+
+
+def note_failure(driver: Driver, error: Exception) -> None:
+    """Count it, as far as the engine is well; else the lease runs out by itself."""
+    try:
+        driver.failed(error)
+    except (HoldkitError, LeaseLost) as also:
+        log.warning("saga %s failed, and that could not be written: %s", driver.record.id, also)

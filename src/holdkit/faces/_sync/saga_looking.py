@@ -1,0 +1,98 @@
+# Generated from ../_async/saga_looking.py by tools/gen_sync.py: do not edit.
+"""Looking at sagas: one, all, those that somebody should look at. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from ...core.commands import Ttl
+from ...core.model import SECOND, Record, Slot
+from ...core.reading import FindRecord, ListRecords, ReadClock
+from ...core.validation import invalid, whole
+from ...errors import SagaBusy
+from ...kernel._sync.desk import Desk
+from ...kernel.spelling import span
+from ..saga_records import KIND, OPEN, PARKED, SagaBody, SagaRecord, Unreadable, checked_id, decode, shown, unreadable
+from ..saga_steps import UNFINISHED, Phase
+
+Listed: TypeAlias = "list[SagaRecord]"
+PAGE = 200
+
+
+class SagaReads:
+    """The sagas of one tenant, as they are."""
+
+    def __init__(self, desk: Desk, tenant: str) -> None:
+        self._desk, self._tenant = desk, tenant
+
+    def get(self, id: str) -> SagaRecord | None:
+        """One saga, or None. One that ended longer ago than the retention is forgotten."""
+        record = self._find(checked_id(id))
+        return None if record is None else shown(record, read_body(record))
+
+    def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
+        """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
+        whole(limit, "limit", 1, 1_000)
+        if phase is not None and phase not in [*Phase]:
+            raise invalid("phase", "phase_unknown", f"must be one of {', '.join(Phase)}")
+        if after != "":
+            checked_id(after)
+        kind = OPEN if phase in UNFINISHED else PARKED if phase == Phase.PARKED else KIND
+        found: Listed = []
+        for record in self._walk(kind, after):
+            seen = shown(record, read_body(record))
+            if phase is None or seen.phase == phase:
+                found.append(seen)
+                if len(found) == limit:
+                    break
+        return found
+
+    def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
+        """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
+        whole(limit, "limit", 1, 1_000)
+        oldest = span(older_than, "older_than")
+        now = self._now()
+        found: Listed = []
+        for kind in (PARKED, OPEN):
+            for record in self._walk(kind, ""):
+                seen = shown(record, read_body(record))
+                if kind == PARKED or seen.since + oldest <= now:
+                    found.append(seen)
+                if len(found) == limit:
+                    return found
+        return found
+
+    def _now(self) -> Slot:
+        return self._desk.submitter.read(ReadClock())
+
+    def _find(self, id: str) -> Record | None:
+        return self._desk.submitter.read(FindRecord((self._tenant, KIND, id)))
+
+    def _walk(self, kind: str, after: str) -> Iterator[Record]:
+        """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""
+        while True:
+            page = self._desk.submitter.read(ListRecords(self._tenant, kind, after, PAGE))
+            for row in page:
+                record = row if kind == KIND else self._find(row.id)
+                if record is not None:
+                    yield record
+            if len(page) < PAGE:
+                return
+            after = page[-1].id
+
+    def _check_free(self, record: Record, body: SagaBody) -> None:
+        """Raise `SagaBusy` while somebody has the lease."""
+        left = shown(record, body).leased_until
+        if left:
+            left -= self._now()
+        if left > 0:
+            raise SagaBusy(f"saga {record.id!r} is being driven by someone else", retry_after=left / SECOND)
+
+
+def read_body(record: Record) -> SagaBody:
+    """The body of a record; of one that cannot be read, what can be said."""
+    try:
+        return decode(record)
+    except Unreadable as why:
+        return unreadable(record, why)

@@ -1,0 +1,190 @@
+# Generated from ../_async/sagas.py by tools/gen_sync.py: do not edit.
+"""Sagas: reserve, validate, finalize, with a record that is written ahead, so that any crash is followed by an end.
+
+A saga is driven only by whoever holds its lease, told by the engine's clock. `recover` may run anywhere, at any time, any
+number of times at once. Steps are in `saga_driving`, the table of recovery in `saga_steps`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from ...core.commands import AnyCommand, ConfirmHold, PutRecord, ReleaseHold
+from ...core.model import Record, State
+from ...core.outcomes import Done, Reason, Refusal
+from ...core.reading import FindHold, ListRecords
+from ...core.validation import invalid, text, whole
+from ...errors import SagaBusy
+from ...kernel._sync.desk import Desk
+from ...kernel.answers import refusal_of
+from ...kernel.context import current
+from ..saga import Terms, terms_of
+from ..saga_records import (
+    ENDS,
+    KIND,
+    OPEN,
+    PARKED,
+    LeaseLost,
+    RecoveryReport,
+    SagaRecord,
+    Unreadable,
+    checked_id,
+    checked_intent,
+    decode,
+    ended_at,
+    shown,
+)
+from ..saga_steps import ENDED, UNFINISHED, Phase
+from .saga_driving import Aborted, Driver, write_step
+from .saga_leases import SagaLeases, note_failure
+from .saga_looking import SagaReads, read_body
+
+log = logging.getLogger("holdkit")
+
+PRUNED = 100
+"""Ended sagas that one recovery forgets at most."""
+
+
+class Registered:
+    """A registered saga, ready to be begun and run."""
+
+    def __init__(self, leases: SagaLeases, terms: Terms) -> None:
+        self._leases, self._terms = leases, terms
+
+    @property
+    def name(self) -> str:
+        """As registered."""
+        return self._terms.name
+
+    def begin(self, id: str, intent: Any, *, tx: Any = None) -> SagaRecord:
+        """Write the record and no more; in your own transaction with `tx=`. `recover` or `run` then drive it.
+
+        A saga that was begun before is the answer, as it is.
+        """
+        return self._leases.begin(self._terms, checked_id(id), checked_intent(intent), tx)
+
+    def run(self, id: str, intent: Any) -> SagaRecord:
+        """Drive a saga to its end, and give its record. The id is a retry key: a saga that is done is the answer, as it is.
+
+        What `reserve` or `validate` raised, or the refusal of the units, is raised once the saga is aborted; running it again
+        makes another attempt. `OutcomeUnknown`: it is not settled, and will be by `recover`, or by running it again.
+        `SagaBusy`: somebody else drives it. `SagaParked`: it waits for an operator.
+        """
+        return self._leases.run(self._terms, checked_id(id), checked_intent(intent))
+
+
+class Sagas(SagaReads):
+    """The sagas of one tenant. Registrations belong to this kernel object."""
+
+    def __init__(self, desk: Desk, tenant: str) -> None:
+        super().__init__(desk, tenant)
+        self._leases = SagaLeases(desk, tenant)
+        self._registered: dict[str, Terms] = {}
+
+    def register(self, saga: Any) -> Registered:
+        """Make a saga known here: an object, or a class that needs no arguments. Registering a name again replaces it."""
+        coroutines = False
+        terms = terms_of(saga, self._desk.limits, coroutines=coroutines)
+        self._registered[terms.name] = terms
+        return Registered(self._leases, terms)
+
+    # Recovering
+
+    def recover(self, limit: int = 100) -> RecoveryReport:
+        """Drive every saga that nobody drives, up to `limit` of them, and forget what ended longer ago than the retention."""
+        whole(limit, "limit", 1, 10_000)
+        counts: dict[str, Any] = dict.fromkeys(RecoveryReport.__struct_fields__, 0)
+        more = False
+        for record in self._walk(OPEN, ""):
+            driven = sum(counts[name] for name in ("done", "aborted", "parked", "failed"))
+            if driven == limit:
+                more = True
+                break
+            counts[self._recover(record)] += 1
+        counts["pruned"] = self._prune()
+        return RecoveryReport(**{**counts, "more": more})
+
+    def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str) -> SagaRecord:
+        """End a saga by hand. `done`: what it holds is confirmed. `cancelled`: what it holds is released.
+
+        For an operator who has looked: whether the effect has happened, nobody else can know.
+        """
+        if how not in ("done", "cancelled"):
+            raise invalid("how", "how_unknown", "must be done or cancelled")
+        text(reason, "reason", 1_024)
+        record = self._find(checked_id(id))
+        if record is None:
+            raise invalid("id", "saga_not_found", f"there is no saga {id!r}")
+        body = read_body(record)
+        phase = Phase.DONE if how == "done" else Phase.ABORTED
+        if body.phase in ENDED:
+            if body.phase is phase:
+                return shown(record, body)
+            raise invalid("id", "saga_ended", f"saga {id!r} is {body.phase} already")
+        self._check_free(record, body)
+        hold = None if body.hold is None else self._desk.submitter.read(FindHold((self._tenant, body.hold)))
+        around = current()
+        beside: tuple[AnyCommand, ...] = ()
+        if hold is not None and hold.state is State.HELD:
+            kind = ConfirmHold if phase is Phase.DONE else ReleaseHold
+            beside = (kind(id=hold.id, tenant=self._tenant, trusted=True, reason=reason, actor=around.actor),)
+        elif hold is not None and hold.state is State.CONFIRMED and phase is Phase.ABORTED:
+            raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
+        after = replace(body, phase=phase, epoch=body.epoch + 1, lease=0, since=record.slot)
+        try:
+            return shown(write_step(self._desk, record, body, after, *beside), after)
+        except LeaseLost:
+            raise SagaBusy(f"saga {id!r} has moved on meanwhile: look again") from None
+
+    def _recover(self, record: Record) -> str:
+        """One saga of a recovery: which count it belongs to. Whatever goes wrong with it stays with it."""
+        try:
+            body = decode(record)
+        except Unreadable as why:
+            return "skipped" if why.newer else self._set_aside(record, why)
+        if body.phase not in UNFINISHED:
+            return "busy"  # ended since it was listed
+        terms = self._registered.get(body.name)
+        if terms is None:
+            return "skipped"
+        driver: Driver | None = None
+        try:
+            driver = self._leases.lease(terms, record, body)
+            driver.drive()
+        except (SagaBusy, LeaseLost):
+            return "busy"
+        except Aborted:
+            return "aborted"
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the others
+            log.warning("saga %s failed, will be tried again: %s", record.id, error)
+            if driver is not None:
+                note_failure(driver, error)
+        return "failed" if driver is None or driver.body.phase in UNFINISHED else str(driver.body.phase)
+
+    def _set_aside(self, record: Record, why: Unreadable) -> str:
+        """Out of the way of recovery, its text untouched."""
+        log.warning("saga %s cannot be read, and is parked: %s", record.id, why)
+        index = PutRecord(kind=OPEN, id=record.id, body=None, tenant=self._tenant)
+        self._desk.do_together([index, replace(index, kind=PARKED, body="{}")])
+        return "parked"
+
+    def _prune(self) -> int:
+        """Forget what ended longer ago than the retention, oldest first."""
+        rows = self._desk.submitter.read(ListRecords(self._tenant, ENDS, "", PRUNED))
+        if not rows:
+            return 0
+        before = self._now() - self._desk.limits.retention
+        pruned = 0
+        for row in rows:
+            slot, id = ended_at(row.id)
+            if slot > before:
+                break
+            record = self._find(id)
+            index = PutRecord(kind=ENDS, id=row.id, body=None, tenant=self._tenant)
+            gone = [] if record is None else [replace(index, kind=KIND, id=id, if_version=record.version)]
+            outcomes = self._desk.do_together([*gone, index])
+            pruned += isinstance(outcomes[0], Done)
+        return pruned

@@ -1,0 +1,105 @@
+"""What an application writes of a saga: what to hold, what to check, what to do, what to take back.
+
+Called by the driver, never calls anything. The methods may be plain functions, and in the async kernel coroutines too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from ..core.commands import PlaceHold, Ttl
+from ..core.model import Leg, Limits, Slot
+from ..core.validation import check
+from ..core.values import invalid, text, whole
+from ..kernel.spelling import span
+from ..kernel.surface import Hold
+
+MAX_NAME = 100
+MAX_FAILURES = 1_000
+LEASES = (1_000, 86_400_000_000)
+"""The shortest and the longest lease, in slots."""
+
+
+class SagaStep(Struct, frozen=True, kw_only=True):
+    """Which run of which saga this is."""
+
+    id: str
+    name: str
+    attempt: int
+    epoch: int
+    """Grows with every driver: whatever remembers the highest one seen can refuse a driver that was paused."""
+    op: str
+    """An operation id for whatever the effect calls: the same however often the effect of this attempt is run."""
+    hold: Hold | None = None
+    """The units held; None in `reserve`, and in `undo` if there are none. It carries no token: the saga ends it."""
+
+
+class Saga:
+    """Subclass it, give it a `name`, and write `reserve` and `effect`; then `hk.sagas.register` it."""
+
+    name: ClassVar[str] = ""
+    ttl: ClassVar[Ttl] = "5m"
+    """How long units are held before the point of no return. After it they are held until the saga has ended."""
+    lease: ClassVar[Ttl] = "30s"
+    """How long a driver that says nothing keeps others away; renewed while the effect runs."""
+    max_attempts: ClassVar[int] = 10
+    """Failures after which the saga is parked."""
+
+    def reserve(self, intent: Any, step: SagaStep) -> Any:
+        """What to hold: a pool id, a mapping, or a list of legs. To raise means to abort."""
+        raise NotImplementedError
+
+    def validate(self, intent: Any, step: SagaStep) -> Any:
+        """Look once more while the units are held. To raise means to abort."""
+
+    def effect(self, intent: Any, step: SagaStep) -> Any:
+        """Behind the point of no return: run at least once, perhaps twice at once after a pause. What it returns is kept."""
+        raise NotImplementedError
+
+    def effect_in(self, tx: Any, intent: Any, step: SagaStep) -> Any:
+        """Instead of `effect`: in the confirm's own transaction, so that both happen once, or neither. A plain function, in
+        both kernels; write through `tx`, a `sqlite3.Connection` or `psycopg.Connection`. (None on engines without SQL:
+        there it is as good as `effect`.)"""
+        raise NotImplementedError
+
+    def undo(self, intent: Any, step: SagaStep) -> Any:
+        """Before an abort is written: take back what `reserve` and `validate` have done elsewhere. Run at least once."""
+
+
+class Terms(Struct, frozen=True):
+    """What a registered saga asked for, checked."""
+
+    saga: Any
+    name: str
+    ttl: Slot
+    lease: Slot
+    max_attempts: int
+    inside: bool
+    """The effect happens in the confirm's own transaction."""
+
+
+def terms_of(saga: Any, limits: Limits, *, coroutines: bool) -> Terms:
+    """Check what is registered; a class is made an object."""
+    made = saga() if isinstance(saga, type) else saga
+    for method in ("reserve", "validate", "effect", "effect_in", "undo"):
+        found = getattr(made, method, None)
+        if not callable(found):
+            raise invalid("saga", "saga_malformed", f"must have a method {method}: subclass holdkit.Saga")
+        if inspect.iscoroutinefunction(found) and not (coroutines and method != "effect_in"):
+            raise invalid("saga", "saga_async", f"its method {method} cannot be a coroutine in this kernel")
+    said = {method for method in ("reserve", "effect", "effect_in") if _own(made, method)}
+    if "reserve" not in said or len(said) != 2:
+        raise invalid("saga", "saga_malformed", "must say how to reserve, and either effect or effect_in")
+    ttl, lease = span(made.ttl), span(made.lease, "lease")
+    check(PlaceHold(legs=(Leg("x"),), ttl_slots=ttl), limits)
+    if not LEASES[0] <= lease <= LEASES[1]:
+        raise invalid("lease", "lease_out_of_range", "must lie between 1 ms and a day")
+    most = whole(made.max_attempts, "max_attempts", 1, MAX_FAILURES)
+    return Terms(made, text(made.name, "name", MAX_NAME), ttl, lease, most, inside="effect_in" in said)
+
+
+def _own(saga: Any, method: str) -> bool:
+    return getattr(type(saga), method, None) is not getattr(Saga, method)

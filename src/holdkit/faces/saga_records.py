@@ -1,0 +1,251 @@
+"""A saga's record: what is stored of it, what users see of it, and the ids derived from it.
+
+One record per saga, which keeps its version from its first life to its last: a driver that slept through a whole life can
+write nothing. Beside it small index records say which sagas are unfinished, parked or ended, so that recovery never walks
+the finished. All kinds begin with ~: nobody but this face writes them. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ..core.codec import canonical_json
+from ..core.commands import AnyCommand, PutRecord
+from ..core.model import Record, Slot
+from ..core.outcomes import Done, Outcome, Reason, Refusal
+from ..core.values import invalid, metadata, text
+from ..errors import InvalidRequest
+from ..kernel.answers import refusal_of
+from .saga_steps import ENDED, UNFINISHED, Phase
+
+KIND: Final = "~saga"
+OPEN: Final = "~saga.open"
+PARKED: Final = "~saga.parked"
+ENDS: Final = "~saga.ended"
+FORMAT: Final = 1
+MAX_SAGA_ID: Final = 200
+MAX_ERROR: Final = 500
+MAX_RESULT: Final = 64 * 1024
+
+_control: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class SagaError(Struct, frozen=True):
+    """What went wrong last: the class and the message of an exception, nothing else of it."""
+
+    kind: str
+    message: str
+
+
+class SagaBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A saga as it is stored."""
+
+    format: int
+    name: str
+    intent: Any
+    phase: Phase
+    begun_at: Slot
+    since: Slot
+    """When this phase began."""
+    attempt: int = 0
+    epoch: int = 0
+    hold: str | None = None
+    lease: Slot = 0
+    """How long from the record's slot its driver has it; 0: nobody drives it."""
+    failures: int = 0
+    error: SagaError | None = None
+    result: Any = None
+    actor: str | None = None
+    correlation_id: str | None = None
+
+
+class SagaRecord(Struct, frozen=True, kw_only=True):
+    """A saga as users see it: where it is, who drives it until when, what went wrong last."""
+
+    id: str
+    name: str
+    intent: Any
+    phase: Phase
+    attempt: int
+    """How often it was reserved for; the hold's id is derived from it."""
+    epoch: int
+    """Grows with every driver."""
+    hold: str | None
+    """The id of the last attempt's hold."""
+    result: Any
+    """What the effect returned."""
+    failures: int
+    error: SagaError | None
+    begun_at: Slot
+    since: Slot
+    """When its phase began."""
+    leased_until: Slot
+    """Until when its driver has it, by the engine's clock; 0: nobody has."""
+
+
+class RecoveryReport(Struct, frozen=True):
+    """What one recovery did."""
+
+    done: int = 0
+    aborted: int = 0
+    parked: int = 0
+    failed: int = 0
+    """They will be tried again by the next recovery."""
+    busy: int = 0
+    """Somebody else has their lease."""
+    skipped: int = 0
+    """Their name is not registered here, or a later release wrote them."""
+    pruned: int = 0
+    """Ended longer ago than the retention, and forgotten."""
+    more: bool = False
+    """`limit` was reached."""
+
+
+class Unreadable(Exception):
+    """A record that no saga can be read from; `newer` if a later release wrote it."""
+
+    def __init__(self, message: str, *, newer: bool = False) -> None:
+        super().__init__(message)
+        self.newer = newer
+
+
+def encode(body: SagaBody) -> str:
+    """A body as JSON text."""
+    return canonical_json(body)
+
+
+def decode(record: Record) -> SagaBody:
+    """The body of a record, or `Unreadable`."""
+    try:
+        if msgspec.json.decode(record.body, type=_Format).format > FORMAT:
+            raise Unreadable("written by a later release", newer=True)
+        return msgspec.json.decode(record.body, type=SagaBody)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Unreadable(f"not the record of a saga ({type(error).__name__})") from None
+
+
+class _Format(Struct, frozen=True):
+    format: int
+
+
+def shown(record: Record, body: SagaBody) -> SagaRecord:
+    """What users see of a record."""
+    return SagaRecord(
+        id=record.id,
+        name=body.name,
+        intent=body.intent,
+        phase=body.phase,
+        attempt=body.attempt,
+        epoch=body.epoch,
+        hold=body.hold,
+        result=body.result,
+        failures=body.failures,
+        error=body.error,
+        begun_at=body.begun_at,
+        since=body.since,
+        leased_until=record.slot + body.lease if body.lease and body.phase in UNFINISHED else 0,
+    )
+
+
+def unreadable(record: Record, why: Unreadable) -> SagaBody:
+    """What can be said of a saga that cannot be read: it is parked, and its text is all there is."""
+    error = SagaError("Unreadable", str(why))
+    return SagaBody(format=FORMAT, name="?", intent=record.body, phase=Phase.PARKED, begun_at=record.slot,
+                    since=record.slot, error=error)  # fmt: skip
+
+
+def index_of(phase: Phase, saga_id: str, slot: Slot) -> tuple[str, str]:
+    """Kind and id of the index record of a saga in this phase; ended ones are in order of time, so the oldest go first."""
+    if phase in ENDED:
+        return ENDS, f"{slot:020d}/{saga_id}"
+    return (OPEN if phase in UNFINISHED else PARKED), saga_id
+
+
+def ended_at(index_id: str) -> tuple[Slot, str]:
+    """The slot and the saga's id in the id of an `ENDS` record."""
+    slot, _, saga_id = index_id.partition("/")
+    return int(slot), saga_id
+
+
+def hold_id_of(tenant: str, saga_id: str, attempt: int) -> str:
+    """The id of an attempt's hold: the same for every driver, another one for every attempt."""
+    hashed = hashlib.blake2b(
+        canonical_json([tenant, saga_id, attempt]).encode(), digest_size=16, person=b"holdkit.saga"
+    )
+    digits = hashed.hexdigest()
+    return f"{digits[:12]}8{digits[13:]}"  # version 8, of one's own: it must not pass for one that tells its age
+
+
+def op_of(saga_id: str, attempt: int) -> str:
+    """The operation id that the effect passes on: the same however often this attempt's effect is run."""
+    return f"saga:{saga_id}:{attempt}"
+
+
+def error_of(error: BaseException) -> SagaError:
+    """What is kept of an exception."""
+    return SagaError(type(error).__name__[:MAX_ERROR], _control.sub(" ", str(error))[:MAX_ERROR])
+
+
+def checked_id(value: object) -> str:
+    """A saga's id: 1 to 200 characters."""
+    return text(value, "id", MAX_SAGA_ID)
+
+
+def checked_intent(value: Any) -> Any:
+    """A copy of the intent as JSON carries it: at most 16 KiB, 31 levels, finite numbers."""
+    try:
+        metadata({"intent": value})
+    except InvalidRequest as error:
+        said = str(error).partition("metadata: ")[2]
+        raise invalid("intent", error.code.replace("metadata", "intent"), said) from None
+    return msgspec.json.decode(canonical_json(value))
+
+
+def kept_result(value: Any) -> Any:
+    """What is kept of the effect's result; None where JSON cannot carry it (the effect has happened all the same)."""
+    try:
+        said = canonical_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return msgspec.json.decode(said) if len(said) <= MAX_RESULT else None
+
+
+# Steps
+
+
+class LeaseLost(Exception):
+    """Somebody else drives this saga by now."""
+
+
+def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand) -> list[AnyCommand]:
+    """One step: the record at the version that was seen, its place in the index, and what belongs to it; all or none."""
+    frame: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
+    put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **frame)
+    commands: list[AnyCommand] = [put]
+    place = index_of(after.phase, record.id, after.since)
+    gone = None if before is None else index_of(before.phase, record.id, before.since)
+    if gone != place:
+        if gone is not None:
+            commands.append(PutRecord(kind=gone[0], id=gone[1], body=None, **frame))
+        commands.append(PutRecord(kind=place[0], id=place[1], body="{}", **frame))
+    return [*commands, *beside]
+
+
+def written(record: Record, outcomes: list[Outcome]) -> Record:
+    """The record after a step. Raises `LeaseLost` if it has moved on, and the refusal of what was beside it."""
+    first = outcomes[0]
+    if isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT:
+        raise LeaseLost(record.id)
+    for outcome in outcomes:
+        if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
+            raise refusal_of(outcome)
+        if not isinstance(outcome, Done | Refusal):
+            raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+    assert isinstance(first, Done)
+    assert first.record is not None
+    return first.record

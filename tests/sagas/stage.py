@@ -1,0 +1,187 @@
+"""An engine with points: before and after every write, and before and after every call of the application's own code.
+
+A *strike* hits one of them: a kill (nothing after it runs, as if the process were gone), an error (the machinery says that
+nothing was done), a timeout (nobody can say; behind the point the write has really happened).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
+
+import holdkit
+from holdkit import Kernel
+from holdkit.core.audit import Difference
+from holdkit.core.commands import Group
+from holdkit.core.model import Key
+from holdkit.core.reading import Query
+from holdkit.engines.port import Applied, Engine
+from holdkit.kernel.minting import Mint
+from holdkit.kernel.waiters import Submitter
+from holdkit.testing import FakeClock
+
+T = TypeVar("T")
+When = Literal["before", "after"]
+What = Literal["kill", "error", "timeout"]
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Strike(Struct, frozen=True):
+    """Where, and how."""
+
+    at: int
+    when: When
+    what: What = "kill"
+
+
+class Points:
+    """Counts the points that are passed; strikes at one of them."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.strike: Strike | None = None
+        self.struck = False
+        self.watch: Callable[[], None] | None = None
+        """Called at every point, once something was struck: a rival, for example."""
+
+    def arm(self, strike: Strike | None) -> None:
+        self.passed, self.strike, self.struck = 0, strike, False
+
+    def around(self, work: Callable[[], T], *, timeout: type[Exception] = holdkit.OutcomeUnknown) -> T:
+        here, self.passed = self.passed, self.passed + 1
+        self._pass(here, "before", timeout)
+        result = work()
+        self._pass(here, "after", timeout)
+        return result
+
+    def _pass(self, here: int, when: When, timeout: type[Exception]) -> None:
+        if self.watch is not None:
+            self.watch()
+        strike = self.strike
+        if strike is None or (strike.at, strike.when) != (here, when):
+            return
+        self.strike, self.struck = None, True
+        if strike.what == "kill":
+            raise Killed
+        if strike.what == "timeout":
+            raise timeout("nobody can say")
+        if when == "before":
+            raise holdkit.EngineError("nothing was done")
+        raise timeout("an error behind the commit: nobody can say")
+
+
+class Struck:
+    """An engine whose writes are points, as long as it is `on`. Its parts are the inner engine's."""
+
+    def __init__(self, inner: Engine, points: Points) -> None:
+        self.inner, self.points, self.on = inner, points, False
+        self.url, self.lanes, self.limits, self.clock = inner.url, inner.lanes, inner.limits, inner.clock
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        if not self.on:
+            return self.inner.apply(groups, patient=patient)
+        return self.points.around(lambda: self.inner.apply(groups, patient=patient))
+
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.inner.apply_in(tx, groups, lock)
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return await self.inner.apply_in_async(tx, groups, lock)
+
+    def read(self, query: Query[T]) -> T:
+        return self.inner.read(query)
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        self.inner.listen(wake)
+
+    def verify(self) -> Iterator[Difference]:
+        return self.inner.verify()
+
+    def close(self) -> None:
+        """The inner one lives on."""
+
+
+class Sale(holdkit.Saga):
+    """Sells the only unit of a pool, and notes what it saw while it did."""
+
+    name = "sale"
+
+    def __init__(self, points: Points, look: Callable[[], Kernel]) -> None:
+        self.points, self.look = points, look
+        self.effects: list[tuple[int, str]] = []
+        self.undone = 0
+
+    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+        return self.points.around(lambda: intent["pool"], timeout=holdkit.OutcomeUnknown)
+
+    def validate(self, intent: Any, step: holdkit.SagaStep) -> None:
+        self.points.around(lambda: None)
+
+    def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+        def happen() -> str:
+            hold = self.look().get(step.hold) if step.hold is not None else None
+            assert hold is not None, "an effect without a hold"
+            assert (hold.state, hold.deadline) == ("held", None), "an effect without its units"
+            self.effects.append((step.epoch, step.op))
+            return step.op
+
+        return self.points.around(happen)
+
+    def undo(self, intent: Any, step: holdkit.SagaStep) -> None:
+        self.undone += 1
+
+
+class Theatre:
+    """One pool of one unit, one saga, one rival, on a given engine."""
+
+    def __init__(self, inner: Engine, clock: FakeClock, pool: str = "p") -> None:
+        self.clock, self.inner, self.pool = clock, inner, pool
+        self.points = Points()
+        self.engine = Struck(inner, self.points)
+        self.calm = Kernel(Submitter(inner), Mint(inner.clock, lanes=inner.lanes))
+        self.calm.create_pool(pool, 1)
+        self.sale = Sale(self.points, lambda: self.calm)
+        self.won = False
+
+    def driver(self) -> Kernel:
+        """A process of its own, as far as sagas can tell."""
+        return Kernel(Submitter(self.engine), Mint(self.engine.clock, lanes=self.engine.lanes))
+
+    def rival(self) -> None:
+        """Takes the unit for good, the moment it is free."""
+        if not self.won:
+            with suppress(holdkit.InsufficientCapacity):
+                self.calm.consume(self.pool, 1)
+                self.won = True
+
+    def run(self, saga_id: str, strike: Strike | None) -> str:
+        """Run the saga in a new process, which may be struck: what its caller was told."""
+        return self._told(strike, lambda hk: hk.sagas.register(self.sale).run(saga_id, {"pool": self.pool}).phase)
+
+    def recover(self, strike: Strike | None = None) -> str:
+        """Recover in a new process, which may be struck."""
+
+        def recover(hk: Kernel) -> str:
+            hk.sagas.register(self.sale)
+            hk.sagas.recover()
+            return "recovered"
+
+        return self._told(strike, recover)
+
+    def _told(self, strike: Strike | None, work: Callable[[Kernel], str]) -> str:
+        self.points.arm(strike)
+        self.engine.on = True
+        try:
+            return str(work(self.driver()))
+        except Killed:
+            return "killed"
+        except holdkit.HoldkitError as error:
+            return type(error).__name__
+        finally:
+            self.engine.on = False

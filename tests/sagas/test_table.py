@@ -1,0 +1,31 @@
+"""The table of recovery, cell by cell, in the words of the contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdkit.core.model import State
+from holdkit.faces.saga_steps import Phase, Step, next_step
+
+TABLE = [
+    ("reserving", None, "reserve"),
+    ("reserving", "held", "reserve"),
+    ("reserving", "expired", "reserve"),
+    ("reserving", "released", "reserve"),
+    ("reserving", "confirmed", "park"),
+    ("finalizing", "held", "roll_forward"),
+    ("finalizing", "confirmed", "finish"),
+    ("finalizing", "released", "park"),
+    ("finalizing", "expired", "park"),
+    ("finalizing", None, "park"),
+    *((phase, hold, "rest") for phase in ("done", "aborted", "parked") for hold in (None, *State)),
+]
+
+
+@pytest.mark.parametrize(("phase", "hold", "step"), TABLE)
+def test_what_recovery_does(phase: str, hold: str | None, step: str) -> None:
+    assert next_step(Phase(phase), None if hold is None else State(hold)) is Step(step)
+
+
+def test_every_cell_is_told() -> None:
+    assert {(phase, hold) for phase, hold, _ in TABLE} == {(phase, hold) for phase in Phase for hold in (None, *State)}
