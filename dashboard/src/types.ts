@@ -131,6 +131,7 @@ export interface Saga {
   attempt: number;
   hold: string | null;
   failures: number;
+  intent: unknown;
   error: { kind: string; message: string } | null;
   begun_at: string;
   since: string;

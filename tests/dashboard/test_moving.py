@@ -73,6 +73,26 @@ def test_ten_thousand_pools_scroll_and_the_document_does_not_grow(browser: Brows
         expect(page.get_by_text("11 pools")).to_be_visible()
 
 
+def test_thousands_of_entries_are_kept_within_bounds(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        api = Api(http)
+        api.pool("gpu", 1_000_000)
+        page = looking.open("journal")
+        expect(page.get_by_text("1 of the last 1")).to_be_visible()
+        for batch in range(5):
+            commands = [
+                {"type": "hold", "pool": "gpu", "quantity": 1, "ttl": 600, "op": f"{batch}-{n}"} for n in range(1_000)
+            ]
+            assert http.post("/v1/batch", json={"commands": commands}).status_code == 200
+        expect(page.get_by_text("3,000 of the last 3,000")).to_be_visible()
+        expect(page.get_by_role("listitem").first).to_contain_text("+1 held")
+        assert page.locator(".virtual-row").count() < 60
+        page.evaluate("location.hash = '#/pool/gpu'")
+        expect(page.locator("[data-figure=held]")).to_have_text("5,000")
+        expect(page.get_by_text("the first 1,000")).to_be_visible()
+        assert page.locator(".virtual-row").count() < 60
+
+
 def test_a_server_that_was_gone_is_found_again(browser: Browser, tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -25,6 +25,7 @@ const signed = (value: number): string => (value > 0 ? `+${number(value)}` : num
 /** By how much the counters of each pool moved. */
 export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
   const shown = entry.pools.slice(0, most);
+  const deadline = entry.action === "hold.extended" ? entry.after.deadline : null;
   return (
     <span class="effects">
       {shown.map((effect) => (
@@ -35,6 +36,11 @@ export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
           {effect.consumed !== 0 && <b class="figure-consumed">{signed(effect.consumed)} consumed</b>}
         </span>
       ))}
+      {typeof deadline === "string" && (
+        <span class="muted">
+          until <b>{clock(deadline)}</b>
+        </span>
+      )}
       {entry.pools.length > most && <span class="muted">and {entry.pools.length - most} more</span>}
     </span>
   );

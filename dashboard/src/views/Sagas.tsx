@@ -15,69 +15,82 @@ import { Chips } from "./Pools";
 
 const MOST = 200;
 const WHAT =
-  "A saga is work of several steps that owns a hold and is driven to its end after any crash: done, aborted or parked.";
-/** An unfinished saga that has been in its phase for longer wants somebody to look at it. */
-const LONG = 5 * 60_000;
-const ENDED = ["done", "aborted", "cancelled"];
+  "A saga is work of several steps that owns a hold and is driven to its end after any crash: done, aborted, or parked for a person to decide.";
 
-type Shown = "stuck" | "all" | "done";
+type Shown = "all" | "stuck" | "reserving" | "finalizing" | "parked" | "done" | "aborted";
 const SHOWN: [Shown, string][] = [
   ["all", "All"],
   ["stuck", "Stuck"],
-  ["done", "Ended"],
+  ["reserving", "Reserving"],
+  ["finalizing", "Finalizing"],
+  ["parked", "Parked"],
+  ["done", "Done"],
+  ["aborted", "Aborted"],
 ];
 
-export const isStuck = (saga: Saga, at: number): boolean =>
-  saga.phase === "parked" || (!ENDED.includes(saga.phase) && at - Date.parse(saga.since) > LONG);
+const KINDS: Record<string, string> = { done: "confirmed", aborted: "released", parked: "expired" };
 
-export function Sagas() {
-  if (offers("get", "/v1/sagas") === false) return <NotOffered title="Sagas" what={WHAT} />;
-  return <List />;
+function find(shown: Shown, signal: AbortSignal): Promise<Page<Saga>> {
+  const query = shown === "all" ? {} : shown === "stuck" ? { stuck: "true" } : { phase: shown };
+  return ask("v1/sagas", { query: { ...query, limit: MOST }, signal });
 }
 
-function List() {
+export function Sagas() {
   const shown = useSignal<Shown>("all");
-  const found = useFetched<Page<Saga>>(
-    "sagas",
-    (signal) => ask("v1/sagas", { query: { limit: MOST }, signal }),
-    () => void revision.value,
-  );
-  const all = found.value?.items ?? [];
-  const stuck = all.filter((saga) => isStuck(saga, now.value));
-  const list =
-    shown.value === "stuck" ? stuck : shown.value === "done" ? all.filter((saga) => ENDED.includes(saga.phase)) : all;
+  if (offers("get", "/v1/sagas") === false) return <NotOffered title="Sagas" what={WHAT} />;
   return (
     <>
       <Head title="Sagas" />
       <div class="tools">
         <Chips names={SHOWN} chosen={shown} />
-        {stuck.length > 0 && <span class="wrong">{number(stuck.length)} stuck</span>}
-        <span class="muted count">{found.value?.next ? `the first ${number(MOST)}` : number(list.length)}</span>
       </div>
-      {found.value === null ? (
-        found.error ? (
-          <Broken error={found.error} again={() => void found.refresh()} />
-        ) : (
-          <Waiting what="the sagas" />
-        )
-      ) : list.length === 0 ? (
-        <Notice title={shown.value === "stuck" ? "Nothing is stuck" : "No sagas"}>
-          <p class="muted">{WHAT}</p>
-        </Notice>
-      ) : (
-        list.map((saga) => <One key={saga.id} saga={saga} />)
-      )}
+      <List key={shown.value} shown={shown.value} />
     </>
   );
 }
 
-function One({ saga }: { saga: Saga }) {
-  const stuck = isStuck(saga, now.value);
+function List({ shown }: { shown: Shown }) {
+  const found = useFetched<[Page<Saga>, Page<Saga>]>(
+    shown,
+    (signal) => Promise.all([find(shown, signal), find("stuck", signal)]),
+    () => void revision.value,
+  );
+  if (found.value === null)
+    return found.error ? (
+      <Broken error={found.error} again={() => void found.refresh()} />
+    ) : (
+      <Waiting what="the sagas" />
+    );
+  const [list, stuck] = found.value;
+  const worrying = new Set(stuck.items.map((saga) => saga.id));
+  if (list.items.length === 0)
+    return (
+      <Notice title={shown === "stuck" ? "Nothing is stuck" : "No sagas here"}>
+        <p class="muted">{WHAT}</p>
+      </Notice>
+    );
+  return (
+    <>
+      {worrying.size > 0 && shown !== "stuck" && (
+        <p class="wrong small" role="status">
+          {number(worrying.size)} {worrying.size === 1 ? "is" : "are"} stuck: parked, or in one phase for more than five
+          minutes.
+        </p>
+      )}
+      {list.items.map((saga) => (
+        <One key={saga.id} saga={saga} stuck={worrying.has(saga.id)} />
+      ))}
+      {list.next !== null && <p class="muted small">The first {number(MOST)}.</p>}
+    </>
+  );
+}
+
+function One({ saga, stuck }: { saga: Saga; stuck: boolean }) {
   return (
     <section class="card saga" data-stuck={stuck ? "" : undefined}>
       <div class="story-line">
         <strong class="id">{saga.id}</strong>
-        <span class="badge" data-kind={stuck ? "expired" : saga.phase === "done" ? "confirmed" : "held"}>
+        <span class="badge" data-kind={stuck ? "expired" : (KINDS[saga.phase] ?? "held")}>
           {saga.phase}
         </span>
         <span class="muted">{saga.name}</span>
@@ -97,6 +110,12 @@ function One({ saga }: { saga: Saga }) {
         <p class="wrong">
           <code>{saga.error.kind}</code> {saga.error.message}
         </p>
+      )}
+      {saga.intent !== null && (
+        <details>
+          <summary class="muted small">What it is to do</summary>
+          <pre class="json">{JSON.stringify(saga.intent, null, 2)}</pre>
+        </details>
       )}
       {saga.phase === "parked" && (
         <p class="small">It waits for a decision: mend what is wrong, then resolve it as done or cancelled.</p>
