@@ -62,6 +62,8 @@ def test_it_opens_on_data_that_moves_and_stops_on_ctrl_c(browser: Browser, tmp_p
             sit(page, "pools")
             page.evaluate("location.hash = '#/journal'")
             expect(page.get_by_role("listitem").filter(has_text="held").first).to_be_visible()
+            page.evaluate("location.hash = '#/sagas'")
+            expect(page.get_by_text("the depot in Lyon does not answer")).to_be_visible()
             if SHOTS:
                 tour(page)
         if SHOTS:
@@ -86,7 +88,12 @@ def test_without_traffic_nothing_moves_and_a_named_folder_stays(tmp_path: Path, 
 def tour(page: Page) -> None:
     """A picture of every view. Waits until there are some minutes' worth of curve: this is no test."""
     dark = bool(page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches"))
-    for view, hash in (("pool", "#/pool/gpu%2Fa100"), ("journal", "#/journal"), ("health", "#/health")):
+    for view, hash in (
+        ("pool", "#/pool/gpu%2Fa100"),
+        ("journal", "#/journal"),
+        ("health", "#/health"),
+        ("items", "#/items"),
+    ):
         page.evaluate("hash => { location.hash = hash }", hash)
         page.wait_for_timeout(25_000 if view == "pool" and not dark else 4_000)
         sit(page, f"{view}-dark" if dark else view)

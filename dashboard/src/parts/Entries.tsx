@@ -30,7 +30,7 @@ export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
     <span class="effects">
       {shown.map((effect) => (
         <span key={effect.pool.id} class="effect">
-          <span class="effect-pool">{effect.pool.id}</span>
+          <span class="effect-pool">{effect.pool.id.replace(/^~/, "")}</span>
           {effect.total !== 0 && <b>{signed(effect.total)} total</b>}
           {effect.held !== 0 && <b class="figure-held">{signed(effect.held)} held</b>}
           {effect.consumed !== 0 && <b class="figure-consumed">{signed(effect.consumed)} consumed</b>}
@@ -48,7 +48,11 @@ export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
 
 export function EntryRow({ entry }: { entry: Entry }) {
   const isHold = entry.action.startsWith("hold.") || entry.action.startsWith("leg.");
-  const place = isHold ? link("hold", entry.subject) : link("pool", entry.subject);
+  const place = isHold
+    ? link("hold", entry.subject)
+    : entry.subject.startsWith("~")
+      ? link("journal")
+      : link("pool", entry.subject);
   return (
     <a class="row entry" href={place} tabIndex={-1}>
       <time>{clock(entry.at, true)}</time>

@@ -14,7 +14,7 @@ import { phone } from "../screen";
 import { revision } from "../store";
 import type { Claim, Page } from "../types";
 
-const MOST = 500;
+const MOST = 100;
 const WHAT = "A claim is a name that one owner has: an e-mail address, a user name, a coupon.";
 
 /** A text with a colon may be a key or an entity: both are looked up. */
@@ -59,18 +59,21 @@ function Found({ text }: { text: string }) {
       </Notice>
     );
   return (
-    <section class="table">
-      <Virtual
-        label="Claims"
-        count={list.length}
-        rowHeight={phone.value ? 64 : 44}
-        keyOf={(index) => list[index]?.id ?? ""}
-        row={(index) => {
-          const claim = list[index];
-          return claim && <ClaimRow claim={claim} />;
-        }}
-      />
-    </section>
+    <>
+      <section class="table">
+        <Virtual
+          label="Claims"
+          count={list.length}
+          rowHeight={phone.value ? 64 : 44}
+          keyOf={(index) => list[index]?.id ?? ""}
+          row={(index) => {
+            const claim = list[index];
+            return claim && <ClaimRow claim={claim} />;
+          }}
+        />
+      </section>
+      {list.length >= MOST && <p class="muted small">The first {MOST}. Search for a key or an entity to see others.</p>}
+    </>
   );
 }
 

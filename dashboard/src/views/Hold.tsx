@@ -113,9 +113,7 @@ function Legs({ hold }: { hold: Hold }) {
           {hold.legs.slice(0, 200).map((leg) => (
             <tr key={leg.pool}>
               <td>
-                <a class="id" href={link("pool", leg.pool)}>
-                  {leg.pool}
-                </a>
+                <PoolName id={leg.pool} />
               </td>
               <td class="figure">{brief(leg.quantity)}</td>
               <td class="figure figure-held">{brief(leg.held)}</td>
@@ -127,6 +125,16 @@ function Legs({ hold }: { hold: Hold }) {
       </table>
       {hold.legs.length > 200 && <p class="muted">and {number(hold.legs.length - 200)} more</p>}
     </section>
+  );
+}
+
+/** Pools that begin with ~ belong to claims, items and their kin: they have no page of their own. */
+function PoolName({ id }: { id: string }) {
+  if (id.startsWith("~")) return <span class="id">{id.slice(1)}</span>;
+  return (
+    <a class="id" href={link("pool", id)}>
+      {id}
+    </a>
   );
 }
 

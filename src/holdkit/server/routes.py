@@ -112,6 +112,8 @@ ROUTES: Final = (
           body=claiming.EndClaim, body_optional=True, retry_key="required", kind="forget_claim",
           answer=claiming.ClaimAnswer, reasons=("hold_not_found", "hold_retired", "not_owner", "not_confirmed"),
           summary="Free a confirmed key"),
+    Route(method="GET", path="/v1/items", handler=claims.list_items, query=claiming.ItemsQuery, kind="list_items",
+          answer=claiming.ItemPage, summary="Items by the beginning of their ids"),
     Route(method="POST", path="/v1/items", handler=claims.add_items, scope="admin", body=claiming.AddItems,
           status=200, kind="add_items", answer=claiming.ItemList, reasons=("pool_table_full",),
           summary="Make items; those that are there stay as they are"),

@@ -35,6 +35,7 @@ POOLS: Final = {
     "courier/slots/today": 60,
 }
 """What there is to be had."""
+SEATS: Final = [f"seat:{row}{number:02}" for row in "ABCDEFGH" for number in range(1, 17)]
 SOLD: Final = (0.62, 0.35, 0.78, 0.12, 0.44, 0.7, 0.28, 0.5)
 """The parts of the pools that are sold when it begins, over and over: there is something to see at once."""
 SHOPPERS: Final = 32
@@ -84,14 +85,20 @@ class Shopper:
         self, line: http.client.HTTPConnection, key: str, dice: random.Random, stop: threading.Event, name: str
     ) -> None:
         self._line, self._key, self._dice, self._stop, self._name = line, key, dice, stop, name
-        self._visits = 0
+        self._calls = 0
         self._paid: deque[tuple[str, str, str]] = deque()
         """Hold, its token, its pool."""
 
     def visit(self) -> None:
         """From wanting something to the end of the story."""
-        self._visits += 1
         who = f"user:{self._dice.randint(1, 900)}"
+        chance = self._dice.random()
+        if chance < 0.1:
+            self._take_seats(who)
+            return
+        if chance < 0.15:
+            self._claim_name(who)
+            return
         pool = self._dice.choice(list(POOLS))
         ttl = self._dice.choice((8, 20, 45, 120))
         legs = [{"pool": pool, "quantity": self._dice.randint(1, max(2, POOLS[pool] // 30))}]
@@ -129,6 +136,27 @@ class Shopper:
             self._paid.append((hold["id"], owner, pool))
             self._make_room(pool)
 
+    def _take_seats(self, who: str) -> None:
+        """Two or three side by side, by their numbers."""
+        first = self._dice.randrange(len(SEATS) - 3)
+        wanted = SEATS[first : first + self._dice.randint(2, 3)]
+        status, hold = self._call("POST", "/v1/items/reserve", {"ids": wanted, "ttl": 30, "actor": who})
+        if status == 201:
+            self._think(2.0, 10.0)
+            if self._dice.random() < 0.6:
+                self._call("POST", "/v1/items/finalize", {"hold": hold["id"], "owner": hold["owner"], "actor": who})
+                self._paid.append((hold["id"], hold["owner"], "seats"))
+        if len(self._paid) > 6:
+            self._cancel_something()
+
+    def _claim_name(self, who: str) -> None:
+        name = f"guest{self._dice.randint(1, 400)}@example.org"
+        status, claim = self._call("POST", "/v1/claims", {"type": "email", "value": name, "ttl": 60, "actor": who})
+        self._think(1.0, 4.0)
+        if status == 201 and self._dice.random() < 0.7:
+            body = {"owner": claim["owner"], "entity": who, "actor": who}
+            self._call("POST", f"/v1/claims/{claim['id']}/confirm", body)
+
     def _make_room(self, pool: str) -> None:
         """Nobody comes to look at something that is sold out: from time to time orders are cancelled."""
         _, now = self._call("GET", f"/v1/pools/{quote(pool, safe='')}", None)
@@ -149,8 +177,8 @@ class Shopper:
             return 0, {}
         headers = {"Authorization": f"Bearer {self._key}"}
         if body is not None:
-            self._visits += 1
-            headers |= {"Content-Type": "application/json", "Idempotency-Key": f"traffic-{self._name}-{self._visits}"}
+            self._calls += 1
+            headers |= {"Content-Type": "application/json", "Idempotency-Key": f"traffic-{self._name}-{self._calls}"}
         self._line.request(method, path, None if body is None else json.dumps(body), headers)
         answer = self._line.getresponse()
         told: dict[str, Any] = json.loads(answer.read())

@@ -14,15 +14,18 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from ..errors import HoldkitError
+from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
+from ..faces.saga import Saga, SagaStep
 from ._sync.keystore import Keys
 from .serving import server
-from .traffic import POOLS, SOLD, Traffic
+from .traffic import POOLS, SEATS, SOLD, Traffic
 
 PORT = 8420
 
@@ -89,7 +92,34 @@ def _prepare(url: str, pepper: bytes, *, sold: bool) -> str:
             units = int(total * SOLD[place % len(SOLD)])
             if sold and units and not pool.consumed:
                 hk.consume(name, units, entity="presale")
+        if sold:
+            hk.items.add(SEATS)
+            _errands(hk)
         return Keys(hk, pepper=pepper).make("make run", scope="admin").text
+
+
+class Errand(Saga):
+    """A saga to look at: books a courier; one of them meets a closed gate, and waits for a person."""
+
+    name = "courier"
+    max_attempts = 1
+
+    def reserve(self, intent: Any, step: SagaStep) -> Any:  # noqa: ARG002 - the shape of a saga
+        """One slot."""
+        return "courier/slots/today"
+
+    def effect(self, intent: Any, step: SagaStep) -> Any:  # noqa: ARG002 - the shape of a saga
+        """Nothing but an answer, or an error."""
+        if intent["to"] == "Lyon":
+            raise ConnectionError("the depot in Lyon does not answer")
+        return {"collected": True}
+
+
+def _errands(hk: Kernel) -> None:
+    errands = hk.sagas.register(Errand)
+    for number, town in enumerate(("Berlin", "Porto", "Lyon", "Ghent")):
+        with suppress(HoldkitError):  # the one to Lyon is parked
+            errands.run(f"delivery-{number + 1}", {"to": town})
 
 
 @contextmanager
