@@ -10,7 +10,9 @@ from .stage import CHROMIUM, PATIENCE
 expect.set_options(timeout=PATIENCE)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # no wider: while Playwright runs, no other test of this process can run a loop of its own
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium here")

@@ -37,6 +37,20 @@ def test_the_key_leaves_the_address_at_once_and_stays_in_the_tab(browser: Browse
         expect(page.get_by_text("No pools yet")).to_be_visible()
 
 
+def test_the_page_comes_with_a_strict_policy_and_its_parts_from_here(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, _), watched(browser, server) as looking:
+        asked: list[str] = []
+        looking.page.on("request", lambda request: asked.append(request.url))
+        answer = looking.page.goto(f"{server.url}/#key={server.admin}")
+        assert answer is not None
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'self'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in policy
+        expect(looking.page.get_by_text("No pools yet")).to_be_visible()
+        assert len(asked) > 3
+        assert all(url.startswith(server.url) and server.admin not in url.partition("#")[0] for url in asked)
+
+
 def test_no_key_a_wrong_key_and_a_pasted_key(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as looking:
         page = looking.page

@@ -26,6 +26,7 @@ export function Gate({ refused, enter }: { refused: Problem | null; enter: () =>
         <label class="field">
           <span>Key</span>
           <input
+            ref={(field) => field?.focus()}
             type="password"
             placeholder="hk_…"
             value={text}
@@ -39,8 +40,8 @@ export function Gate({ refused, enter }: { refused: Problem | null; enter: () =>
           Open
         </button>
         <p class="muted small">
-          No key yet? Whoever runs the server can make one: <code>POST /v1/keys</code> with a key of scope admin.{" "}
-          <code>make run</code> prints one with its address.
+          No key yet? Where the server runs: <code>holdkit keys make me --scope admin</code>. <code>make run</code>{" "}
+          prints one with its address.
         </p>
       </form>
     </main>

@@ -1,9 +1,8 @@
 /** Sagas: work of several steps that is driven to its end; what is stuck comes first. */
 import { useSignal } from "@preact/signals";
 import { ask } from "../api";
-import { now } from "../clock";
 import { useFetched } from "../fetched";
-import { moment, number, span } from "../format";
+import { moment, number } from "../format";
 import { offers } from "../offers";
 import { NotOffered } from "../parts/Lookup";
 import { Broken, Notice, Waiting } from "../parts/Notice";
@@ -28,6 +27,7 @@ const SHOWN: [Shown, string][] = [
   ["aborted", "Aborted"],
 ];
 
+const ENDED = ["done", "aborted"];
 const KINDS: Record<string, string> = { done: "confirmed", aborted: "released", parked: "expired" };
 
 function find(shown: Shown, signal: AbortSignal): Promise<Page<Saga>> {
@@ -63,6 +63,7 @@ function List({ shown }: { shown: Shown }) {
     );
   const [list, stuck] = found.value;
   const worrying = new Set(stuck.items.map((saga) => saga.id));
+  const inOrder = [...list.items].sort((a, b) => Number(worrying.has(b.id)) - Number(worrying.has(a.id)));
   if (list.items.length === 0)
     return (
       <Notice title={shown === "stuck" ? "Nothing is stuck" : "No sagas here"}>
@@ -72,12 +73,12 @@ function List({ shown }: { shown: Shown }) {
   return (
     <>
       {worrying.size > 0 && shown !== "stuck" && (
-        <p class="wrong small" role="status">
+        <p class="wrong worry" role="status">
           {number(worrying.size)} {worrying.size === 1 ? "is" : "are"} stuck: parked, or in one phase for more than five
           minutes.
         </p>
       )}
-      {list.items.map((saga) => (
+      {inOrder.map((saga) => (
         <One key={saga.id} saga={saga} stuck={worrying.has(saga.id)} />
       ))}
       {list.next !== null && <p class="muted small">The first {number(MOST)}.</p>}
@@ -96,9 +97,10 @@ function One({ saga, stuck }: { saga: Saga; stuck: boolean }) {
         <span class="muted">{saga.name}</span>
       </div>
       <p class="muted small">
-        in this phase for {span(now.value - Date.parse(saga.since))} · begun {moment(saga.begun_at)}
+        {ENDED.includes(saga.phase) ? "ended" : "in this phase since"} {moment(saga.since)} · begun{" "}
+        {moment(saga.begun_at)}
         {saga.attempt > 1 && ` · attempt ${number(saga.attempt)}`}
-        {saga.failures > 0 && ` · failed ${number(saga.failures)} times`}
+        {saga.failures > 0 && ` · failed ${saga.failures === 1 ? "once" : `${number(saga.failures)} times`}`}
         {saga.hold !== null && (
           <>
             {" · "}
