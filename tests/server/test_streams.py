@@ -80,7 +80,8 @@ def test_there_are_only_so_many_streams() -> None:
     settings = Settings(key_refresh=0.1, sweep_every=0, max_streams=1)
     with live(settings=settings) as server, server.client() as http:
         with http.stream("GET", "/v1/events") as answer:
-            assert next(frames(answer))[0] == "hello"
+            told = frames(answer)  # kept: a generator that is dropped closes its connection
+            assert next(told)[0] == "hello"
             turned_away = http.get("/v1/events")
             assert (turned_away.status_code, turned_away.json()["reason"]) == (503, "streams_too_many")
         while http.get("/v1/stats").json()["streams"]:
