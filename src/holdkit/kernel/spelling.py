@@ -39,8 +39,8 @@ class Legs(tuple[Leg, ...]):
     __slots__ = ()
 
 
-What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | str | tuple[str, int]]"
-"""A pool id (with a quantity), a mapping of pool to quantity, or a list of legs."""
+What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | Legs | str | tuple[str, int]]"
+"""A pool id (with a quantity), a mapping of pool to quantity, or a list of legs; faces may give several at once."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)

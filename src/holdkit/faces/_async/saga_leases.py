@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...core.codec import canonical_json
 from ...core.model import Record, Slot
-from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaParked
+from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked
 from ...kernel.context import current
 from ..saga import Terms
 from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, shown
@@ -66,8 +66,13 @@ class AsyncSagaLeases(AsyncSagaReads):
         if body.phase is Phase.DONE:
             return shown(record, body)
         if body.phase is Phase.PARKED:
-            said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
-            raise SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
+            raise _parked(id, body)
+        if (
+            body.phase is Phase.ABORTED and body.resolved is not None
+        ):  # its effect may have happened: no retry revives it
+            raise SagaCancelled(
+                f"saga {id!r} was cancelled by an operator ({body.resolved}): begin anew with another id"
+            )
         return await self.lease(terms, record, body)
 
     async def lease(self, terms: Terms, record: Record, body: SagaBody) -> AsyncDriver:
@@ -98,8 +103,13 @@ class AsyncSagaLeases(AsyncSagaReads):
             if taken.body.phase is not Phase.PARKED:
                 raise OutcomeUnknown(f"saga {id!r} is not settled, recovery will go on with it: {error}") from error
         if taken.body.phase is Phase.PARKED:
-            raise SagaParked(f"saga {id!r} is parked: look at it, then resolve it")
+            raise _parked(id, taken.body)
         return shown(taken.record, taken.body)
+
+
+def _parked(id: str, body: SagaBody) -> SagaParked:
+    said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
+    return SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
 
 
 def _check_same(body: SagaBody, terms: Terms, id: str, intent: Any) -> None:
