@@ -156,7 +156,8 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         if leg.total is not None or leg.in_use is not None:
             answered_total(leg.total, leg.in_use, faces=faces)
         if leg.pool in seen:
-            raise invalid("legs", "pool_twice", f"pool {leg.pool!r} is named twice")
+            name = f"pool {leg.pool!r}" if leg.label is None else repr(leg.label)
+            raise invalid("legs", "pool_twice", f"{name} is named twice")
         seen.add(leg.pool)
 
 
