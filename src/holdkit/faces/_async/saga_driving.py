@@ -17,7 +17,7 @@ from ...core.model import SECOND, Record, State, StoredHold
 from ...core.outcomes import Outcome
 from ...core.reading import FindHold, FindRecord
 from ...engines.port import Engine
-from ...errors import EngineError, HoldExists, HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._async.desk import AsyncDesk
 from ...kernel.own_transaction import decide_inside
 from ...kernel.spelling import legs_of
@@ -159,7 +159,7 @@ class AsyncDriver:
             raise
         hold = await self._look()
         if hold is None or hold.state is not State.HELD:
-            raise _Again
+            raise _Again from HoldExpired("it was over before it could be looked at", subject=hold_id)
         return hold
 
     async def _pass(self, hold: StoredHold) -> None:

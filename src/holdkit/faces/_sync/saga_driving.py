@@ -18,7 +18,7 @@ from ...core.model import SECOND, Record, State, StoredHold
 from ...core.outcomes import Outcome
 from ...core.reading import FindHold, FindRecord
 from ...engines.port import Engine
-from ...errors import EngineError, HoldExists, HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._sync.desk import Desk
 from ...kernel.own_transaction import decide_inside
 from ...kernel.spelling import legs_of
@@ -158,7 +158,7 @@ class Driver:
             raise
         hold = self._look()
         if hold is None or hold.state is not State.HELD:
-            raise _Again
+            raise _Again from HoldExpired("it was over before it could be looked at", subject=hold_id)
         return hold
 
     def _pass(self, hold: StoredHold) -> None:

@@ -19,6 +19,7 @@ from .shadow import Broken
 OPERATOR: Final = "the operator has looked"
 """The reason of whatever was done by hand."""
 
+_FREED: Final = (Action.HOLD_RELEASED, Action.HOLD_PARTLY_RELEASED, Action.HOLD_EXPIRED)
 _MAY_FOLLOW: Final = {
     None: {Phase.RESERVING},
     Phase.RESERVING: {Phase.RESERVING, Phase.FINALIZING, Phase.ABORTED, Phase.PARKED},
@@ -93,9 +94,8 @@ class Judge:
             life.confirmed += 1
             if entry.subject not in self._bound and not by_hand:
                 raise Broken(f"saga {saga} confirmed before its point of no return")
-        elif entry.action in (Action.HOLD_RELEASED, Action.HOLD_EXPIRED):
-            if entry.subject in self._bound and not by_hand:
-                raise Broken(f"saga {saga}: its hold {entry.action} behind the point of no return")
+        elif entry.action in _FREED and entry.subject in self._bound and not by_hand:
+            raise Broken(f"saga {saga}: {entry.action} behind the point of no return")
 
     def close(self) -> None:
         """Everything has come to rest: each saga has an end, and outside there is what its end says."""

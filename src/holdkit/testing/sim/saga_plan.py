@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ...core.model import Slot
 
-SHARE: Final = 0.3
+SHARE: Final = 0.25
 """Of all lives: those with sagas. (The others stay as short as they were.)"""
 
 
@@ -76,10 +76,10 @@ class SagaClients:
             steps.append(self._run(slot))
         if random.random() < 0.08:
             steps.append(Recover(slot))
-        if self._intents and random.random() < 0.02:
+        if self._intents and random.random() < 0.03:
             steps.append(Meddle(slot, random.choice([*self._intents])))
-        turns = random.choice((0, 1, 1, 2))
-        return [*steps, *(Turn(slot, random.randrange(6), random.choice((1, 2, 3, 6))) for _ in range(turns))]
+        turns = random.choice((0, 1, 1))
+        return [*steps, *(Turn(slot, random.randrange(6), random.choice((1, 2, 4, 8))) for _ in range(turns))]
 
     def _run(self, slot: Slot) -> Run:
         random = self._random

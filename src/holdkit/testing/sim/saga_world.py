@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from ...core.commands import Group, ReleaseHold
-from ...core.outcomes import Done
+from ...core.outcomes import Done, Outcome, Reason, Refusal
 from ...core.reading import FindRecord, JournalRow, ListRecords, entry_of
 from ...engines.log.engine import LogEngine
 from ...errors import HoldkitError
@@ -21,7 +21,9 @@ from .sagas import Apply, Crew, Driver
 from .shadow import Broken
 
 PATIENCE: Final = 1_000
-"""Turns, and recoveries, within which everything must have come to rest once all faults are over."""
+"""Turns within which every driver must have come to its end once all faults are over."""
+RECOVERIES: Final = 20
+"""Recoveries that must be enough then; the most failures that a saga may have is far below."""
 
 
 class SagaWorld:
@@ -31,7 +33,7 @@ class SagaWorld:
         self, engine: Callable[[], LogEngine], randomness: Randomness, apply: Apply, reached: Counter[str]
     ) -> None:
         self._engine, self._apply, self._reached = engine, apply, reached
-        self._crew = Crew(engine, randomness, apply)
+        self._crew = Crew(engine, randomness, self._send)
         self._judge = Judge(self._crew.outside)
         self._any = self._at_rest = False
 
@@ -42,6 +44,10 @@ class SagaWorld:
             late = any(life.last is Phase.FINALIZING for life in self._judge.lives.values())
             self._reached["saga: killed behind the point of no return"] += late
             self._crew.crash()
+
+    def close(self) -> None:
+        """The life is over, well or not."""
+        self._crew.crash()
 
     def step(self, step: SagaStep) -> None:
         """One step of the plan."""
@@ -67,13 +73,20 @@ class SagaWorld:
         return driver
 
     def _turn(self, driver: Driver) -> None:
-        rivals = len(self._crew.drivers) > 1
         self._crew.turn(driver)
-        self._reached["saga: turn among rivals"] += rivals
         self._heard(driver)
 
+    def _send(self, group: Group) -> list[Outcome]:
+        """What a driver writes."""
+        outcomes = self._apply(group)
+        first = outcomes[0]
+        self._reached["saga: too late"] += isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT
+        return outcomes
+
     def _heard(self, driver: Driver) -> None:
-        """Whoever ran a saga hears one of the answers that are promised."""
+        """Whoever ran a saga hears one of the answers that are promised; and nothing happens outside too soon."""
+        for saga in self._crew.outside.early:
+            raise Broken(f"the effect of saga {saga} ran before its point of no return")
         if driver.error is not None and not isinstance(driver.error, HoldkitError | ValueError):
             raise Broken(f"a driver of sagas broke: {driver.error!r}") from driver.error
         self._reached["saga: unsettled"] += isinstance(driver.error, HoldkitError)
@@ -88,14 +101,12 @@ class SagaWorld:
 
     # Judging
 
-    def follow(self, where: str, rows: Iterable[JournalRow]) -> None:
+    def follow(self, rows: Iterable[JournalRow]) -> None:
         """What is new in the journal."""
         if not self._any:
             return
         for row in rows:
             self._judge.read(entry_of(row))
-        if self._crew.outside.early:
-            raise Broken(f"{where}: the effect of saga {self._crew.outside.early[0]} ran before its point of no return")
         if self._at_rest:
             self._judge.close()
 
@@ -109,10 +120,12 @@ class SagaWorld:
             if not self._crew.drivers:
                 break
             self._turn(self._crew.drivers[0])
-        for _ in range(PATIENCE):
+        for _ in range(RECOVERIES):
             if not self._listed(OPEN):
                 break
             self._to_its_end(self._recover())
+        for saga in self._listed(OPEN):
+            raise Broken(f"saga {saga} never ended: it is {self._judge.lives[saga].last}")
         for saga in self._listed(PARKED):
             self._reached["saga: parked"] += 1
             how: Literal["done", "cancelled"] = "done" if self._crew.outside.done[saga] else "cancelled"

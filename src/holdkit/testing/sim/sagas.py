@@ -67,11 +67,11 @@ class Sale(Saga):
     def __init__(self, outside: Outside, engine: Callable[[], LogEngine]) -> None:
         self._outside, self._engine = outside, engine
 
-    def reserve(self, intent: Any, step: Step) -> dict[str, int]:
+    def reserve(self, intent: Any, step: Step) -> dict[str, int]:  # noqa: ARG002  (as the base has it)
         """What the plan says."""
         return msgspec.convert(intent, Intent).take
 
-    def validate(self, intent: Any, step: Step) -> None:
+    def validate(self, intent: Any, step: Step) -> None:  # noqa: ARG002  (as the base has it)
         """Says no if the plan says so."""
         if msgspec.convert(intent, Intent).doubts:
             raise ValueError("on second thoughts, no")
@@ -101,7 +101,7 @@ class Driver:
         self.over = False
         self.error: Exception | None = None
         self.request: Request | None = None
-        self._resume(lambda: coroutine.send(None))  # type: ignore[arg-type, return-value]
+        self._resume(lambda: coroutine.send(None))  # type: ignore[arg-type]
 
     def answer(self, outcomes: list[Outcome]) -> None:
         """Go on to the next request."""
@@ -214,7 +214,7 @@ class _Desk(AsyncDesk):
             await Request()
             return 0
 
-        stop.wait = wait  # type: ignore[method-assign]
+        stop.wait = wait  # type: ignore[assignment, method-assign]
         return _Keeper(self._crew, self._crew.employ(Driver(work())), stop)  # type: ignore[arg-type]
 
 
