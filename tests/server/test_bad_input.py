@@ -153,11 +153,21 @@ def test_methods_types_and_headers() -> None:
 def test_one_poisonous_command_refuses_its_batch_and_writes_nothing() -> None:
     async def main() -> None:
         async with stand() as here:
-            for poison in ({"type": "hold", "pool": "a", "ttl": 60, "quantity": 0}, {"type": "explode"}, {}, 7):
+            poisons: list[Any] = [
+                {"type": "hold", "pool": "a", "ttl": 60, "quantity": 0},
+                {"type": "hold", "pool": "a", "ttl": 60, "actor": "me"},
+                {"type": "hold", "pool": "a", "ttl": "soon"},
+                {"type": "explode"},
+                {},
+                7,
+            ]
+            for poison in poisons:
                 commands = [{"type": "create_pool", "id": "a", "total": 1}, poison]
                 answer = await here.call("POST", "/v1/batch", {"commands": commands}, op="k")
                 assert answer.status_code == 400, answer.text
             assert (await here.call("GET", "/v1/pools")).json()["items"] == []
+            mended = {"commands": [{"type": "create_pool", "id": "a", "total": 1}]}
+            assert (await here.call("POST", "/v1/batch", mended, op="k")).status_code == 200, "nonsense settled the key"
 
     asyncio.run(main())
 

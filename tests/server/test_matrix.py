@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from holdkit import Saga
 from holdkit.server.routes import ROUTES
 from holdkit.server.routing import Route
 from holdkit.testing import FakeClock
@@ -30,9 +31,29 @@ BODIES: dict[str, Any] = {
     "budget_hold": {"client": "c", "estimate": 1, "ttl": 60},
     "budget_consume": {"client": "c", "actual": 1},
     "budget_confirm": {"hold": "0" * 32},
+    "claim": {"type": "email", "value": "a@b", "ttl": 60},
+    "confirm_claim": {"entity": "user:1"},
+    "extend_claim": {"by": 60},
+    "add_items": {"ids": ["seat"]},
+    "item_states": {"ids": ["seat"]},
+    "reserve_items": {"ids": ["seat"]},
+    "release_items": {"hold": "0" * 32},
+    "finalize_items": {"hold": "0" * 32},
     "make_key": {"name": "n"},
     "make_webhook": {"url": "https://192.0.2.1/"},
 }
+
+
+class Errand(Saga):
+    """A saga for tenant acme to have."""
+
+    name = "errand"
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "theirs"
+
+    def effect(self, intent: Any, step: Any) -> None:
+        return None
 
 
 def name_of(route: Route) -> str:
@@ -60,11 +81,10 @@ async def scene(here: Stand) -> dict[str, str]:
     key = await here.running.keys.make("theirs", scope="read", tenant="acme")
     hook = await here.call("POST", "/v1/webhooks", {"url": "https://192.0.2.1/theirs"}, tenant="acme")
     await here.call("PUT", "/v1/budgets/theirs", BODIES["put_budget"], tenant="acme")
-    return {"pool": "theirs", "hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], **IDS}
-
-
-IDS = {"budget": "theirs"}
-"""Names that tenant acme's things have in their faces, by the name in the path."""
+    claim = await here.call("POST", "/v1/claims", {**BODIES["claim"], "value": "theirs"}, op="claim", tenant="acme")
+    ids = {"hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], "claim": claim.json()["id"]}
+    saga = await here.running.kernel.tenant("acme").sagas.register(Errand()).begin("errand-of-theirs", {})
+    return {"pool": "theirs", "budget": "theirs", "saga": saga.id, **ids}
 
 
 def play(work: Callable[[Stand, dict[str, str]], Coroutine[Any, Any, None]]) -> FakeClock:
@@ -126,7 +146,15 @@ def test_no_key_of_too_small_a_scope_passes_any_route() -> None:
 
 
 def test_another_tenants_things_do_not_exist() -> None:
-    missing = {"pool": "missing", "hold": "0" * 32, "key": "a" * 16, "webhook": "0" * 16, "budget": "missing"}
+    missing = {
+        "pool": "missing",
+        "hold": "0" * 32,
+        "key": "a" * 16,
+        "webhook": "0" * 16,
+        "budget": "missing",
+        "saga": "missing",
+        "claim": "res_" + "1" * 32,
+    }
 
     async def work(here: Stand, ids: dict[str, str]) -> None:
         before = await state(here)
@@ -172,4 +200,4 @@ def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
 @pytest.mark.parametrize("route", ROUTES, ids=name_of)
 def test_only_health_and_the_description_are_public(route: Route) -> None:
     assert (route.scope is None) == (route.kind in ("livez", "readyz", "openapi"))
-    assert route.method == "GET" or route.scope in ("hold", "admin")
+    assert route.method == "GET" or route.scope in ("hold", "admin") or route.kind == "item_states"

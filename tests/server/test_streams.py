@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,7 @@ import httpx
 
 from holdkit.server import Settings
 
-from .rig import live
+from .rig import PATIENCE, live, stand
 
 
 def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:
@@ -79,10 +80,24 @@ def test_there_are_only_so_many_streams() -> None:
     settings = Settings(key_refresh=0.1, sweep_every=0, max_streams=1)
     with live(settings=settings) as server, server.client() as http:
         with http.stream("GET", "/v1/events") as answer:
-            assert next(frames(answer))[0] == "hello"
+            told = frames(answer)  # kept: a generator that is dropped closes its connection
+            assert next(told)[0] == "hello"
             turned_away = http.get("/v1/events")
             assert (turned_away.status_code, turned_away.json()["reason"]) == (503, "streams_too_many")
         while http.get("/v1/stats").json()["streams"]:
             pass  # until the server has seen that the reader is gone
         lost = http.get("/v1/events?after=hkc1.nonsense")
         assert (lost.status_code, lost.json()["code"]) == (400, "cursor_malformed")
+
+
+def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
+    async def main() -> None:
+        async with stand() as here:
+            feed = here.running.feeds.get(here.running.kernel, "")
+            await feed.ready.wait()
+            waiting = asyncio.create_task(feed.news(feed.tick, 3_600))
+            await asyncio.sleep(0)
+            here.running.stop()
+            await asyncio.wait_for(waiting, PATIENCE)
+
+    asyncio.run(main())

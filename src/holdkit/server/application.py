@@ -112,6 +112,7 @@ class Running:
         """From now on refuse what comes, and end the streams."""
         self.stopping.set()
         self.kernel.desk.submitter.committed.notify()
+        self.feeds.wake()
 
 
 class Application:

@@ -20,6 +20,8 @@ STATUSES: Final[dict[str, int]] = {
     "pool_not_found": 404,
     "hold_not_found": 404,
     "key_not_found": 404,
+    "saga_not_found": 404,
+    "claim_not_found": 404,
     "budget_not_found": 404,
     "webhook_not_found": 404,
     "cursor_lost": 410,

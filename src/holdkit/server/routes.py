@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import answers, bodies
+from . import answers, bodies, claiming, saga_answers
 from .budgeting import BudgetSet
-from .handlers import batches, budgets, holds, hooks, journal, operating, pools, watching
+from .claiming import ClaimsQuery
+from .handlers import batches, budgets, claims, holds, hooks, journal, operating, pools, sagas, watching
 from .keys import KeyInfo
 from .routing import Route
 
@@ -80,6 +81,8 @@ ROUTES: Final = (
     Route(method="GET", path="/v1/events", handler=watching.events, query=bodies.EventsQuery, kind="events", answer=str,
           media="text/event-stream", reasons=("cursor_lost",),
           summary="The journal as it happens, or summaries of what changed"),
+    Route(method="GET", path="/v1/whoami", handler=watching.whoami, kind="whoami", answer=answers.WhoAmI,
+          summary="Whom the key stands for, and what it may do"),
     Route(method="GET", path="/v1/overview", handler=watching.overview, kind="overview", answer=answers.Overview,
           summary="Sums over all pools, and the fullest"),
     Route(method="GET", path="/v1/stats", handler=operating.stats, operator=True, kind="stats", answer=dict[str, Any],
@@ -89,6 +92,46 @@ ROUTES: Final = (
           summary="Return what is due; the server does so by itself"),
     Route(method="POST", path="/v1/verify", handler=operating.verify, scope="admin", operator=True, kind="verify",
           answer=answers.VerifyAnswer, summary="Fold the whole journal and compare it with every row"),
+    Route(method="GET", path="/v1/claims", handler=claims.list_claims, query=ClaimsQuery, kind="list_claims",
+          answer=claiming.ClaimPage, summary="A key by its name, or the keys of an entity"),
+    Route(method="POST", path="/v1/claims", handler=claims.reserve_claim, scope="hold", body=claiming.NewClaim,
+          retry_key="required", status=201, kind="claim", answer=claiming.ClaimAnswer, reasons=("already_claimed",),
+          summary="Reserve a key that only one can have"),
+    Route(method="GET", path="/v1/claims/{claim}", handler=claims.show_claim, kind="show_claim",
+          answer=claiming.ClaimAnswer, reasons=("claim_not_found",), summary="One key, by its claim's id"),
+    Route(method="POST", path="/v1/claims/{claim}/confirm", handler=claims.confirm_claim, scope="hold",
+          body=claiming.ConfirmClaim, retry_key="required", kind="confirm_claim", answer=claiming.ClaimAnswer,
+          reasons=(*_ENDING, "part_of_hold"), summary="The key belongs to an entity from now on"),
+    Route(method="POST", path="/v1/claims/{claim}/release", handler=claims.release_claim, scope="hold",
+          body=claiming.EndClaim, body_optional=True, retry_key="required", kind="release_claim",
+          answer=claiming.ClaimAnswer, reasons=(*_ENDING, "part_of_hold"), summary="The key is free for others"),
+    Route(method="POST", path="/v1/claims/{claim}/extend", handler=claims.extend_claim, scope="hold",
+          body=claiming.ExtendClaim, retry_key="required", kind="extend_claim", answer=claiming.ClaimAnswer,
+          reasons=(*_ENDING, "part_of_hold", "lifetime_exceeded"), summary="A later deadline"),
+    Route(method="POST", path="/v1/claims/{claim}/forget", handler=claims.forget_claim, scope="hold",
+          body=claiming.EndClaim, body_optional=True, retry_key="required", kind="forget_claim",
+          answer=claiming.ClaimAnswer, reasons=("hold_not_found", "hold_retired", "not_owner", "not_confirmed"),
+          summary="Free a confirmed key"),
+    Route(method="GET", path="/v1/items", handler=claims.list_items, query=claiming.ItemsQuery, kind="list_items",
+          answer=claiming.ItemPage, summary="Items by the beginning of their ids"),
+    Route(method="POST", path="/v1/items", handler=claims.add_items, scope="admin", body=claiming.AddItems,
+          status=200, kind="add_items", answer=claiming.ItemList, reasons=("pool_table_full",),
+          summary="Make items; those that are there stay as they are"),
+    Route(method="POST", path="/v1/items/states", handler=claims.look_at_items, scope="read", body=claiming.LookAtItems,
+          kind="item_states", answer=claiming.ItemList, summary="What each item is, and which hold has it"),
+    Route(method="POST", path="/v1/items/reserve", handler=claims.reserve_items, scope="hold",
+          body=claiming.ReserveItems, retry_key="required", status=201, kind="reserve_items", answer=answers.HoldNow,
+          reasons=("pool_not_found", "hold_table_full", "items_taken"), summary="Take every one of these items, or none"),
+    Route(method="POST", path="/v1/items/release", handler=claims.release_items, scope="hold", body=claiming.EndItems,
+          retry_key="required", kind="release_items", answer=answers.HoldNow, reasons=(*_ENDING, "part_of_hold"),
+          summary="Every item of a hold is available again"),
+    Route(method="POST", path="/v1/items/finalize", handler=claims.finalize_items, scope="hold", body=claiming.EndItems,
+          retry_key="required", kind="finalize_items", answer=answers.HoldNow, reasons=(*_ENDING, "part_of_hold"),
+          summary="Every item of a hold is spent"),
+    Route(method="GET", path="/v1/sagas", handler=sagas.list_sagas, query=saga_answers.SagasQuery, kind="list_sagas",
+          answer=saga_answers.SagaPage, summary="Sagas: all, those in one phase, or those that somebody should look at"),
+    Route(method="GET", path="/v1/sagas/{saga}", handler=sagas.show_saga, kind="show_saga",
+          answer=saga_answers.SagaAnswer, reasons=("saga_not_found",), summary="One saga"),
     Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=bodies.PageQuery, kind="list_budgets",
           answer=answers.BudgetPage, summary="Sets of budgets"),
     Route(method="GET", path="/v1/budgets/{budget}", handler=budgets.show_budget, kind="show_budget",

@@ -148,6 +148,14 @@ class Claims(Face):
         claims = [Claim(pool, self._hold_of(pool, tx)) for pool in self._read(query, tx)]
         return [claim for claim in claims if claim.state is State.CONFIRMED]
 
+    def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """Every key that is remembered, in its present or last life, in order of id; give the last id as `after` for the next
+        page."""
+        whole(limit, "limit", 1, 1_000)
+        start = claim_pool(after) if after != "" else ""
+        pools = self._read(ListPools(self._tenant, CLAIMS, start, limit), tx)
+        return [Claim(pool, self._hold_of(pool, tx)) for pool in pools]
+
     def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
         pool = self._read(FindPool((self._tenant, CLAIMS + claim_id(key_of(type, value)))), tx)

@@ -92,6 +92,14 @@ class Items(Face):
         pools = self._read(FindPools(tuple((self._tenant, item_pool(name)) for name in names)), tx)
         return [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
 
+    def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
+        """Items whose ids begin with `prefix`, in order of id; give the last id as `after` for the next page."""
+        whole(limit, "limit", 1, 1_000)
+        begin = "" if prefix == "" else text(prefix, "prefix", MAX_ITEM)
+        start = item_pool(after) if after != "" else ""
+        pools = self._read(ListPools(self._tenant, ITEMS + begin, start, limit), tx)
+        return [item_of(item_name(pool.id), pool) for pool in pools]
+
     def best_available(
         self,
         count: int,

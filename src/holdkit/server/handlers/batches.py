@@ -10,7 +10,10 @@ import msgspec
 from ... import errors
 from ...core import commands as core
 from ...core.model import Pool
+from ...core.validation import check
 from ...kernel.answers import Answer as Outcome
+from ...kernel.context import actor_text
+from ...kernel.spelling import normalise
 from ...kernel.surface import Hold
 from .. import bodies
 from ..answers import BatchAnswer, CommandAnswer, HoldNow, PoolNow, done_fields, pool_fields
@@ -27,9 +30,11 @@ async def apply_batch(request: Request) -> Answer:
     key = request.op
     if key is None and any(command.op is None for command in batch.commands):
         raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, or give every command its own op")
-    if key is not None:
-        await _guard(request, batch, key)
     prepared = [_command(command, request.caller, key, index) for index, command in enumerate(batch.commands)]
+    if key is not None:
+        for command in prepared:
+            check(command, request.kernel.limits)  # first: nonsense settles no key
+        await _guard(request, batch, key)
     outcomes = await request.kernel.apply(prepared, atomic=batch.atomic)
     now = request.now()
     return answer(BatchAnswer([_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)], now))
@@ -45,10 +50,10 @@ async def _guard(request: Request, batch: bodies.Batch, key: str) -> None:
 
 
 def _command(asked: bodies.BatchCommand, caller: Caller, key: str | None, index: int) -> core.AnyCommand:
-    """A command of the core. (Its spelling and bounds are checked by `apply`.)"""
+    """A command of the core, in its one spelling."""
     frame: dict[str, Any] = {
         "op": asked.op if asked.op is not None or key is None else f"{key}#{index}",
-        "actor": caller.actor if asked.actor is None else asked.actor,
+        "actor": caller.actor if asked.actor is None else actor_text(asked.actor),
         "correlation_id": asked.correlation_id,
         "reason": asked.reason,
     }
@@ -56,15 +61,14 @@ def _command(asked: bodies.BatchCommand, caller: Caller, key: str | None, index:
         frame |= {name: getattr(asked, name) for name in ("id", "owner", "entity", "metadata")}
         legs = tuple(legs_of(asked, caller))
         if isinstance(asked, bodies.NewHold):
-            return core.PlaceHold(legs=legs, ttl=asked.ttl, deadline=asked.deadline, **frame)
-        return core.Consume(legs=legs, **frame)
+            return normalise(core.PlaceHold(legs=legs, ttl=asked.ttl, deadline=asked.deadline, **frame))
+        return normalise(core.Consume(legs=legs, **frame))
     if isinstance(asked, bodies.BatchCreatePool | bodies.BatchResizePool):
         need_admin(caller, "to make or resize pools")
     if isinstance(asked, bodies.BatchRelease) and asked.force:
         need_admin(caller, "force")
     fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name not in frame}
-    command: core.AnyCommand = _KINDS[type(asked)](**fields, **frame)
-    return command
+    return normalise(_KINDS[type(asked)](**fields, **frame))
 
 
 _KINDS: Final[dict[type[Any], Any]] = {

@@ -1,0 +1,154 @@
+"""Claims and items: keys that only one can have, and single things."""
+
+from __future__ import annotations
+
+from ...faces.claim import Claim
+from ...kernel.surface import Hold
+from ..answers import HoldNow, done_fields
+from ..claiming import (
+    AddItems,
+    ClaimPage,
+    ClaimsQuery,
+    ConfirmClaim,
+    EndClaim,
+    EndItems,
+    ExtendClaim,
+    ItemAnswer,
+    ItemList,
+    ItemPage,
+    ItemsQuery,
+    LookAtItems,
+    NewClaim,
+    ReserveItems,
+    claim_answer,
+)
+from ..problems import Problem
+from ..request import Answer, Headers, Request, answer
+from .shared import frame
+
+REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)
+
+
+def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
+    shown = claim_answer(claim, request.now(), secret=secret)
+    return answer(shown, status, REPLAYED if claim.replayed else ())
+
+
+def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
+    shown = HoldNow(**done_fields(hold, secret), server_time=request.now())
+    return answer(shown, status, REPLAYED if hold.replayed else ())
+
+
+async def reserve_claim(request: Request) -> Answer:
+    """The one answer with the token."""
+    body: NewClaim = request.body
+    claim = await request.kernel.claims.reserve(
+        body.type, body.value, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **frame(request, body)
+    )
+    return _claim(request, claim, 201, secret=True)
+
+
+async def confirm_claim(request: Request) -> Answer:
+    """For ever, unless it is forgotten."""
+    body: ConfirmClaim = request.body
+    claim = await request.kernel.claims.confirm(
+        request.names[0], entity=body.entity, owner=body.owner, **frame(request, body)
+    )
+    return _claim(request, claim)
+
+
+async def release_claim(request: Request) -> Answer:
+    """Free for others at once."""
+    body: EndClaim = request.body
+    return _claim(
+        request, await request.kernel.claims.release(request.names[0], owner=body.owner, **frame(request, body))
+    )
+
+
+async def extend_claim(request: Request) -> Answer:
+    """A later deadline."""
+    body: ExtendClaim = request.body
+    claim = await request.kernel.claims.extend(
+        request.names[0], by=body.by, ttl=body.ttl, owner=body.owner, **frame(request, body)
+    )
+    return _claim(request, claim)
+
+
+async def forget_claim(request: Request) -> Answer:
+    """Free a confirmed key."""
+    body: EndClaim = request.body
+    return _claim(
+        request, await request.kernel.claims.forget(request.names[0], owner=body.owner, **frame(request, body))
+    )
+
+
+async def show_claim(request: Request) -> Answer:
+    """One key, by its claim's id."""
+    claim = await request.kernel.claims.find(id=request.names[0])
+    if claim is None:
+        raise Problem(404, "claim_not_found", "nobody has claimed this")
+    return _claim(request, claim)
+
+
+async def list_claims(request: Request) -> Answer:
+    """By key there is one at most; by entity perhaps several; all without either."""
+    query: ClaimsQuery = request.query
+    claims, now = request.kernel.claims, request.now()
+    if query.entity is not None and (query.key, query.type, query.value) == (None, None, None):
+        found = await claims.linked(query.entity, after=query.after, limit=query.limit)
+        after = found[-1].id if len(found) == query.limit else None
+        return answer(ClaimPage([claim_answer(one, now) for one in found], after, now))
+    if (query.key, query.type, query.value, query.entity, query.active_only) == (None, None, None, None, False):
+        every = await claims.listed(after=query.after, limit=query.limit)
+        after = every[-1].id if len(every) == query.limit else None
+        return answer(ClaimPage([claim_answer(one, now) for one in every], after, now))
+    one = await claims.find(key=query.key, type=query.type, value=query.value, active_only=query.active_only)
+    return answer(ClaimPage([] if one is None else [claim_answer(one, now)], None, now))
+
+
+async def add_items(request: Request) -> Answer:
+    """Adding twice is adding once."""
+    body: AddItems = request.body
+    await request.kernel.items.add(body.ids, **frame(request, body))
+    return await _items(request, body.ids)
+
+
+async def list_items(request: Request) -> Answer:
+    """In order of id."""
+    query: ItemsQuery = request.query
+    found = await request.kernel.items.listed(query.prefix, after=query.after, limit=query.limit)
+    after = found[-1].id if len(found) == query.limit else None
+    return answer(ItemPage([ItemAnswer(one.id, one.state, one.hold) for one in found], after, request.now()))
+
+
+async def look_at_items(request: Request) -> Answer:
+    """In the order asked."""
+    body: LookAtItems = request.body
+    return await _items(request, body.ids)
+
+
+async def _items(request: Request, ids: list[str]) -> Answer:
+    found = [ItemAnswer(one.id, one.state, one.hold) for one in await request.kernel.items.states(ids)]
+    return answer(ItemList(found, request.now()))
+
+
+async def reserve_items(request: Request) -> Answer:
+    """All of them or none."""
+    body: ReserveItems = request.body
+    hold = await request.kernel.items.reserve(
+        body.ids, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **frame(request, body)
+    )
+    return _hold(request, hold, 201, secret=True)
+
+
+async def release_items(request: Request) -> Answer:
+    """Available again."""
+    body: EndItems = request.body
+    return _hold(request, await request.kernel.items.release(body.hold, owner=body.owner, **frame(request, body)))
+
+
+async def finalize_items(request: Request) -> Answer:
+    """Spent, for good."""
+    body: EndItems = request.body
+    hold = await request.kernel.items.finalize(body.hold, owner=body.owner, entity=body.entity, **frame(request, body))
+    return _hold(request, hold)

@@ -1,0 +1,67 @@
+"""Sagas as they are shown: where each is, who drives it until when, what went wrong last. They are only looked at from here:
+their steps are code of the application."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from ..faces.saga_records import SagaRecord
+from .answers import at
+from .bodies import Limit
+
+
+class SagasQuery(Struct, forbid_unknown_fields=True):
+    """Which sagas; `stuck` are those that somebody should look at."""
+
+    phase: str | None = None
+    stuck: bool = False
+    after: str = ""
+    limit: Limit = 100
+
+
+class SagaAnswer(Struct, kw_only=True):
+    """A saga: where it is, and what went wrong last."""
+
+    id: str
+    name: str
+    phase: str
+    attempt: int
+    failures: int
+    hold: str | None
+    error: Any
+    intent: Any
+    result: Any
+    begun_at: datetime
+    since: datetime
+    leased_until: datetime | None
+    server_time: datetime
+
+
+class SagaPage(Struct):
+    """Sagas in order of id."""
+
+    items: list[SagaAnswer]
+    next: str | None
+    server_time: datetime
+
+
+def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
+    """What is shown of a saga."""
+    return SagaAnswer(
+        id=saga.id,
+        name=saga.name,
+        phase=str(saga.phase),
+        attempt=saga.attempt,
+        failures=saga.failures,
+        hold=saga.hold,
+        error=saga.error,
+        intent=saga.intent,
+        result=saga.result,
+        begun_at=at(saga.begun_at),
+        since=at(saga.since),
+        leased_until=at(saga.leased_until) if saga.leased_until else None,
+        server_time=now,
+    )
