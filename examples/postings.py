@@ -115,7 +115,7 @@ def draw(books: Path, dice: random.Random) -> dict[str, Any] | None:
 def work(books: Path, seed: int) -> None:
     """Pay people, and finish what others have left, until the process ends."""
     while True:
-        with suppress(holdkit.Overloaded):  # the disk is slow, or somebody else has the file
+        with suppress(holdkit.Overloaded, sqlite3.OperationalError):  # the disk is slow, or somebody else has the file
             pay(books, random.Random(f"{seed}/{time.time_ns()}"))
 
 
