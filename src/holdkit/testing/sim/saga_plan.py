@@ -15,6 +15,9 @@ from ...core.model import Slot
 SHARE: Final = 0.25
 """Of all lives: those with sagas. (The others stay as short as they were.)"""
 
+LAPSED: Final = 1_100
+"""A clock that runs ahead by so much finds every lease lapsed, also those of drivers that live."""
+
 
 class Intent(Struct, frozen=True):
     """What one saga wants, and how its application behaves."""
@@ -74,9 +77,9 @@ class SagaClients:
         steps: list[SagaStep] = []
         if random.random() < 0.3:
             steps.append(self._run(slot))
-        if random.random() < 0.08:
-            steps.append(Recover(slot))
-        if self._intents and random.random() < 0.03:
+        if random.random() < 0.12:
+            steps.append(Recover(slot + random.choice((0, LAPSED))))
+        if self._intents and random.random() < 0.05:
             steps.append(Meddle(slot, random.choice([*self._intents])))
         turns = random.choice((0, 1, 1))
         return [*steps, *(Turn(slot, random.randrange(6), random.choice((1, 2, 4, 8))) for _ in range(turns))]
