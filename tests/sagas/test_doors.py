@@ -203,3 +203,16 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     assert errand.run("a", {"pool": "p"}).phase == "done"
     hk.close()
     engine.close()
+
+
+def test_holds_that_are_over_before_they_are_seen_end_in_a_refusal_that_says_so() -> None:
+    minutes = iter(range(1_000))
+    with holdkit.connect("memory://", clock=lambda: next(minutes) * 60_000_000) as hk:  # each look takes a ttl
+        hk.create_pool("p", 5)
+        errand = hk.sagas.register(Errand())
+        with pytest.raises(holdkit.HoldExpired, match="before it could be looked at"):
+            errand.run("a", {"pool": "p"})
+        found = hk.sagas.get("a")
+        assert found is not None
+        assert found.error is not None
+        assert (found.phase, found.attempt, found.error.kind) == ("aborted", 3, "HoldExpired")

@@ -18,7 +18,7 @@ from ...core.outcomes import Outcome
 from ...core.reading import FindHold, FindRecord
 from ...core.validation import check
 from ...engines.port import Engine
-from ...errors import EngineError, HoldExists, HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._async.desk import AsyncDesk
 from ...kernel.answers import in_own_words
 from ...kernel.own_transaction import decide_inside
@@ -162,7 +162,7 @@ class AsyncDriver:
             raise in_own_words(refused, place.legs) from None
         hold = await self._look()
         if hold is None or hold.state is not State.HELD:
-            raise _Again
+            raise _Again from HoldExpired("it was over before it could be looked at", subject=hold_id)
         return hold
 
     async def _pass(self, hold: StoredHold) -> None:

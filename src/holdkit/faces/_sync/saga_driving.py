@@ -19,7 +19,7 @@ from ...core.outcomes import Outcome
 from ...core.reading import FindHold, FindRecord
 from ...core.validation import check
 from ...engines.port import Engine
-from ...errors import EngineError, HoldExists, HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._sync.desk import Desk
 from ...kernel.answers import in_own_words
 from ...kernel.own_transaction import decide_inside
@@ -161,7 +161,7 @@ class Driver:
             raise in_own_words(refused, place.legs) from None
         hold = self._look()
         if hold is None or hold.state is not State.HELD:
-            raise _Again
+            raise _Again from HoldExpired("it was over before it could be looked at", subject=hold_id)
         return hold
 
     def _pass(self, hold: StoredHold) -> None:
