@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from ..core.audit import Difference
 from ..core.model import Pool, Slot, StoredHold
 from ..kernel.spelling import EPOCH, datetime_of
 from ..kernel.surface import Hold, JournalEntry
@@ -262,6 +263,8 @@ class VerifyAnswer(Struct):
 
     ok: bool
     differences: list[str]
+    found: list[Difference]
+    """The same in parts."""
     server_time: datetime
 
 
