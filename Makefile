@@ -12,7 +12,7 @@ COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 
 	--no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fmt fmt-check lint types rooms gen gen-check sim bench cover mutate lock changelog check clean
+.PHONY: help setup run demo test fmt fmt-check lint types rooms gen gen-check dashboard shots sim bench cover mutate lock changelog check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ $(READY): requirements.lock pyproject.toml tools/requirements-uv.lock tools/sync
 	$(BIN)/python tools/sync_env.py
 	@touch $@
 
-run: $(READY) ## the guided demo, in the terminal
-	$(BIN)/python -m holdkit.demo
+run: $(READY) ## server, sweeper, dashboard and a little traffic, on SQLite (ARGS=--no-traffic: without)
+	@$(BIN)/python -m holdkit.server.trial $(ARGS)
+
+demo: $(READY) ## a flash sale in the terminal
+	@$(BIN)/python -m holdkit.demo $(ARGS)
 
 test: $(READY) ## every test; says what was skipped and why
 	@mkdir -p .build
@@ -55,6 +58,12 @@ gen: $(READY) ## write the _sync folders from the _async folders
 
 gen-check: $(READY) ## is the generated code current?
 	$(BIN)/python -m tools.gen_sync --check
+
+dashboard: ## build the dashboard into the package (needs node 20 and npm; nobody else does)
+	cd dashboard && npm ci --no-audit --no-fund && npm run build
+
+shots: $(READY) ## take the pictures of the dashboard in docs/images anew
+	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/dashboard/test_trial.py
 
 sim: $(READY) ## simulate the log engine: 2,000 seeds, or one (SEED=7)
 	$(BIN)/python -m holdkit.sim $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -1,8 +1,8 @@
 """Money as postings: each is active, then reserved by one transfer, then spent by it, and never spent twice.
 
-A transfer takes whole postings and makes new ones of the same sum. It is a saga: it holds its inputs, looks at them, and
-writes its outputs in the very transaction that confirms the hold. Kill it anywhere: the sum of all active postings stays
-what it was. Try it:
+A posting is an item: available is active, held is reserved, spent is spent, and the hold that has it is its token. A transfer
+takes whole postings and makes new ones of the same sum. It is a saga: it holds its inputs, looks at them, and makes its outputs
+in the very transaction that confirms the hold. Kill it anywhere: the sum of all active postings stays what it was. Try it:
 
     python examples/postings.py --kills 1000
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import holdkit
-from holdkit import Leg, SagaStep
+from holdkit import SagaStep
 
 ACCOUNTS = ("alice", "bob", "carol", "dave")
 OPENING = 1_000
@@ -34,11 +34,6 @@ create index postings_active on postings (account) where spent_by is null;
 """
 
 
-def pool_of(posting: str) -> str:
-    """A posting is a pool of one unit: available is active, held is reserved, consumed is spent."""
-    return f"posting:{posting}"
-
-
 class Transfer(holdkit.Saga):
     """Intent: {"inputs": [posting, …], "outputs": [[account, amount], …]}."""
 
@@ -46,12 +41,12 @@ class Transfer(holdkit.Saga):
     ttl = "1m"
     lease = "200ms"
 
-    def __init__(self, books: Path) -> None:
-        self.books = books
+    def __init__(self, hk: holdkit.Kernel, books: Path) -> None:
+        self.hk, self.books = hk, books
 
-    def reserve(self, intent: Any, step: SagaStep) -> list[Leg]:
+    def reserve(self, intent: Any, step: SagaStep) -> Any:
         """All inputs or none: of two transfers that share one, exactly one wins."""
-        return [Leg(pool_of(posting), 1, create_with_total=1) for posting in intent["inputs"]]
+        return holdkit.items(*intent["inputs"])
 
     def validate(self, intent: Any, step: SagaStep) -> None:
         """Nothing comes out that did not go in."""
@@ -65,11 +60,15 @@ class Transfer(holdkit.Saga):
 
     def effect_in(self, tx: Any, intent: Any, step: SagaStep) -> None:
         """In the transaction of the confirm: the inputs are spent and the outputs are there, or neither."""
+        assert step.hold is not None
+        for item in self.hk.items.states(intent["inputs"], tx=tx):
+            assert (item.state, item.hold) == ("held", step.hold.id), f"{item} is not reserved by {step.id}"
         tx.executemany(
             "update postings set spent_by = ? where id = ?", [(step.id, posting) for posting in intent["inputs"]]
         )
         outputs = [(f"{step.id}.{n}", account, amount) for n, (account, amount) in enumerate(intent["outputs"])]
         tx.executemany("insert into postings (id, account, amount) values (?, ?, ?)", outputs)
+        self.hk.items.add([posting for posting, _, _ in outputs], tx=tx)
 
 
 def open_books(books: Path) -> None:
@@ -79,6 +78,8 @@ def open_books(books: Path) -> None:
         rows = [(f"{account}.{n}", account, OPENING // 10) for account in ACCOUNTS for n in range(10)]
         db.executemany("insert into postings (id, account, amount) values (?, ?, ?)", rows)
         db.commit()
+    with holdkit.connect(f"sqlite:///{books}") as hk:
+        hk.items.add([posting for posting, _, _ in rows])
 
 
 def reading(books: Path) -> sqlite3.Connection:
@@ -114,14 +115,14 @@ def draw(books: Path, dice: random.Random) -> dict[str, Any] | None:
 def work(books: Path, seed: int) -> None:
     """Pay people, and finish what others have left, until the process ends."""
     while True:
-        with suppress(holdkit.Overloaded):  # the disk is slow, or somebody else has the file
+        with suppress(holdkit.Overloaded, sqlite3.OperationalError):  # the disk is slow, or somebody else has the file
             pay(books, random.Random(f"{seed}/{time.time_ns()}"))
 
 
 def pay(books: Path, dice: random.Random) -> None:
     """One payment after another."""
     with holdkit.connect(f"sqlite:///{books}") as hk:
-        transfer = hk.sagas.register(Transfer(books))
+        transfer = hk.sagas.register(Transfer(hk, books))
         while True:
             intent = draw(books, dice)
             if intent is not None:
@@ -148,7 +149,6 @@ def employ(books: Path, seed: int) -> int:
 
 def strike(books: Path, kills: int, workers: int, seed: int) -> None:
     """Keep some workers busy, and kill one after another, at any instruction."""
-    holdkit.connect(f"sqlite:///{books}").close()  # the tables are there
     dice = random.Random(seed)
     crew: list[int] = []
     for number in range(kills + workers):
@@ -167,7 +167,7 @@ def strike(books: Path, kills: int, workers: int, seed: int) -> None:
 def audit(books: Path) -> dict[str, int]:
     """Let recovery end what was left, then count: nothing lost, nothing spent twice, nothing stuck."""
     with holdkit.connect(f"sqlite:///{books}") as hk:
-        hk.sagas.register(Transfer(books))
+        hk.sagas.register(Transfer(hk, books))
         while hk.sagas.list(phase="reserving", limit=1) or hk.sagas.list(phase="finalizing", limit=1):
             hk.sagas.recover()
             time.sleep(0.01)  # the leases of the dead run out
@@ -181,14 +181,22 @@ def audit(books: Path) -> dict[str, int]:
             made = {row[0] for row in db.execute("select id from postings where id like 't%'")}
         assert spent == {posting: saga for saga, record in done.items() for posting in record.intent["inputs"]}
         assert made == {f"{saga}.{n}" for saga, record in done.items() for n in range(len(record.intent["outputs"]))}
-        for posting in spent:
-            pool = hk.pool(pool_of(posting))
-            assert (pool.held, pool.consumed) == (0, 1), f"{posting} is not spent once"
+        for item in states(hk, books):
+            owner = spent.get(item.id)
+            expected = ("spent", done[owner].hold) if owner else ("available", None)
+            assert (item.state, item.hold) == expected, f"{item} instead of {expected}"
         return {
             "done": len(done),
             "aborted": len(pages(hk, "aborted")),
             "recovered": sum(r.epoch > 1 for r in done.values()),
         }
+
+
+def states(hk: holdkit.Kernel, books: Path) -> list[holdkit.Item]:
+    """What each posting is, and which hold has it or spent it."""
+    with closing(reading(books)) as db:
+        ids = [row[0] for row in db.execute("select id from postings order by id")]
+    return [item for at in range(0, len(ids), 1_000) for item in hk.items.states(ids[at : at + 1_000])]
 
 
 def pages(hk: holdkit.Kernel, phase: str) -> list[holdkit.SagaRecord]:

@@ -11,7 +11,11 @@ import shutil
 import subprocess
 import sys
 
-PROGRAMS = {"strace": "the tests that make system calls fail", "pgbouncer": "the tests behind a pooler"}
+PROGRAMS = {
+    "strace": "the tests that make system calls fail",
+    "pgbouncer": "the tests behind a pooler",
+    "chromium": "the tests of the dashboard",
+}
 """By the name of their package, and what they are for."""
 
 

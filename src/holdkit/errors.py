@@ -65,6 +65,10 @@ class SagaParked(HoldkitError):
     effect: ClassVar[Literal["none", "unknown"]] = "unknown"
 
 
+class SagaCancelled(HoldkitError):
+    """An operator has cancelled this saga for good: it is not run again, to begin anew takes another id."""
+
+
 class CursorLost(HoldkitError):
     """The journal no longer holds what this cursor had seen (restored, failed over, pruned): start anew on purpose."""
 

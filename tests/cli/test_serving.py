@@ -27,7 +27,10 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return place
 
 
-def test_serves_until_it_is_told_to_stop(url: str) -> None:
+@pytest.mark.parametrize("secret", ["", "kept outside of the database"])
+def test_serves_until_it_is_told_to_stop(url: str, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With keys that were made on the command line, by the same secret."""
+    monkeypatch.setenv("HOLDKIT_SERVER_SECRET", secret)
     key = told(KeyDocument, "keys", "make", "checkout").key
     process = subprocess.Popen(
         [*RUN, "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

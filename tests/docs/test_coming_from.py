@@ -20,6 +20,18 @@ KNOWN = {
         PoolTableFull PoolNotFound HoldTableFull HoldNotFound InsufficientCapacity HoldExpired InvalidState OperationConflict
         OperationTableFull SlotOverflow request_slot carts payments pricing Multi-pool partial transfer synchronization
         workflow timer""",
+    "reservation-pattern": """reserve confirm release reserveIdempotent findReservation getReservation activeOnly isReserved
+        isReservationActive getRemainingTTL hashReservationId expireReservations batchSize expireExpiredReservations cron
+        crons.interval defineTable ReservationRepository ReservationCMS ReservationKey findById findByKey findActiveByKey
+        insert update findExpired by_reservationId by_key by_type_value by_status_expiresAt by_entityId success conflict error
+        result.code result.message reserved confirmed released expired reservationId key type value ttl expiresAt entityId
+        correlationId version createdAt confirmedAt releasedAt updatedAt existingReservationId existingExpiresAt
+        ALREADY_RESERVED RESERVATION_NOT_FOUND RESERVATION_ALREADY_EXPIRED RESERVATION_ALREADY_CONFIRMED
+        RESERVATION_ALREADY_RELEASED INVALID_TTL TTL_TOO_SHORT TTL_TOO_LONG DCB saga OCC TOCTOU res_ registerUser
+        cancelRegistration""",
+    "posting-lifecycle": """PostingStatus Active PendingInactive Inactive ReservationId reserve_postings release_postings
+        finalize rid affected-row write-ahead roll-forward recovery saga UTXO balance compare-and-set double-spend
+        hot Ownership owner crash orphaned Compensation dumb reserve validate""",
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit.core.reading import FindPool
+from holdkit.core.reading import FindHold
 from holdkit.faces._sync import claims as module
 from holdkit.testing import FakeClock
 from tests.b.conftest import stage  # noqa: F401  (every engine, both colours)
@@ -86,6 +86,64 @@ def test_an_entity_with_many_keys(stage: Stage) -> None:  # noqa: F811
     assert hk.claims.find(entity="user:1", active_only=True) is None
 
 
+def test_a_retry_of_a_reserve_is_answered_as_it_was(stage: Stage) -> None:  # noqa: F811
+    """Also in a later life of the key: a recorded answer is about the life that stood in the way."""
+    hk = stage.open()
+    first = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
+    same = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="again")
+    with pytest.raises(holdkit.AlreadyClaimed) as then:
+        hk.claims.reserve("email", "a@b.c", ttl=60, owner="you", op="late")
+    assert (then.value.remaining, then.value.state) == (60, "held")
+    hk.claims.confirm(first, entity="user:1")
+    retry = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="again")
+    assert (retry.hold_id, retry.owner, retry.replayed) == (same.hold_id, "me", True)
+    with pytest.raises(holdkit.AlreadyClaimed) as mine:
+        hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="confirmed by then")
+    assert mine.value.remaining is None
+    hk.claims.forget(first)
+    hk.claims.reserve("email", "a@b.c", ttl=60, owner="they")
+    for _ in range(2):
+        with pytest.raises(holdkit.AlreadyClaimed) as late:
+            hk.claims.reserve("email", "a@b.c", ttl=60, owner="you", op="late")
+        assert (late.value.remaining, late.value.replayed, late.value.claim) == (0, True, first.id)
+        assert "new operation id" in str(late.value)
+        with pytest.raises(holdkit.AlreadyClaimed):
+            hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="confirmed by then")
+        stage.clock.advance(60)
+    assert differences(hk) == ()
+
+
+def test_a_retry_by_id_is_the_same_in_a_later_life(stage: Stage) -> None:  # noqa: F811
+    hk = stage.open()
+    mine = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
+    released = hk.claims.release(mine.id, owner="me", op="release")
+    hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60, owner="you"), entity="user:2")
+    again = hk.claims.release(mine.id, owner="me", op="release")
+    assert (again, again.replayed) == (released, True)
+    assert hk.claims.find(id=mine.id).entity == "user:2"
+    with pytest.raises(holdkit.OperationConflict):
+        hk.claims.release(mine.id, owner="you", op="release")
+    stage.clock.advance(31 * 86_400)
+    hk.sweep()
+    freed = hk.claims.forget(mine.id, reason="closed", op="forget")
+    once_more = hk.claims.forget(mine.id, reason="closed", op="forget")
+    assert (freed.replayed, once_more, once_more.replayed) == (False, freed, True)
+
+
+def test_a_key_that_was_freed_does_not_hide_the_next(stage: Stage) -> None:  # noqa: F811
+    hk = stage.open()
+    for number in range(4):
+        hk.claims.confirm(hk.claims.reserve("alias", f"{number}", ttl=60), entity="user:1")
+    stage.clock.advance(31 * 86_400)
+    hk.sweep()
+    ids = [claim.id for claim in hk.claims.linked("user:1")]
+    for gone in ids[:2]:
+        hk.claims.forget(gone, reason="closed")
+    assert hk.claims.find(entity="user:1").id == ids[2]
+    assert [claim.id for claim in hk.claims.linked("user:1", limit=1)] == ids[2:3]
+    assert [claim.id for claim in hk.claims.linked("user:1", limit=3)] == ids[2:]
+
+
 def test_names_nobody_knows(hk: Any) -> None:
     unknown = "res_" + "0" * 32
     assert hk.claims.find(id=unknown) is None
@@ -101,7 +159,7 @@ def test_names_nobody_knows(hk: Any) -> None:
 
 
 class Meddler:
-    """Lets somebody else act at each look at a key's pool."""
+    """Lets somebody else act before each look at the hold that is in the way."""
 
     def __init__(self, hk: Any, acts: list[Any]) -> None:
         self._submitter, self._acts = hk._desk.submitter, acts
@@ -109,10 +167,9 @@ class Meddler:
         self._submitter.read = self.read
 
     def read(self, query: Any) -> Any:
-        answer = self._read(query)
-        if isinstance(query, FindPool) and self._acts:
+        if isinstance(query, FindHold) and self._acts:
             self._acts.pop(0)()
-        return answer
+        return self._read(query)
 
 
 def test_a_key_that_is_let_go_while_we_look_is_ours(hk: Any) -> None:
@@ -126,6 +183,6 @@ def test_a_key_that_is_never_at_rest_turns_us_away(hk: Any, monkeypatch: pytest.
     """Whoever has it has let it go whenever we look, and has it again whenever we ask."""
     hk.claims.reserve("email", "a@b.c", ttl=60)
     monkeypatch.setattr(module, "ATTEMPTS", 3)
-    monkeypatch.setattr(module, "state_of", lambda *_: holdkit.State.RELEASED)
+    monkeypatch.setattr("holdkit.faces.claim.state_of", lambda *_: holdkit.State.RELEASED)
     with pytest.raises(holdkit.Overloaded, match="each time"):
         hk.claims.reserve("email", "a@b.c", ttl=60)

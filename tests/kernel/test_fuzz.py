@@ -91,13 +91,15 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "claims.forget": (("claim",), ("owner", "op", "reason")),
     "claims.find": ((), ("id", "key", "type", "value", "entity", "active_only", "tx")),
     "claims.linked": (("entity",), ("after", "limit")),
+    "claims.listed": ((), ("after", "limit")),
     "claims.is_reserved": (("type", "value"), ("tx",)),
     "items.add": (("ids",), ("op", "reason", "tx")),
     "items.reserve": (("ids",), ("ttl", "owner", "metadata", "op")),
     "items.release": (("hold",), ("owner", "op")),
     "items.finalize": (("hold",), ("owner", "entity", "op")),
     "items.states": (("ids",), ("tx",)),
-    "items.best_available": (("count",), ("within", "prefix", "adjacent", "ttl", "owner", "op")),
+    "items.listed": (("prefix",), ("after", "limit")),
+    "items.best_available": (("count",), ("within", "prefix", "adjacent", "ttl", "owner", "metadata", "op")),
 }
 REQUIRED = {
     "holding": {"ttl"},

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 import pytest
 
-from holdkit import CreatePool, Hold, Kernel, Limits, OutcomeUnknown
+from holdkit import Hold, Kernel, Limits, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
 from holdkit.engines.port import Applied
 from holdkit.kernel.waiters import Submitter
 
-from .rig import PATIENCE, Riders, Sync, Watched, batch_of, queued, wait_until
-
-
-class Struck(BaseException):
-    """What an interrupt raises."""
+from .rig import Riders, Sync, Watched, batch_of, queued, wait_until
+from .striking import Struck, strike, struck_anywhere
 
 
 @pytest.fixture
 def colour() -> Sync:
     return Sync()
-
-
-def strike(thread: threading.Thread) -> None:
-    """Raise `Struck` in another thread, at whatever bytecode it is."""
-    assert thread.ident is not None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Struck))
 
 
 def alive(hk: Kernel) -> None:
@@ -200,42 +188,4 @@ class Tally:
 
 
 def test_threads_struck_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
-    """Stress: interrupts at random bytecodes. Everybody returns; what was answered as done was applied, and nothing twice."""
-    engine = Tally()
-    submitter = Submitter(engine)  # type: ignore[arg-type]
-    stop = threading.Event()
-    done: list[str] = []
-    struck: list[str] = []
-
-    def work(name: str) -> None:
-        for number in count():
-            try:
-                submitter.submit(Group((CreatePool(id=f"{name}-{number}", total=1),)))
-                done.append(f"{name}-{number}")
-            except (Struck, OutcomeUnknown):
-                struck.append(name)
-            if stop.is_set():
-                return
-
-    def shielded(name: str) -> None:
-        for life in count():
-            try:
-                work(f"{name}.{life}")
-                return
-            except Struck:
-                continue
-
-    threads = [threading.Thread(target=shielded, args=(str(number),), daemon=True) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for round_ in range(100):
-        strike(threads[round_ % 6])
-        before = len(engine.applied)
-        wait_until(lambda before=before: len(engine.applied) > before)  # type: ignore[misc]
-    stop.set()
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "a thread waits for ever"
-    assert len(set(engine.applied)) == len(engine.applied), "something was applied twice"
-    assert set(done) <= set(engine.applied), "something was answered as done and never applied"
-    assert struck, "no interrupt struck inside a call: the test tested nothing"
+    struck_anywhere(Submitter(Tally()), rounds=100)  # type: ignore[arg-type]

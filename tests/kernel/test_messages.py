@@ -37,6 +37,35 @@ def test_a_shortfall_tells_its_numbers() -> None:
     assert (refused.requested, refused.available, refused.total, refused.shortfalls) == (3, 1, 10, many)
 
 
+def test_what_is_behind_a_face_is_nobodys_to_create() -> None:
+    short = (Shortfall("~calendar/inn/double/2026-07-02", 2, 1, 3),)
+    said = [
+        str(refusal_of(Refusal(reason, "~calendar/inn/double/2026-07-02", short if number == 0 else (), found=WALL)))
+        for number, reason in enumerate(
+            [Reason.INSUFFICIENT_CAPACITY, Reason.POOL_NOT_FOUND, Reason.WINDOW_CLOSED, Reason.BELOW_IN_USE]
+        )
+    ]
+    assert all("'calendar/inn/double/2026-07-02'" in text for text in said)
+    assert not any(word in text for text in said for word in ("~", "pool '", "create_pool"))
+
+
+def test_a_claim_is_not_a_hold() -> None:
+    with holdkit.connect("memory://") as hk:
+        claim: Any = hk.claims.reserve("email", "a@b.c", ttl=60)
+        for verb in (hk.confirm, hk.release, hk.extend, hk.items.release):
+            with pytest.raises(holdkit.InvalidRequest, match=r"hk\.claims") as wrong:
+                verb(claim)
+            assert (wrong.value.field, wrong.value.code) == ("hold", "hold_is_claim")
+
+
+def test_a_thing_named_twice_is_named_by_its_own_name() -> None:
+    with holdkit.connect("memory://") as hk:
+        hk.items.add(["seat"])
+        for twice, name in ((holdkit.items("seat"), "seat"), (holdkit.key("email", "a@b.c"), "email:a@b.c")):
+            with pytest.raises(holdkit.InvalidRequest, match=f"'{name}' is named twice"):
+                hk.hold([twice, twice], ttl=60)
+
+
 @pytest.mark.parametrize(
     ("reason", "found", "words"),
     [

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdkit import AsyncKernel, CreatePool, Hold, Kernel, Limits, OutcomeUnknown
+from holdkit import AsyncKernel, Hold, Kernel, Limits, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done
 from holdkit.engines.port import Applied
@@ -20,7 +20,7 @@ from holdkit.kernel.waiters import AsyncSubmitter, Submitter
 
 from .lockable import Lockable, no_rooms, queued_in_rooms, rooms
 from .rig import PATIENCE, Sync, close_quietly, no_threads_left, wait_until
-from .test_interrupts import Struck, strike
+from .striking import Struck, strike, struck_anywhere
 from .test_rooms import block, hold
 
 T = TypeVar("T")
@@ -393,44 +393,7 @@ class Fickle:
 
 
 def test_threads_struck_anywhere_in_rooms_leave_nobody_waiting_and_nothing_applied_twice() -> None:
-    """Stress: interrupts at random bytecodes. Everybody returns; what was answered as done was applied, and nothing twice."""
-    engine = Fickle()
-    submitter = Submitter(engine)  # type: ignore[arg-type]
-    stop = threading.Event()
-    done: list[str] = []
-    struck: list[str] = []
-
-    def work(name: str) -> None:
-        for number in count():
-            try:
-                submitter.submit(Group((CreatePool(id=f"{name}-{number}", total=1),)))
-                done.append(f"{name}-{number}")
-            except (Struck, OutcomeUnknown):
-                struck.append(name)
-            if stop.is_set():
-                return
-
-    def shielded(name: str) -> None:
-        for life in count():
-            try:
-                work(f"{name}.{life}")
-                return
-            except Struck:
-                continue
-
-    threads = [threading.Thread(target=shielded, args=(str(number),), daemon=True) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for round_ in range(200):
-        strike(threads[round_ % 6])
-        before = len(engine.applied)
-        wait_until(lambda before=before: len(engine.applied) > before)  # type: ignore[misc]
-    stop.set()
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "a thread waits for ever"
-    assert len(set(engine.applied)) == len(engine.applied), "something was applied twice"
-    assert set(done) <= set(engine.applied), "something was answered as done and never applied"
-    assert struck, "no interrupt struck inside a call: the test tested nothing"
+    submitter = Submitter(Fickle())  # type: ignore[arg-type]
+    struck_anywhere(submitter, rounds=200)
     assert not submitter._rooms._open
     assert not submitter._rooms._standing

@@ -77,6 +77,37 @@ def test_what_cannot_be_held_aborts(hk: holdkit.Kernel, what: Any) -> None:
     assert hk.verify().ok
 
 
+@pytest.mark.parametrize(
+    "what", ["~item/a", {"~item/a": 1}, [holdkit.items("b"), "~item/a"], [holdkit.Leg("p", closes=5)]]
+)
+def test_a_saga_cannot_reach_behind_a_face(hk: holdkit.Kernel, what: Any) -> None:
+    hk.items.add(["a", "b"])
+    errand = hk.sagas.register(Errand(reserve=lambda _intent, _step: what))
+    with pytest.raises(holdkit.InvalidRequest) as caught:
+        errand.run("x", {"pool": "p"})
+    assert caught.value.code in ("pool_reserved", "closes_reserved")
+    assert [item.state for item in hk.items.states(["a", "b"])] == ["available", "available"]
+
+
+def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
+    errand = hk.sagas.register(Errand(reserve=lambda _intent, _step: [holdkit.items("seat"), holdkit.key("mail", "x")]))
+    with pytest.raises(holdkit.PoolNotFound, match="'seat'") as missing:
+        errand.run("a", {"pool": "p"})
+    assert "~" not in str(missing.value)
+    hk.items.add(["seat"])
+    assert errand.run("a", {"pool": "p"}).phase == "done"
+    assert (hk.items.states(["seat"])[0].state, hk.claims.is_reserved("mail", "x")) == ("spent", True)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, True), (0, False), (1, 1.0), ({"n": 1}, {"n": True})])
+def test_intents_that_only_look_alike_are_not_the_same(hk: holdkit.Kernel, first: Any, second: Any) -> None:
+    errand = hk.sagas.register(Errand)
+    errand.begin("a", first)
+    assert errand.begin("a", first).intent == first
+    with pytest.raises(holdkit.OperationConflict):
+        errand.begin("a", second)
+
+
 def test_records_of_sagas_are_nobody_elses_to_write(hk: holdkit.Kernel) -> None:
     with pytest.raises(holdkit.InvalidRequest, match="reserved"):
         hk.put_record("~saga", "a", "{}")
@@ -172,3 +203,16 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     assert errand.run("a", {"pool": "p"}).phase == "done"
     hk.close()
     engine.close()
+
+
+def test_holds_that_are_over_before_they_are_seen_end_in_a_refusal_that_says_so() -> None:
+    minutes = iter(range(1_000))
+    with holdkit.connect("memory://", clock=lambda: next(minutes) * 60_000_000) as hk:  # each look takes a ttl
+        hk.create_pool("p", 5)
+        errand = hk.sagas.register(Errand())
+        with pytest.raises(holdkit.HoldExpired, match="before it could be looked at"):
+            errand.run("a", {"pool": "p"})
+        found = hk.sagas.get("a")
+        assert found is not None
+        assert found.error is not None
+        assert (found.phase, found.attempt, found.error.kind) == ("aborted", 3, "HoldExpired")

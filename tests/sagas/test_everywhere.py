@@ -161,6 +161,13 @@ def test_an_operator_ends_it(stage: Stage, how: Any, phase: str, consumed: int) 
         sagas.resolve("a", {"done": "cancelled", "cancelled": "done"}[how], reason="no")
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, consumed)
     assert sagas.recover() == holdkit.RecoveryReport()
+    if how == "cancelled":  # a client that asks until it is settled is told so, and revives nothing
+        with pytest.raises(holdkit.SagaCancelled, match="I looked"):
+            errand.run("a", INTENT)
+    else:
+        assert errand.run("a", INTENT).phase == "done"
+    assert (sagas.get("a").resolved, errand.begin("a", INTENT).phase) == ("I looked", phase)
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (0, consumed)
     assert moves.calls.count("effect") == 1
     assert differences(hk) == ()
 

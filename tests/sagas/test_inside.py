@@ -127,7 +127,10 @@ def test_begun_in_the_callers_own_transaction(place: Place) -> None:
     place.registered.begin("a", None, tx=connection)
     wait(connection.rollback())
     assert place.sagas.get("a") is None
-    place.registered.begin("b", None, tx=connection)
+    begun = place.registered.begin("b", None, tx=connection)
+    assert place.registered.begin("b", None, tx=connection) == begun, "a retry in the same transaction"
+    with pytest.raises(holdkit.OperationConflict):
+        place.registered.begin("b", "another", tx=connection)
     wait(connection.execute("insert into notes values ('order')"))
     wait(connection.commit())
     wait(connection.close())

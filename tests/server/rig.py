@@ -84,11 +84,11 @@ class Live:
 
 
 @contextmanager
-def live(url: str = "memory://", *, settings: Settings = QUICK) -> Iterator[Live]:
+def live(url: str = "memory://", *, settings: Settings = QUICK, port: int = 0) -> Iterator[Live]:
     """A server in a thread, with one admin key; stopped at the end, within its grace."""
     ready: threading.Event = threading.Event()
     told: dict[str, Any] = {}
-    made = server(url, port=0, settings=settings)
+    made = server(url, port=port, settings=settings)
 
     async def run() -> None:
         listening = asyncio.Event()

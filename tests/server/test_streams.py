@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,7 @@ import httpx
 
 from holdkit.server import Settings
 
-from .rig import live
+from .rig import PATIENCE, live, stand
 
 
 def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:
@@ -87,3 +88,16 @@ def test_there_are_only_so_many_streams() -> None:
             pass  # until the server has seen that the reader is gone
         lost = http.get("/v1/events?after=hkc1.nonsense")
         assert (lost.status_code, lost.json()["code"]) == (400, "cursor_malformed")
+
+
+def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
+    async def main() -> None:
+        async with stand() as here:
+            feed = here.running.feeds.get(here.running.kernel, "")
+            await feed.ready.wait()
+            waiting = asyncio.create_task(feed.news(feed.tick, 3_600))
+            await asyncio.sleep(0)
+            here.running.stop()
+            await asyncio.wait_for(waiting, PATIENCE)
+
+    asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Bugs of the log engine, as small patches: the simulator must catch every one of them, for what it does."""
+"""Bugs of the log engine and of sagas, as small patches: the simulator must catch every one of them, for what it does."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import Any, Final
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
+from holdkit.core.model import State
 from holdkit.core.view import View
 from holdkit.engines.log import engine as engine_module
 from holdkit.engines.log import frames, segments, snapshots
 from holdkit.engines.log.engine import LogEngine
 from holdkit.engines.log.log import Log
+from holdkit.faces import saga_records, saga_steps
+from holdkit.faces._async import saga_driving
+from holdkit.faces._async.saga_driving import AsyncDriver
+from holdkit.faces.saga_steps import Phase, Step
 from holdkit.testing.sim.disk import SimDisk, SimFile
 
 
@@ -144,6 +150,66 @@ def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "_leave_out", shrug)
 
 
+def released_behind_the_point_of_no_return(patch: pytest.MonkeyPatch) -> None:
+    """Recovery begins anew where it must roll forward."""
+    patch.setitem(saga_steps._NEXT, (Phase.FINALIZING, State.HELD), Step.RESERVE)
+
+
+def left_behind_the_point_of_no_return(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(saga_steps._NEXT, (Phase.FINALIZING, State.HELD), Step.REST)
+
+
+def writes_without_the_lease(patch: pytest.MonkeyPatch) -> None:
+    """A driver that was paused writes over whoever has taken over."""
+    commands = saga_records.step_commands
+
+    def careless(*arguments: Any) -> list[Any]:
+        first, *rest = commands(*arguments)
+        return [replace(first, if_version=None), *rest]
+
+    patch.setattr(saga_driving, "step_commands", careless)
+
+
+def deadline_stays(patch: pytest.MonkeyPatch) -> None:
+    async def without_extending(self: AsyncDriver, hold: Any) -> None:
+        await self._write(replace(self.body, phase=Phase.FINALIZING, lease=self._terms.lease, since=self.record.slot))
+
+    patch.setattr(AsyncDriver, "_pass", without_extending)
+
+
+def effect_first(patch: pytest.MonkeyPatch) -> None:
+    """The phase is written when the effect has happened."""
+    passing = AsyncDriver._pass
+
+    async def too_soon(self: AsyncDriver, hold: Any) -> None:
+        await self._call("effect", self._step(hold))
+        await passing(self, hold)
+
+    patch.setattr(AsyncDriver, "_pass", too_soon)
+
+
+def effect_taken_for_granted(patch: pytest.MonkeyPatch) -> None:
+    """Whoever takes over behind the point of no return believes that the effect has happened."""
+    call = AsyncDriver._call
+
+    async def trusting(self: AsyncDriver, method: str, step: Any) -> Any:
+        return None if method == "effect" and self.body.epoch > 1 else await call(self, method, step)
+
+    patch.setattr(AsyncDriver, "_call", trusting)
+
+
+def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:
+    """Two transactions where one is promised."""
+    write = AsyncDriver._write
+
+    async def apart(self: AsyncDriver, after: Any, *beside: Any) -> None:
+        await write(self, after)
+        if beside:
+            await self._desk.do_together(beside)
+
+    patch.setattr(AsyncDriver, "_write", apart)
+
+
 LOST = r"an acknowledged entry is gone|crash made the log unreadable|neither what was acknowledged|not what was acknowledged"
 DIFFERENT = r"differ|gap|not in the journal|" + LOST
 
@@ -159,4 +225,13 @@ CANARIES: Final[dict[str, Canary]] = {
     "names not synced at opening": Canary(names_not_synced_at_opening, LOST),
     "cache of an unsealed log trusted": Canary(cache_of_an_unsealed_log_trusted, LOST),
     "doubt forgotten": Canary(doubt_forgotten, DIFFERENT),
+    "released behind the point of no return": Canary(released_behind_the_point_of_no_return, "hold.released behind"),
+    "left behind the point of no return": Canary(left_behind_the_point_of_no_return, "never ended: it is finalizing"),
+    "writes without the lease": Canary(writes_without_the_lease, "went from|older epoch|behind the point|confirmed"),
+    "deadline stays behind the point of no return": Canary(deadline_stays, "hold.expired behind|parked for no reason"),
+    "effect before the phase": Canary(effect_first, "ran before its point of no return"),
+    "effect taken for granted": Canary(effect_taken_for_granted, "done, and its effect has never happened"),
+    "phase and hold in two transactions": Canary(
+        phase_and_hold_apart, "parked for no reason|never came back|were confirmed|before its point|behind the point"
+    ),
 }

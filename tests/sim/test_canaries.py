@@ -37,7 +37,7 @@ def test_the_same_seeds_pass_without_the_bugs() -> None:
     assert run_some(range(1, 31)).failures == []
 
 
-@pytest.mark.parametrize("name", ["ack before fsync", "doubt forgotten"])
+@pytest.mark.parametrize("name", ["ack before fsync", "doubt forgotten", "released behind the point of no return"])
 def test_a_failing_plan_is_shrunk_and_fails_still(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     canary = CANARIES[name]
     canary.plant(monkeypatch)

@@ -42,10 +42,11 @@ def test_a_run_that_reached_nothing_does_not_pass() -> None:
     assert too_seldom(Totals(SEEDS, SEEDS * 100, plenty.reached | {"unknown": FLOOR - 1})) == {"unknown": FLOOR - 1}
 
 
-def test_the_same_seed_gives_the_same_transcript_in_another_process() -> None:
+@pytest.mark.parametrize("seed", ["42", "10"], ids=["without sagas", "with sagas"])
+def test_the_same_seed_gives_the_same_transcript_in_another_process(seed: str) -> None:
     def transcript(hash_seed: str) -> str:
         run = subprocess.run(
-            [sys.executable, "-m", "holdkit.sim", "--seed", "42"],
+            [sys.executable, "-m", "holdkit.sim", "--seed", seed],
             capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": hash_seed},
         )  # fmt: skip
         return run.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -26,12 +25,6 @@ def need_server() -> None:
     missing = [name for name in ("starlette", "uvicorn", "sse_starlette") if find_spec(name) is None]
     if missing:
         raise EngineError(f"the server needs {', '.join(missing)}: pip install 'holdkit[server]'")
-
-
-def pepper() -> bytes | None:
-    """The server's own secret, from outside of the database."""
-    text = os.environ.get("HOLDKIT_PEPPER")
-    return None if not text else text.encode()
 
 
 @click.command()
@@ -60,7 +53,7 @@ def serve(place: str | None, url: str | None, in_json: bool, is_open: bool, **mo
     def started(address: str) -> None:
         Voice(in_json).say(ServeDocument(address), f"holdkit listens on {address}")
 
-    serve_until_told(chosen(url, place), settings=Settings(open=is_open), pepper=pepper(), started=started, **more)
+    serve_until_told(chosen(url, place), settings=Settings(open=is_open), started=started, **more)
     return FINE
 
 
@@ -78,9 +71,10 @@ def keys() -> None:
 def _keys(url: str | None, *, create: bool = False) -> Iterator[Keys]:
     need_server()
     from ..server import Keys
+    from ..server.settings import secret_outside
 
     with kernel(url, create=create) as hk:
-        yield Keys(hk, pepper=pepper())
+        yield Keys(hk, pepper=secret_outside())
 
 
 @keys.command()

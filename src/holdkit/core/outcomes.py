@@ -67,6 +67,8 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a face calls the pool."""
     holder: str | None = None
     """Of a labelled pool: the id of the last hold granted on it."""
+    spent: bool = False
+    """Of a labelled pool: that hold was confirmed by then, so nothing will come back by itself."""
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):

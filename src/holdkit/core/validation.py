@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from .commands import (
     AnyCommand,
     Command,
@@ -39,6 +37,7 @@ from .values import (
     for_faces,
     hold_id,
     invalid,
+    json_text,
     metadata,
     pool_id,
     pool_label,
@@ -49,7 +48,6 @@ from .values import (
 
 __all__ = ["check", "hold_id", "invalid", "metadata", "pool_id", "text", "whole"]
 
-MAX_BODY: Final = 256 * 1024
 MAX_SWEEP: Final = 10_000
 
 
@@ -156,7 +154,8 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         if leg.total is not None or leg.in_use is not None:
             answered_total(leg.total, leg.in_use, faces=faces)
         if leg.pool in seen:
-            raise invalid("legs", "pool_twice", f"pool {leg.pool!r} is named twice")
+            name = f"pool {leg.pool!r}" if leg.label is None else repr(leg.label)
+            raise invalid("legs", "pool_twice", f"{name} is named twice")
         seen.add(leg.pool)
 
 
@@ -224,15 +223,8 @@ def _check_record(command: PutRecord, _limits: Limits, faces: bool) -> None:
     text(command.id, "id", MAX_ID)
     if command.if_version is not None:
         whole(command.if_version, "if_version", 0, MAX_QUANTITY)
-    if command.body is None:
-        return
-    body: object = command.body
-    if not isinstance(body, str) or len(body.encode(errors="replace")) > MAX_BODY:
-        raise invalid("body", "body_too_large", f"must be JSON text of at most {MAX_BODY} bytes")
-    try:
-        msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise invalid("body", "body_not_json", "must be JSON text") from None
+    if command.body is not None:
+        json_text(command.body, "body")
 
 
 _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {

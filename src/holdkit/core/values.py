@@ -9,6 +9,8 @@ import re
 from enum import Enum
 from typing import Any, Final
 
+import msgspec
+
 from ..errors import InvalidRequest
 from .codec import canonical_json
 from .model import MAX_QUANTITY, MAX_SLOT
@@ -18,6 +20,7 @@ MAX_OP: Final = 255
 MAX_TENANT: Final = 64
 MAX_TOKEN: Final = 512
 MAX_TEXT: Final = 1_024
+MAX_BODY: Final = 256 * 1024
 MAX_ENTITY: Final = 256
 MAX_LABEL: Final = 1_200
 MAX_METADATA: Final = 16 * 1024
@@ -154,3 +157,13 @@ def _check_scalar(value: Any) -> None:
             raise invalid("metadata", "metadata_number_too_large", "holds a whole number beyond 64 bits")
     elif value is not None:
         raise invalid("metadata", "metadata_not_json", f"holds a {type(value).__name__}, which JSON cannot carry")
+
+
+def json_text(value: object, field: str) -> None:
+    """A document of a record."""
+    if not isinstance(value, str) or len(value.encode(errors="replace")) > MAX_BODY:
+        raise invalid(field, f"{field}_too_large", f"must be JSON text of at most {MAX_BODY} bytes")
+    try:
+        msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise invalid(field, f"{field}_not_json", "must be JSON text") from None

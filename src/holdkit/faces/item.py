@@ -34,14 +34,19 @@ def item_name(pool: str) -> str:
     return pool.removeprefix(ITEMS)
 
 
-def best_of(items: Sequence[Item], count: int, *, adjacent: bool) -> list[str]:
-    """The first so many that are available: side by side in the order given, or anywhere; empty if there are not enough."""
+def best_of(items: Sequence[Item], count: int, *, adjacent: bool, most: int = 1) -> list[list[str]]:
+    """The first choices of so many that are available, best first, none of which has an item of another: side by side in the
+    order given, or anywhere. At most `most` of them."""
+    choices: list[list[str]] = []
     chosen: list[str] = []
     for item in items:
         if item.state == "available":
             chosen.append(item.id)
             if len(chosen) == count:
-                return chosen
+                choices.append(chosen)
+                chosen = []
+                if len(choices) == most:
+                    break
         elif adjacent:
             chosen = []
-    return []
+    return choices

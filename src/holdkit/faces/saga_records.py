@@ -62,6 +62,7 @@ class SagaBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: Any = None
     actor: str | None = None
     correlation_id: str | None = None
+    resolved: str | None = None
 
 
 class SagaRecord(Struct, frozen=True, kw_only=True):
@@ -86,6 +87,8 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     """When its phase began."""
     leased_until: Slot
     """Until when its driver has it, by the engine's clock; 0: nobody has."""
+    resolved: str | None = None
+    """Why an operator ended it by hand; None if nobody did."""
 
 
 class RecoveryReport(Struct, frozen=True):
@@ -149,6 +152,7 @@ def shown(record: Record, body: SagaBody) -> SagaRecord:
         begun_at=body.begun_at,
         since=body.since,
         leased_until=record.slot + body.lease if body.lease and body.phase in UNFINISHED else 0,
+        resolved=body.resolved,
     )
 
 

@@ -100,14 +100,20 @@ def _message(refusal: Refusal) -> str:
         return "; ".join(
             f"{short.label!r} is taken"
             if short.label is not None
-            else f"pool {short.pool!r} has {short.available} of {short.total} available, {short.requested} requested"
+            else f"{_called(short.pool)} has {short.available} of {short.total} available, {short.requested} requested"
             for short in refusal.shortfalls[:5]
         ) + (f"; and {len(refusal.shortfalls) - 5} more" if len(refusal.shortfalls) > 5 else "")
     found = refusal.found or 0
-    said = _SAID[refusal.reason]
+    subject = str(refusal.subject)
+    said = _UNSEEN if refusal.reason == "pool_not_found" and subject[:1] == "~" else _SAID[refusal.reason]
     return said.format(
-        subject=repr(str(refusal.subject)), found=found, at=_when(found), seconds=f"{found / SECOND:g} s"
+        subject=repr(subject), pool=_called(subject), found=found, at=_when(found), seconds=f"{found / SECOND:g} s"
     )
+
+
+def _called(pool: str) -> str:
+    """A pool for people. Behind a face it is not theirs to make or to name: what it stands for is what they asked for."""
+    return repr(pool[1:]) if pool[:1] == "~" else f"pool {pool!r}"
 
 
 def _when(slot: Slot) -> str:
@@ -116,15 +122,16 @@ def _when(slot: Slot) -> str:
     return f"slot {slot}" if at is None else at.isoformat(" ", "milliseconds")
 
 
+_UNSEEN: Final = "nothing was taken of {pool} yet, or nothing is left of it"
 _WALL: Final = 1_000_000_000 * SECOND  # the year 2001: simulated clocks begin at 0
 _SAID: Final = {
     "operation_conflict": "operation id {subject} was used before with another payload: take a new id",
     "operation_table_full": "no room to remember operation id {subject}: try again later, or raise max_operations",
-    "pool_exists": "pool {subject} is there already: use resize_pool to change its total",
+    "pool_exists": "{pool} is there already: use resize_pool to change its total",
     "pool_table_full": "there is no room for another pool: raise max_pools",
-    "pool_not_found": "there is no pool {subject}: create it with create_pool",
-    "window_closed": "pool {subject} stands for another time than {at}, when this was decided",
-    "below_in_use": "pool {subject} has {found} units in use: the total cannot go below that",
+    "pool_not_found": "there is no {pool}: create it with create_pool",
+    "window_closed": "the window of {pool} does not run at {at}, when this was decided",
+    "below_in_use": "{pool} has {found} units in use: the total cannot go below that",
     "slot_overflow": "the deadline lies beyond every clock: give a ttl instead",
     "deadline_passed": "the deadline must lie in the future, and it is {at} already: give a ttl instead",
     "lifetime_exceeded": "no hold lives longer than max_lifetime, {seconds} from the moment it was placed",

@@ -27,6 +27,10 @@ class Mint:
     def __init__(self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1) -> None:
         self._clock, self._randomness, self._lanes = clock, randomness, lanes
 
+    def draw(self, below: int) -> int:
+        """A random number from 0 on."""
+        return int.from_bytes(self._randomness(8)) % below
+
     def prepare(self, command: AnyCommand, wish: AnyCommand | None = None) -> AnyCommand:
         """A checked command, ready to be decided: what was left to us is minted, what could still change is copied.
 

@@ -39,8 +39,8 @@ class Legs(tuple[Leg, ...]):
     __slots__ = ()
 
 
-What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | str | tuple[str, int]]"
-"""A pool id (with a quantity), a mapping of pool to quantity, or a list of legs."""
+What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | Legs | str | tuple[str, int]]"
+"""A pool id (with a quantity), a mapping of pool to quantity, or a list of legs; faces may give several at once."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
@@ -168,6 +168,8 @@ def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
         return check_hold_id(hold_id(value), "hold"), owner
     if isinstance(value, UUID):
         return value.hex, owner
+    if hasattr(value, "hold_id"):
+        raise invalid("hold", "hold_is_claim", "is a claim: hk.claims confirms, extends and releases it")
     if hasattr(value, "id") and hasattr(value, "owner"):
         return value.id, value.owner if owner is None else owner
     raise invalid("hold", "hold_malformed", "must be a Hold, a ticket, or an id with owner=")

@@ -309,6 +309,19 @@ class KeyPage(Struct):
     server_time: datetime
 
 
+class WhoAmI(Struct, kw_only=True):
+    """Whom a key stands for, and what it may do."""
+
+    id: str
+    scope: str
+    tenant: str
+    operator: bool
+    """Whether routes that tell of all tenants are for it."""
+    open: bool
+    """Whether this server asks for no key."""
+    server_time: datetime
+
+
 class Overview(Struct, kw_only=True):
     """Sums over all pools, and those with the least room."""
 

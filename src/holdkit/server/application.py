@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -30,15 +29,13 @@ from .openapi import openapi_json
 from .request import Request
 from .routes import ROUTES
 from .routing import Table
-from .settings import Settings
+from .settings import Settings, secret_outside
 from .static import Static
 from .tollgate import Tollgate
 from .webhooks.delivering import Courier
 
 log = logging.getLogger("holdkit.server")
 
-PEPPER: Final = "HOLDKIT_SERVER_SECRET"
-"""Names the environment variable that holds the server's own secret (at least 16 characters)."""
 TIDY: Final = 10.0
 
 
@@ -112,6 +109,7 @@ class Running:
         """From now on refuse what comes, and end the streams."""
         self.stopping.set()
         self.kernel.desk.submitter.committed.notify()
+        self.feeds.wake()
 
 
 class Application:
@@ -128,8 +126,7 @@ class Application:
     ) -> None:
         self._source, self._clock, self._guard = source, clock, guard
         self.settings = settings or Settings()
-        said = os.environ.get(PEPPER)
-        self._pepper = pepper if pepper is not None or not said else said.encode()[:64]
+        self._pepper = secret_outside() if pepper is None else pepper
         self.table = Table(ROUTES)
         self.static = Static()
         self.running: Running | None = None

@@ -306,9 +306,10 @@ class HoldsQuery(Struct, forbid_unknown_fields=True):
 
 
 class JournalQuery(Struct, forbid_unknown_fields=True):
-    """Which part of the journal."""
+    """Which part of the journal: behind a cursor, or the last entries there are."""
 
     after: str | None = None
+    last: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     limit: Limit = 100
 
 

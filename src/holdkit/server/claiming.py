@@ -48,13 +48,21 @@ class ExtendClaim(Body, kw_only=True):
 
 
 class ClaimsQuery(Struct, forbid_unknown_fields=True):
-    """Which key: by `key`, by `type` and `value`, or by `entity`."""
+    """Which key: by `key`, by `type` and `value`, or by `entity`; all without any."""
 
     key: str | None = None
     type: str | None = None
     value: str | None = None
     entity: str | None = None
     active_only: bool = False
+    after: str = ""
+    limit: Limit = 100
+
+
+class ItemsQuery(Struct, forbid_unknown_fields=True):
+    """Which items."""
+
+    prefix: str = ""
     after: str = ""
     limit: Limit = 100
 
@@ -125,6 +133,14 @@ class ItemAnswer(Struct):
     id: str
     state: Literal["available", "held", "spent", "missing"]
     hold: str | None
+
+
+class ItemPage(Struct):
+    """Items in order of id; `next` is the `after` of the next page."""
+
+    items: list[ItemAnswer]
+    next: str | None
+    server_time: datetime
 
 
 class ItemList(Struct):

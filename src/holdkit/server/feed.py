@@ -108,7 +108,7 @@ class Feed:
         self._changed.clear()
         self.epoch += 1
         self.ready.set()
-        self._tell()
+        self.tell()
 
     def _take(self, entries: list[JournalEntry]) -> None:
         self.tick += 1
@@ -119,7 +119,7 @@ class Feed:
             removed = told.action.value == "pool.removed"
             for effect in told.effects:
                 self._change(effect, removed)
-        self._tell()
+        self.tell()
 
     def _change(self, effect: Effect, removed: bool) -> None:
         pool = effect.pool
@@ -144,7 +144,8 @@ class Feed:
         self.sums.take(pool, 1)
         self.pools[pool.id] = pool
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Wake whoever waits for news."""
         self._news.set()
         self._news = asyncio.Event()
 
@@ -219,6 +220,11 @@ class Feeds:
             feed = self._feeds[tenant] = Feed(kernel, tenant)
         feed.used = time.monotonic()
         return feed
+
+    def wake(self) -> None:
+        """Let everybody who waits for news look up: the server is stopping."""
+        for feed in self._feeds.values():
+            feed.tell()
 
     async def tidy(self) -> None:
         """End those that nobody has asked for in a while."""

@@ -1,6 +1,8 @@
-"""Every bound of the server, in one place. What is not bounded here is bounded by `holdkit.Limits`."""
+"""Every bound of the server, in one place, and its secret. What is not bounded here is bounded by `holdkit.Limits`."""
 
 from __future__ import annotations
+
+import os
 
 from msgspec import Struct
 
@@ -62,3 +64,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     webhooks: Delivery = Delivery()
     stop_timeout: float = 10.0
     """Seconds that requests under way are given when the server stops."""
+
+
+def secret_outside() -> bytes | None:
+    """The server's own secret, if it is kept outside of the database: 16 to 64 bytes in HOLDKIT_SERVER_SECRET, the same for
+    every server and wherever keys are made."""
+    said = os.environ.get("HOLDKIT_SERVER_SECRET")
+    return said.encode() if said else None

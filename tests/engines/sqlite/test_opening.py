@@ -12,9 +12,9 @@ from holdkit.core.model import Leg, Limits, Pool
 from holdkit.core.reading import ListPools
 from holdkit.engines.sqlite import SqliteEngine, migrating, open_engine
 from holdkit.engines.sqlite.driver import Driver
-from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file
+from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file, trouble
 from holdkit.engines.sqlite.statements import load, migrations
-from holdkit.errors import EngineError, InvalidRequest
+from holdkit.errors import EngineError, InvalidRequest, Overloaded
 
 from .conftest import Open
 from .scenes import consistent, create, done, outside, place, pool, rows
@@ -266,3 +266,12 @@ def test_hot_statements_are_answered_by_an_index(engine: SqliteEngine, path: Pat
     plan = rows(path, f"explain query plan {sql}", *[None] * places(sql))
     assert index in [row[3] for row in plan]
     assert not any("TEMP B-TREE" in row[3] for row in plan)
+
+
+@pytest.mark.parametrize("name", ["SQLITE_BUSY", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"])
+def test_a_file_that_somebody_else_has_turns_away_and_is_no_failure(name: str) -> None:
+    error = sqlite3.OperationalError("as it says")
+    error.sqlite_errorcode = getattr(sqlite3, name)
+    assert isinstance(trouble("a file", error), Overloaded)
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    assert isinstance(trouble("a file", error), EngineError)

@@ -43,7 +43,21 @@ def story(hk: Any, tx: Any, commit: Callable[[], Any], roll_back: Callable[[], A
     commit()
     assert llm.remaining("team")["tokens"] == 175
     assert inn.available("double", *night).minimum == 3
+    several_in_one(llm, inn, tx)
+    commit()
+    assert llm.remaining("other") == {"requests": 3, "tokens": 90}, "what was kept is counted once"
+    assert inn.available("double", date(2026, 8, 1), date(2026, 8, 2)).minimum == 6
     assert hk.verify().ok
+
+
+def several_in_one(llm: Any, inn: Any, tx: Any) -> None:
+    """A call of a transaction counts what an earlier one of the same has done."""
+    hold = llm.hold("other", {"requests": 2, "tokens": 40}, ttl=60)
+    llm.confirm(hold, {"requests": 1}, keep_rest=True, tx=tx)
+    llm.confirm(hold, {"tokens": 10}, tx=tx)  # the request that is left counts as estimated: one, not two
+    summer = (date(2026, 8, 1), date(2026, 8, 2))
+    inn.hold("double", *summer, ttl=60, tx=tx)
+    assert inn.resize("double", 7, *summer, tx=tx) == 1
 
 
 def test_on_sqlite(colour: Sync | Async, tmp_path: Path) -> None:

@@ -87,7 +87,15 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
 def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
     """Every leg that asks for more than there is."""
     shortfalls = [
-        Shortfall(leg.pool, leg.quantity, pool.available, pool.total, pool.label, pool.holder)
+        Shortfall(
+            leg.pool,
+            leg.quantity,
+            pool.available,
+            pool.total,
+            pool.label,
+            pool.holder,
+            spent=pool.label is not None and not pool.held,
+        )
         for leg, pool in zip(command.legs, pools, strict=True)
         if leg.quantity > pool.available
     ]

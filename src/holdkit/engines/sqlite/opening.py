@@ -141,10 +141,15 @@ def turn_to_wal(connection: sqlite3.Connection, path: str) -> None:
         raise EngineError(f"cannot open {path}: it cannot be turned to WAL mode (it stays in {mode!r})")
 
 
+_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+"""Somebody else has the file. (PROTOCOL: the WAL's index is torn, as by a kill, and whoever writes kept its lock for the ten
+seconds that SQLite tries to mend it.)"""
+
+
 def trouble(path: str, error: sqlite3.Error) -> EngineError | Overloaded:
     """An SQLite error in our words; certainly nothing was done."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if code in _LOCKED:
         return Overloaded(f"{path} is locked by another writer", retry_after=1.0)
     words = {
         sqlite3.SQLITE_NOTADB: "it is not an SQLite database (or is encrypted)",

@@ -11,7 +11,7 @@ from typing import Any, Final, Unpack
 from msgspec.structs import replace
 
 from ...core.codec import same_owner
-from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ResizePool, ReturnUnits, Ttl
+from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ResizePool, ReturnUnits, Ttl
 from ...core.ladders.finding import missing
 from ...core.model import DAY, SECOND, Pool, Slot, State, StoredHold
 from ...core.outcomes import Done, Reason, Refusal
@@ -58,15 +58,11 @@ class AsyncClaims(AsyncFace):
             try:
                 done = await self._desk.do(command, tx, faces=True)
             except InsufficientCapacity as refusal:
-                found = await self._present(CLAIMS + claim_id(name), tx)
-                if found is None:
-                    continue  # swept away meanwhile
-                pool, hold = found
-                state = state_of(pool, hold)
-                if state is State.HELD and hold is not None and same_owner(owner, hold.owner_hash):
-                    return Claim(pool, hold, owner, replayed=True)
-                if state in (State.HELD, State.CONFIRMED) or refusal.replayed:
-                    raise self._taken(Claim(pool, hold), replayed=refusal.replayed) from None
+                there = await self._in_the_way(name, refusal, owner, tx, recorded=command.op is not None)
+                if there.owner is not None:
+                    return there
+                if there.state in (State.HELD, State.CONFIRMED) or command.op is not None:
+                    raise self._taken(there, replayed=refusal.replayed) from None
             else:
                 return self._granted(name, done, owner)
         raise Overloaded(f"others took {name!r} each time and let it go again; this call did nothing")
@@ -77,14 +73,12 @@ class AsyncClaims(AsyncFace):
         """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""
         text(entity, "entity", 256)
         id, token = await self._named(claim, owner, call.get("tx"))
-        command = ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call))
-        return await self._ended(await self._desk.do(command, call.get("tx")), token, call.get("tx"))
+        return await self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call)), claim, call)
 
     async def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key is free for others at once."""
         id, token = await self._named(claim, owner, call.get("tx"))
-        command = ReleaseHold(id=id, owner=token, **self._frame(call))
-        return await self._ended(await self._desk.do(command, call.get("tx")), token, call.get("tx"))
+        return await self._change(ReleaseHold(id=id, owner=token, **self._frame(call)), claim, call)
 
     async def extend(
         self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
@@ -94,7 +88,7 @@ class AsyncClaims(AsyncFace):
         id, token = await self._named(claim, owner, call.get("tx"))
         command = ExtendHold(id=id, owner=token, by_slots=None if by is None else _checked(span(by, "by"), "by"),
                              ttl_slots=None if ttl is None else _checked(span(ttl)), **self._frame(call))  # fmt: skip
-        return await self._ended(await self._desk.do(command, call.get("tx")), token, call.get("tx"))
+        return await self._change(command, claim, call)
 
     async def forget(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """Free a confirmed key: its account was closed, say. Raises `NotConfirmed` if it is not confirmed.
@@ -110,12 +104,9 @@ class AsyncClaims(AsyncFace):
             if frame["reason"] is None:
                 raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
             pool = found[0]
-            done = await self._desk.do(ResizePool(id=pool.id, total=pool.consumed + 1, **frame), tx, faces=True)
-            assert done.pool is not None
-            return Claim(done.pool, None)
+            return await self._change(ResizePool(id=pool.id, total=pool.consumed + 1, **frame), claim, call)
         id, token = await self._named(claim, owner, tx)
-        done = await self._desk.do(ReturnUnits(id=id, owner=token, **frame), tx)
-        return await self._ended(done, token, tx)
+        return await self._change(ReturnUnits(id=id, owner=token, **frame), claim, call)
 
     # Looking
 
@@ -145,9 +136,23 @@ class AsyncClaims(AsyncFace):
         """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
-        query = ListPools(self._tenant, CLAIMS, start, limit, text(entity, "entity", 256))
-        claims = [Claim(pool, await self._hold_of(pool, tx)) for pool in await self._read(query, tx)]
-        return [claim for claim in claims if claim.state is State.CONFIRMED]
+        text(entity, "entity", 256)
+        found: list[Claim] = []
+        while True:
+            pools = await self._read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
+            claims = [Claim(pool, await self._hold_of(pool, tx)) for pool in pools]
+            found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others were freed since
+            if len(found) >= limit or len(pools) < limit:
+                return found[:limit]
+            start = pools[-1].id
+
+    async def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """Every key that is remembered, in its present or last life, in order of id; give the last id as `after` for the next
+        page."""
+        whole(limit, "limit", 1, 1_000)
+        start = claim_pool(after) if after != "" else ""
+        pools = await self._read(ListPools(self._tenant, CLAIMS, start, limit), tx)
+        return [Claim(pool, await self._hold_of(pool, tx)) for pool in pools]
 
     async def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
@@ -189,10 +194,36 @@ class AsyncClaims(AsyncFace):
                     label=name, holder=hold.id)  # fmt: skip
         return Claim(pool, hold, owner if done.token is None else done.token, replayed=done.replayed)
 
-    async def _ended(self, done: Done, token: str | None, tx: Any) -> Claim:
+    async def _in_the_way(
+        self, name: str, refusal: InsufficientCapacity, owner: str | None, tx: Any, *, recorded: bool
+    ) -> Claim:
+        """The life of the key that a refusal was about, be it a recorded one; with its token if that is `owner`'s, and it was
+        alive then. Whoever has the key by now is not asked."""
+        (short,) = refusal.shortfalls
+        row = await self._read(FindHold((self._tenant, short.holder)), tx)
+        pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
+                    entity=None if row is None else row.entity)  # fmt: skip
+        mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
+        claim = Claim(pool, row, owner if mine else None, replayed=True)
+        if mine and not recorded and claim.state is not State.HELD:
+            return Claim(pool, row)  # it ended between two steps of this call, which asks again
+        return claim
+
+    async def _change(self, command: AnyCommand, claim: Claim | str, call: Call) -> Claim:
+        """Do it. Where a claim is named by its id, the operation stands for that: a retry is the same in a later life."""
+        tx, wish = call.get("tx"), command
+        if isinstance(claim, str) and not _is_ticket(claim):
+            wish = replace(wish, id=claim)
+        if isinstance(command, ResizePool):
+            wish = ReturnUnits(id=claim.hold_id or "" if isinstance(claim, Claim) else claim, **self._frame(call))
+        done = await self._desk.do(command, tx, faces=True, wish=wish)
+        if done.hold is None:
+            assert done.pool is not None
+            return Claim(done.pool, None, replayed=done.replayed)
+        return await self._ended(done, done.hold, getattr(command, "owner", None), tx)
+
+    async def _ended(self, done: Done, hold: StoredHold, token: str | None, tx: Any) -> Claim:
         """The claim after a change, as that left it: whoever has the key by now is not asked."""
-        hold = done.hold
-        assert hold is not None
         pool = await self._read(FindPool((hold.tenant, hold.legs[0].pool)), tx)
         if pool is None or pool.holder != hold.id:  # somebody else's by now, or gone
             label = None if pool is None else pool.label
@@ -223,10 +254,13 @@ class AsyncClaims(AsyncFace):
         return await self._named(Claim(*found), owner, tx)
 
     def _taken(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
-        remaining = self.remaining_ttl(claim) if claim.state is State.HELD else None
+        remaining = None if claim.state is State.CONFIRMED else self.remaining_ttl(claim)
         said = "for ever" if remaining is None else f"for {remaining:g} s more"
-        return AlreadyClaimed(f"somebody else has {claim.key!r}, {said}", replayed=replayed, subject=claim.key,
-                              claim=claim.id, state=str(claim.state), remaining=remaining)  # fmt: skip
+        message = f"{claim.key!r} is taken, {said}"
+        if remaining == 0:
+            message = f"{claim.key!r} was taken when it was asked for: to ask again, take a new operation id"
+        return AlreadyClaimed(message, replayed=replayed, subject=claim.key, claim=claim.id, state=str(claim.state),
+                              remaining=remaining)  # fmt: skip
 
 
 def part_of_hold(subject: str, hold: str) -> PartOfHold:

@@ -22,6 +22,4 @@ class AsyncFace:
         self._desk, self._frame, self._tenant = desk, frame, tenant
 
     async def _read(self, query: Query[T], tx: Any) -> T:
-        """Ask; in a caller's transaction, with what that has not committed yet."""
-        submitter = self._desk.submitter
-        return await (submitter.read(query) if tx is None else submitter.read_in(tx, query))
+        return await self._desk.read(query, tx)

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ...core.codec import canonical_json
 from ...core.model import Record, Slot
-from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaParked
+from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked
 from ...kernel.context import current
 from ..saga import Terms
 from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, shown
@@ -24,14 +25,14 @@ class AsyncSagaLeases(AsyncSagaReads):
 
     async def begin(self, terms: Terms, id: str, intent: Any, tx: Any) -> SagaRecord:
         """Write the record and no more; one that is there is the answer, if it is of the same saga."""
-        record = await self._find(id) if tx is None else None
+        record = await self._find(id, tx)
         if record is None:
             begun = await self._create(terms, id, intent, 0, tx)
             if begun is not None:
                 return shown(*begun)
-            record = await self._find(id)
+            record = await self._find(id, tx)
             if record is None:
-                raise SagaBusy(f"saga {id!r} was begun in this transaction, or in one that has not ended yet")
+                raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
         _check_same(body, terms, id, intent)
         return shown(record, body)
@@ -65,8 +66,13 @@ class AsyncSagaLeases(AsyncSagaReads):
         if body.phase is Phase.DONE:
             return shown(record, body)
         if body.phase is Phase.PARKED:
-            said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
-            raise SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
+            raise _parked(id, body)
+        if (
+            body.phase is Phase.ABORTED and body.resolved is not None
+        ):  # its effect may have happened: no retry revives it
+            raise SagaCancelled(
+                f"saga {id!r} was cancelled by an operator ({body.resolved}): begin anew with another id"
+            )
         return await self.lease(terms, record, body)
 
     async def lease(self, terms: Terms, record: Record, body: SagaBody) -> AsyncDriver:
@@ -97,12 +103,17 @@ class AsyncSagaLeases(AsyncSagaReads):
             if taken.body.phase is not Phase.PARKED:
                 raise OutcomeUnknown(f"saga {id!r} is not settled, recovery will go on with it: {error}") from error
         if taken.body.phase is Phase.PARKED:
-            raise SagaParked(f"saga {id!r} is parked: look at it, then resolve it")
+            raise _parked(id, taken.body)
         return shown(taken.record, taken.body)
 
 
+def _parked(id: str, body: SagaBody) -> SagaParked:
+    said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
+    return SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
+
+
 def _check_same(body: SagaBody, terms: Terms, id: str, intent: Any) -> None:
-    if (body.name, body.intent) != (terms.name, intent):
+    if body.name != terms.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
         raise OperationConflict(f"saga {id!r} was begun with another name or intent: take a new id", subject=id)
 
 

@@ -35,9 +35,11 @@ from ..saga_records import (
     decode,
     ended_at,
     shown,
+    step_commands,
+    written,
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase
-from .saga_driving import Aborted, AsyncDriver, write_step
+from .saga_driving import Aborted, AsyncDriver
 from .saga_leases import AsyncSagaLeases, note_failure
 from .saga_looking import AsyncSagaReads, read_body
 
@@ -71,6 +73,7 @@ class AsyncRegistered:
         What `reserve` or `validate` raised, or the refusal of the units, is raised once the saga is aborted; running it again
         makes another attempt. `OutcomeUnknown`: it is not settled, and will be by `recover`, or by running it again.
         `SagaBusy`: somebody else drives it. `SagaParked`: it waits for an operator.
+        `SagaCancelled`: an operator has ended it.
         """
         return await self._leases.run(self._terms, checked_id(id), checked_intent(intent))
 
@@ -108,7 +111,8 @@ class AsyncSagas(AsyncSagaReads):
         return RecoveryReport(**{**counts, "more": more})
 
     async def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str) -> SagaRecord:
-        """End a saga by hand. `done`: what it holds is confirmed. `cancelled`: what it holds is released.
+        """End a saga by hand, for good. `done`: what it holds is confirmed. `cancelled`: what it holds is released, and
+        running it again raises `SagaCancelled`.
 
         For an operator who has looked: whether the effect has happened, nobody else can know.
         """
@@ -133,9 +137,11 @@ class AsyncSagas(AsyncSagaReads):
             beside = (kind(id=hold.id, tenant=self._tenant, trusted=True, reason=reason, actor=around.actor),)
         elif hold is not None and hold.state is State.CONFIRMED and phase is Phase.ABORTED:
             raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
-        after = replace(body, phase=phase, epoch=body.epoch + 1, lease=0, since=record.slot)
+        after = replace(body, phase=phase, epoch=body.epoch + 1, lease=0, since=record.slot, resolved=reason)
+        put, *others = step_commands(record, body, after, *beside)
+        by_hand = replace(put, reason=reason, actor=around.actor)
         try:
-            return shown(await write_step(self._desk, record, body, after, *beside), after)
+            return shown(written(record, await self._desk.do_together([by_hand, *others])), after)
         except LeaseLost:
             raise SagaBusy(f"saga {id!r} has moved on meanwhile: look again") from None
 

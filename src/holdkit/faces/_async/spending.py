@@ -74,7 +74,6 @@ class AsyncSpending(AsyncBlock):
         call: Call = {"correlation_id": command.correlation_id, "reason": command.reason, "actor": command.actor}
         try:
             self._ended = await self._accounts.settle(
-                self.hold,
                 self.hold.id,
                 self.hold.owner,
                 self._actual,

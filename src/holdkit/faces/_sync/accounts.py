@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -28,7 +27,6 @@ class Accounts(Windows):
 
     def settle(
         self,
-        hold: Hold | str | UUID,
         id: str,
         token: str | None,
         actual: Spent | None,
@@ -48,7 +46,7 @@ class Accounts(Windows):
         )
         command: ConfirmHold | ReleaseHold = wish
         if named is not None:
-            amounts = self._by_pool(named, self._legs(hold, id), keep_rest)
+            amounts = self._by_pool(named, self._legs(id, call.get("tx")), keep_rest)
             command = replace(wish, quantity=amounts)
             if not any(amounts.values()):
                 command = ReleaseHold(id=id, owner=token, **frame)
@@ -79,13 +77,11 @@ class Accounts(Windows):
             raise invalid(field, f"{field}_required", "must name an amount for at least one budget")
         return amounts
 
-    def _legs(self, hold: Hold | str | UUID, id: str) -> tuple[HeldLeg, ...]:
-        """The legs of a hold as they are now; as the caller knows them if it was placed in a transaction of the caller's
-        that is still open; none if there is no such hold, which the core will say."""
-        row = self.desk.submitter.read(FindHold((self.tenant, id)))
-        if row is not None:
-            return row.legs
-        return hold.legs if isinstance(hold, Hold) else ()
+    def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
+        """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,
+        which the core will say."""
+        row = self.desk.read(FindHold((self.tenant, id)), tx)
+        return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
         """Amounts by pool: a leg that is not named is confirmed as it is held, or stays so."""

@@ -82,7 +82,7 @@ class Budgets:
         the answer says by budget what was not; `if_available` all of it, or `InsufficientCapacity`; `reject` not at all.
         """
         id, token = reference(hold, owner)
-        return self._accounts.settle(hold, id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
+        return self._accounts.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
 
     def holding(
         self,

@@ -114,7 +114,7 @@ class Calendar:
         if call.get("op") is not None:
             raise invalid("op", "op_unsupported", "is not needed here: a total that is set twice is the same total")
         place, cells = self._range(room, begin, end)
-        found, frame = self._pools(place, cells), self._frame(call)
+        found, frame = self._pools(place, cells, call.get("tx")), self._frame(call)
         commands = tuple(
             ResizePool(id=place + cell.key, total=total, **frame) for cell in cells if place + cell.key in found
         )
@@ -138,7 +138,7 @@ class Calendar:
     def _range(self, room: str, begin: date | datetime, end: date | datetime) -> tuple[str, list[Cell]]:
         return self._grid.place(room), self._grid.cut.cells(begin, end, self._desk.limits.max_legs)
 
-    def _pools(self, place: str, cells: list[Cell]) -> dict[str, Pool]:
+    def _pools(self, place: str, cells: list[Cell], tx: Any = None) -> dict[str, Pool]:
         """Those pools of a range that are there, by id."""
         keys = tuple((self._tenant, place + cell.key) for cell in cells)
-        return {pool.id: pool for pool in self._desk.submitter.read(FindPools(keys)) if pool is not None}
+        return {pool.id: pool for pool in self._desk.read(FindPools(keys), tx) if pool is not None}

@@ -23,6 +23,4 @@ class Face:
         self._desk, self._frame, self._tenant = desk, frame, tenant
 
     def _read(self, query: Query[T], tx: Any) -> T:
-        """Ask; in a caller's transaction, with what that has not committed yet."""
-        submitter = self._desk.submitter
-        return submitter.read(query) if tx is None else submitter.read_in(tx, query)
+        return self._desk.read(query, tx)

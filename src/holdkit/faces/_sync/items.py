@@ -7,15 +7,21 @@ exactly one wins and nobody deadlocks. Decides nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any, Final, Unpack
 from uuid import UUID
 
-from ...core.commands import ConfirmHold, CreatePool, Group, PlaceHold, ReleaseHold, Ttl
+from msgspec.structs import replace
+
+from ...core.codec import canonical_json
+from ...core.commands import ConfirmHold, Consume, CreatePool, Group, PlaceHold, ReleaseHold, Ttl
 from ...core.ladders.finding import missing
+from ...core.model import Leg
 from ...core.outcomes import Done, Outcome, Reason, Refusal
 from ...core.reading import FindHold, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
+from ...core.values import MAX_OP
 from ...errors import InsufficientCapacity, InvalidRequest, ItemsTaken, Overloaded, PoolNotFound
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of, refusal_of
@@ -26,6 +32,8 @@ from ..keys import ITEMS, MAX_ITEM, item_legs, item_pool
 from .claims import part_of_hold
 from .face import Face
 
+NOTHING: Final = "~nothing"
+"""A pool that never is: asked for where there is nothing to choose, so that the refusal is remembered like any other."""
 ATTEMPTS: Final = 20
 """How often the best available are looked for again because others took some of them first."""
 
@@ -36,16 +44,19 @@ class Items(Face):
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are."""
         legs = item_legs(ids)
-        if call.get("op") is not None:
-            raise invalid("op", "op_unsupported", "adding twice is adding once: it needs no operation id")
         limit = self._desk.limits.max_batch
         if len(legs) > limit:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {limit} are added at once")
         frame = self._frame(call)
-        commands = [CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **frame) for leg in legs]
-        for command in commands:
+        rest = {**frame, "op": None}
+        first, *others = [
+            CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **(rest if at else frame))
+            for at, leg in enumerate(legs)
+        ]
+        wish = Consume(legs=legs, **frame)  # the operation stands for all of them, and the first one carries it
+        for command in (first, *others):
             check(command, self._desk.limits, faces=True)
-        group = Group(self._desk.mint.prepare_all([*commands]), atomic=True)
+        group = Group((self._desk.mint.prepare(first, wish), *others), atomic=True)
         submitter, tx = self._desk.submitter, call.get("tx")
         outcomes = submitter.submit(group) if tx is None else submitter.apply_in(tx, group)
         _settled(outcomes)
@@ -61,10 +72,21 @@ class Items(Face):
     ) -> Hold:
         """Take every one of these, or none: `ItemsTaken` names those that others have. Without a ttl they are held until
         they are released or finalized."""
-        command = PlaceHold(legs=item_legs(ids), ttl_slots=None if ttl is None else span(ttl), owner=owner,
-                            metadata=metadata, **self._frame(call))  # fmt: skip
+        legs = item_legs(ids)
+        most = self._desk.limits.max_legs
+        if len(legs) > most:
+            raise invalid("items", "items_too_many", f"{len(legs)} items, at most {most} are held together")
+        return self._take(self._placing(legs, ttl, owner, metadata, call), call.get("tx"))
+
+    def _placing(
+        self, legs: tuple[Leg, ...], ttl: Ttl | None, owner: str | None, metadata: dict[str, Any] | None, call: Call
+    ) -> PlaceHold:
+        slots = None if ttl is None else span(ttl)
+        return PlaceHold(legs=legs, ttl_slots=slots, owner=owner, metadata=metadata, **self._frame(call))
+
+    def _take(self, command: PlaceHold, tx: Any, wish: PlaceHold | None = None) -> Hold:
         try:
-            return hold_of(self._desk.do(command, call.get("tx"), faces=True), owner)
+            return hold_of(self._desk.do(command, tx, faces=True, wish=wish), command.owner)
         except InsufficientCapacity as refusal:
             raise _taken(refusal) from None
         except PoolNotFound as refusal:
@@ -92,6 +114,14 @@ class Items(Face):
         pools = self._read(FindPools(tuple((self._tenant, item_pool(name)) for name in names)), tx)
         return [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
 
+    def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
+        """Items whose ids begin with `prefix`, in order of id; give the last id as `after` for the next page."""
+        whole(limit, "limit", 1, 1_000)
+        begin = "" if prefix == "" else text(prefix, "prefix", MAX_ITEM)
+        start = item_pool(after) if after != "" else ""
+        pools = self._read(ListPools(self._tenant, ITEMS + begin, start, limit), tx)
+        return [item_of(item_name(pool.id), pool) for pool in pools]
+
     def best_available(
         self,
         count: int,
@@ -101,38 +131,46 @@ class Items(Face):
         adjacent: bool = True,
         ttl: Ttl | None = None,
         owner: str | None = None,
+        metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
         """Take the first `count` items that are free and side by side (or, with `adjacent=False`, anywhere): of the list
         `within`, in its order, or of up to 1,000 that begin with `prefix`, in order of id. `ItemsTaken` if there are not
-        enough. If others take some of them first, it looks again."""
+        enough. If others take some of them first, it looks again, each time a little further on, so that many at once do not
+        all want the same."""
         whole(count, "count", 1, self._desk.limits.max_legs)
         if (within is None) == (prefix is None):
             raise invalid("within", "within_required", "give a list of item ids as within=, or a prefix of them")
-        if call.get("op") is not None:
-            raise invalid("op", "op_unsupported", "which items are best may change: choose with states(), then reserve")
-        names = None if within is None else _names(within)
-        tx = call.get("tx")
-        for _ in range(ATTEMPTS):
-            looked = self._beginning(prefix, tx) if names is None else self.states(names, tx=tx)
-            chosen = best_of(looked, count, adjacent=adjacent)
-            if not chosen:
-                taken = [item.id for item in looked if item.state != "available"]
-                side = " side by side" if adjacent else ""
-                raise ItemsTaken(
-                    f"there are not {count} items available{side}", taken=tuple(taken), holders={}, subject=""
-                )
+        names = None if within is None else _names(within, "within")
+        if names is not None and len(set(names)) < len(names):
+            raise invalid("within", "item_twice", "names an item twice")
+        start = None if names is not None else prefix if prefix == "" else text(prefix, "prefix", MAX_ITEM)
+        if type(adjacent) is not bool:
+            raise invalid("adjacent", "adjacent_not_bool", "must be True or False")
+        command = self._placing((), ttl, owner, metadata, call)
+        asked = canonical_json([count, names, start, adjacent])
+        wish = replace(command, legs=(Leg(f"{NOTHING}/{asked}"),))
+        for attempt in range(ATTEMPTS):
+            looked = self._look(names, start, call.get("tx"))
+            choices = best_of(looked, count, adjacent=adjacent, most=2**attempt)
+            if not choices and command.op is None:
+                raise _too_few(looked, count, adjacent=adjacent)
+            legs = item_legs(choices[self._desk.mint.draw(len(choices))]) if choices else (Leg(NOTHING),)
+            trial = replace(command, legs=legs, op=_op_of(command.op, attempt))
             try:
-                return self.reserve(chosen, ttl=ttl, owner=owner, **call)
+                return self._take(trial, call.get("tx"), wish)
             except ItemsTaken:
                 continue
+            except PoolNotFound as refusal:
+                raise _too_few(looked, count, adjacent=adjacent, replayed=refusal.replayed) from None
         raise Overloaded("others took some of the chosen items each time; this call did nothing")
 
     # Within
 
-    def _beginning(self, prefix: str | None, tx: Any) -> list[Item]:
-        start = "" if prefix == "" else text(prefix, "prefix", MAX_ITEM)
-        pools = self._read(ListPools(self._tenant, ITEMS + start, limit=1_000), tx)
+    def _look(self, names: list[str] | None, start: str | None, tx: Any) -> list[Item]:
+        if names is not None:
+            return self.states(names, tx=tx)
+        pools = self._read(ListPools(self._tenant, f"{ITEMS}{start}", limit=1_000), tx)
         return [item_of(item_name(pool.id), pool) for pool in pools]
 
     def _named(self, hold: Hold | str | UUID, owner: str | None, tx: Any) -> tuple[str, str | None]:
@@ -150,16 +188,33 @@ class Items(Face):
         return id, token
 
 
-def _names(ids: Iterable[str]) -> list[str]:
+def _names(ids: Iterable[str], field: str = "items") -> list[str]:
     if isinstance(ids, str):
-        raise invalid("items", "items_malformed", "must be a list of item ids")
+        raise invalid(field, f"{field}_malformed", "must be a list of item ids")
     try:
         names = [item_name(item_pool(item)) for item in ids]
     except TypeError:
-        raise invalid("items", "items_malformed", "must be a list of item ids") from None
+        raise invalid(field, f"{field}_malformed", "must be a list of item ids") from None
     if len(names) > 10_000:
-        raise invalid("items", "items_too_many", f"{len(names)} items, at most 10000 are looked at together")
+        raise invalid(field, f"{field}_too_many", f"{len(names)} items, at most 10000 are looked at together")
     return names
+
+
+def _op_of(op: str | None, attempt: int) -> str | None:
+    """Each attempt's own operation id, for its refusal is remembered too: a retry goes through the same ones, and ends where
+    they did."""
+    if op is None or not attempt:
+        return op
+    text(op, "op", MAX_OP)
+    return f"~best/{attempt}/{hashlib.blake2b(op.encode(), digest_size=16).hexdigest()}"
+
+
+def _too_few(looked: list[Item], count: int, *, adjacent: bool, replayed: bool = False) -> ItemsTaken:
+    taken = tuple(item.id for item in looked if item.state != "available")
+    side = " side by side" if adjacent else ""
+    return ItemsTaken(
+        f"there are not {count} items available{side}", replayed=replayed, taken=taken, holders={}, subject=""
+    )
 
 
 def _taken(refusal: InsufficientCapacity) -> ItemsTaken:

@@ -17,11 +17,13 @@ from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, PlaceHo
 from ...core.model import SECOND, Record, State, StoredHold
 from ...core.outcomes import Outcome
 from ...core.reading import FindHold, FindRecord
+from ...core.validation import check
 from ...engines.port import Engine
-from ...errors import EngineError, HoldExists, HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._sync.desk import Desk
+from ...kernel.answers import in_own_words
 from ...kernel.own_transaction import decide_inside
-from ...kernel.spelling import legs_of
+from ...kernel.spelling import combined, legs_of
 from ...kernel.surface import Hold
 from ...kernel.workers import Signal
 from ..saga import SagaStep, Terms
@@ -144,6 +146,7 @@ class Driver:
         what = self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
         place = PlaceHold(legs=legs_of(what, None, self._desk.limits.max_legs), ttl_slots=self._terms.ttl, id=hold_id,
                           metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
+        check(place, self._desk.limits, faces=combined(place))  # a pool that a face has is named by that face alone
         beside: list[AnyCommand] = [place]
         if before is not None and before.state is State.HELD:
             beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
@@ -155,10 +158,10 @@ class Driver:
         except Refused as refused:
             if before is not None and self._moved(before):
                 raise _Again from refused
-            raise
+            raise in_own_words(refused, place.legs) from None
         hold = self._look()
         if hold is None or hold.state is not State.HELD:
-            raise _Again
+            raise _Again from HoldExpired("it was over before it could be looked at", subject=hold_id)
         return hold
 
     def _pass(self, hold: StoredHold) -> None:

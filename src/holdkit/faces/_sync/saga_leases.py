@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ...core.codec import canonical_json
 from ...core.model import Record, Slot
-from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaParked
+from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked
 from ...kernel.context import current
 from ..saga import Terms
 from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, shown
@@ -25,14 +26,14 @@ class SagaLeases(SagaReads):
 
     def begin(self, terms: Terms, id: str, intent: Any, tx: Any) -> SagaRecord:
         """Write the record and no more; one that is there is the answer, if it is of the same saga."""
-        record = self._find(id) if tx is None else None
+        record = self._find(id, tx)
         if record is None:
             begun = self._create(terms, id, intent, 0, tx)
             if begun is not None:
                 return shown(*begun)
-            record = self._find(id)
+            record = self._find(id, tx)
             if record is None:
-                raise SagaBusy(f"saga {id!r} was begun in this transaction, or in one that has not ended yet")
+                raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
         _check_same(body, terms, id, intent)
         return shown(record, body)
@@ -66,8 +67,13 @@ class SagaLeases(SagaReads):
         if body.phase is Phase.DONE:
             return shown(record, body)
         if body.phase is Phase.PARKED:
-            said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
-            raise SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
+            raise _parked(id, body)
+        if (
+            body.phase is Phase.ABORTED and body.resolved is not None
+        ):  # its effect may have happened: no retry revives it
+            raise SagaCancelled(
+                f"saga {id!r} was cancelled by an operator ({body.resolved}): begin anew with another id"
+            )
         return self.lease(terms, record, body)
 
     def lease(self, terms: Terms, record: Record, body: SagaBody) -> Driver:
@@ -98,12 +104,17 @@ class SagaLeases(SagaReads):
             if taken.body.phase is not Phase.PARKED:
                 raise OutcomeUnknown(f"saga {id!r} is not settled, recovery will go on with it: {error}") from error
         if taken.body.phase is Phase.PARKED:
-            raise SagaParked(f"saga {id!r} is parked: look at it, then resolve it")
+            raise _parked(id, taken.body)
         return shown(taken.record, taken.body)
 
 
+def _parked(id: str, body: SagaBody) -> SagaParked:
+    said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
+    return SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
+
+
 def _check_same(body: SagaBody, terms: Terms, id: str, intent: Any) -> None:
-    if (body.name, body.intent) != (terms.name, intent):
+    if body.name != terms.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
         raise OperationConflict(f"saga {id!r} was begun with another name or intent: take a new id", subject=id)
 
 

@@ -75,7 +75,6 @@ class Spending(Block):
         call: Call = {"correlation_id": command.correlation_id, "reason": command.reason, "actor": command.actor}
         try:
             self._ended = self._accounts.settle(
-                self.hold,
                 self.hold.id,
                 self.hold.owner,
                 self._actual,

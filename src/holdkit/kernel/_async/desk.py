@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold
 from ...core.model import Slot
 from ...core.outcomes import Done, Outcome, Refusal
+from ...core.reading import Query
 from ...core.validation import check
 from ...errors import InvalidRequest, Refused
 from ..answers import Answer, answer_of, in_own_words, refusal_of
@@ -15,6 +16,8 @@ from ..minting import Mint
 from ..spelling import combined
 from ..waiters import AsyncSubmitter, Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
+
+T = TypeVar("T")
 
 
 class AsyncDesk:
@@ -77,6 +80,10 @@ class AsyncDesk:
             return await self.do(command, tx, faces=True, undo=undo)
         except Refused as refusal:
             raise in_own_words(refusal, command.legs) from None
+
+    async def read(self, query: Query[T], tx: Any = None) -> T:
+        """Ask; in a caller's transaction, with what that has not committed yet."""
+        return await (self.submitter.read(query) if tx is None else self.submitter.read_in(tx, query))
 
     def now(self) -> Slot:
         """The engine's clock."""

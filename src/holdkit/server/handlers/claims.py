@@ -17,6 +17,8 @@ from ..claiming import (
     ExtendClaim,
     ItemAnswer,
     ItemList,
+    ItemPage,
+    ItemsQuery,
     LookAtItems,
     NewClaim,
     ReserveItems,
@@ -99,13 +101,17 @@ async def show_claim(request: Request) -> Answer:
 
 
 async def list_claims(request: Request) -> Answer:
-    """By key there is one at most; by entity perhaps several."""
+    """By key there is one at most; by entity perhaps several; all without either."""
     query: ClaimsQuery = request.query
     claims, now = request.kernel.claims, request.now()
     if query.entity is not None and (query.key, query.type, query.value) == (None, None, None):
         found = await claims.linked(query.entity, after=query.after, limit=query.limit)
         after = found[-1].id if len(found) == query.limit else None
         return answer(ClaimPage([claim_answer(one, now) for one in found], after, now))
+    if (query.key, query.type, query.value, query.entity, query.active_only) == (None, None, None, None, False):
+        every = await claims.listed(after=query.after, limit=query.limit)
+        after = every[-1].id if len(every) == query.limit else None
+        return answer(ClaimPage([claim_answer(one, now) for one in every], after, now))
     one = await claims.find(key=query.key, type=query.type, value=query.value, active_only=query.active_only)
     return answer(ClaimPage([] if one is None else [claim_answer(one, now)], None, now))
 
@@ -115,6 +121,14 @@ async def add_items(request: Request) -> Answer:
     body: AddItems = request.body
     await request.kernel.items.add(body.ids, **frame(request, body))
     return await _items(request, body.ids)
+
+
+async def list_items(request: Request) -> Answer:
+    """In order of id."""
+    query: ItemsQuery = request.query
+    found = await request.kernel.items.listed(query.prefix, after=query.after, limit=query.limit)
+    after = found[-1].id if len(found) == query.limit else None
+    return answer(ItemPage([ItemAnswer(one.id, one.state, one.hold) for one in found], after, request.now()))
 
 
 async def look_at_items(request: Request) -> Answer:

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...core.validation import hold_id as check_hold_id
-from ...core.validation import pool_id
+from ...core.validation import invalid, pool_id
 from ...kernel.spelling import hold_id
+from ...kernel.surface import JournalEntry
 from ..answers import EntryPage, entry_answer
 from ..bodies import JournalQuery
 from ..request import Answer, Request, answer
+
+MAX_TAIL: Final = 10_000
+"""Entries read for a look at the end of the journal, over all lanes."""
 
 
 async def read_journal(request: Request) -> Answer:
     """A page behind a cursor; `next` is there as long as there are entries, and again when new ones come."""
     query: JournalQuery = request.query
+    if query.last is not None:
+        return await _tail(request, query)
     entries = await request.kernel.journal(after=query.after, limit=query.limit)
     items = [entry_answer(entry) for entry in entries]
     return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))
+
+
+async def _tail(request: Request, query: JournalQuery) -> Answer:
+    """The last entries: up to so many of each lane, of which another tenant's are not shown; the latest of those."""
+    wanted = query.last
+    assert wanted is not None
+    if query.after is not None:
+        raise invalid("last", "last_ambiguous", "give `after` or `last`, not both")
+    cursor = await request.kernel.cursor(back=wanted)
+    found: list[JournalEntry] = []
+    while len(found) < MAX_TAIL:
+        page = await request.kernel.journal(after=cursor, limit=1_000)
+        found += page
+        if len(page) < 1_000:
+            break
+        cursor = page[-1].cursor
+    last = found[-1].cursor if found else cursor
+    shown = sorted(found, key=lambda entry: entry.slot)[-wanted:]  # lanes have no order between them but time
+    return answer(EntryPage([entry_answer(entry) for entry in shown], last, request.now()))
 
 
 async def hold_history(request: Request) -> Answer:

@@ -7,7 +7,7 @@ from heapq import nlargest
 
 from ...core.model import Pool
 from ...errors import HoldkitError
-from ..answers import Overview, PoolAnswer, pool_fields
+from ..answers import Overview, PoolAnswer, WhoAmI, pool_fields
 from ..metrics import exposition
 from ..problems import Problem
 from ..request import JSON, Answer, Request, answer
@@ -47,6 +47,20 @@ async def openapi(request: Request) -> Answer:
 async def events(_request: Request) -> None:
     """Sent by the stream itself."""
     raise NotImplementedError
+
+
+async def whoami(request: Request) -> Answer:
+    """What the key that asks may do: so that a page offers nothing that would be refused."""
+    caller = request.caller
+    told = WhoAmI(
+        id=caller.id,
+        scope=caller.scope,
+        tenant=caller.tenant,
+        operator=not caller.tenant,
+        open=request.running.settings.open,
+        server_time=request.now(),
+    )
+    return answer(told)
 
 
 async def overview(request: Request) -> Answer:

@@ -26,6 +26,7 @@ from ...core.commands import (
     Sweep,
 )
 from ...core.model import Leg, Limits, Slot
+from .saga_plan import SagaClients, SagaStep
 
 START: Slot = 1_000_000
 
@@ -73,7 +74,7 @@ class Converge(Struct, frozen=True):
     slot: Slot
 
 
-Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | Space | Converge
+Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | Space | Converge | SagaStep
 
 
 class Plan(Struct, frozen=True):
@@ -114,7 +115,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
         "reopen": shape.choice((0.05, 0.2)),
         "snapshot": shape.choice((0.0, 0.15, 0.35)),
     }
-    clients = Clients(part(seed, "clients"))
+    clients, sagas = Clients(part(seed, "clients")), SagaClients(part(seed, "sagas"))
     order, dice = part(seed, "order"), part(seed, "faults")
     steps: list[Step] = [clients.founding()]
     for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
@@ -129,6 +130,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
                 steps.append(Space(dice.choice((None, 0, 40, 300, 3_000))))
             case _:
                 steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32), dice.choice((1, 1, 2, 4))))
+        steps += sagas.between(clients.slot)
     birth = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
     steps += [Converge(clients.slot + 10_000), Reopen(clients.slot + 10_000), clients.batch()]
     return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), birth)

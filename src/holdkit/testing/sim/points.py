@@ -17,6 +17,8 @@ POINTS: Final = (
     "reopened", "several segments", "came to rest", "done", "replayed", "aborted", "hold_expired", "hold_retired",
     "hold_table_full", "insufficient_capacity", "operation_conflict", "operation_table_full", "pool_table_full",
     "version_conflict", "not_owner", "already_confirmed", "already_released",
+    *(f"saga: {what}" for what in ("done", "aborted", "parked", "taken over", "another attempt", "too late", "unsettled",
+      "driver killed", "killed behind the point of no return", "effect run again", "hold released by force")),
 )  # fmt: skip
 
 FLOOR: Final = 100

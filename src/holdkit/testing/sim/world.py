@@ -13,6 +13,7 @@ from random import Random
 
 from ...core.commands import Group, Sweep
 from ...core.model import Slot
+from ...core.outcomes import Outcome
 from ...core.reading import JournalRow, ReadJournal
 from ...engines.log.engine import LogEngine
 from ...engines.memory import MemoryEngine
@@ -20,6 +21,8 @@ from ...errors import EngineError, OutcomeUnknown
 from .disk import PowerCut, SimDisk
 from .faults import Faults
 from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
+from .saga_plan import Meddle, Recover, Run, Turn
+from .saga_world import SagaWorld
 from .shadow import Broken, after, difference, journal_of, resettled
 
 PLENTY = 1 << 40
@@ -38,6 +41,9 @@ class World:
         self._faults = Faults(self.reached)
         self._faults.arm(plan.birth)
         self._calm = False
+        self._touched = self._opened = (
+            True  # since the engine was checked last: something was asked of it; it was opened
+        )
         self.disk = SimDisk(self._faults.before)
         self.shadow = MemoryEngine(clock=self._clock, limits=plan.limits, journal=1_000_000)
         self.followed: list[JournalRow] = []
@@ -46,6 +52,7 @@ class World:
         self._wholes: list[
             MemoryEngine
         ] = []  # how each that was unknown would have ended, decided on what was there then
+        self._sagas = SagaWorld(lambda: self.engine, part(plan.seed, "tokens").randbytes, self._submit, self.reached)
         self._snapshot = 0  # the frame behind which the last acknowledged snapshot stands
 
     @property
@@ -59,9 +66,12 @@ class World:
 
     def run(self) -> str:
         """Live through the plan; returns the transcript's hash."""
-        self._guarded("birth", None)
-        for index, step in enumerate(self.plan.steps):
-            self._guarded(f"step {index}", step)
+        try:
+            self._guarded("birth", None)
+            for index, step in enumerate(self.plan.steps):
+                self._guarded(f"step {index}", step)
+        finally:
+            self._sagas.close()
         self._note(str(sorted(self.reached.items())))
         return self._transcript.hexdigest()
 
@@ -69,7 +79,8 @@ class World:
         """Whatever goes wrong in a way that nobody planned is a broken promise."""
         try:
             self._through(step)
-            self._check(where)
+            if self._touched:
+                self._check(where)
         except Broken:
             raise
         except Exception as error:
@@ -117,6 +128,8 @@ class World:
     # Steps
 
     def _open(self) -> None:
+        self._sagas.crash()
+        self._touched = self._opened = True
         self._engine = self._engine_type(
             self.disk,
             clock=self._clock,
@@ -145,23 +158,35 @@ class World:
                 self._take_snapshot()
             case Converge():
                 self._converge(step)
+            case Run() | Recover() | Turn() | Meddle():
+                self._slot = step.slot
+                self._sagas.step(step)
 
-    def _apply(self, step: Apply) -> None:
+    def _submit(self, group: Group) -> list[Outcome]:
+        """A group of a caller who waits for what comes of it."""
+        applied = self._apply(Apply(self._slot, (group,)))
+        if isinstance(applied, EngineError | OutcomeUnknown):
+            raise applied
+        return applied[0]
+
+    def _apply(self, step: Apply) -> list[list[Outcome]] | EngineError | OutcomeUnknown:
+        """What was answered, or what was heard instead."""
+        self._touched = True
         self._pending.append(step)
         try:
             answer = self.engine.apply(step.groups)
-        except OutcomeUnknown:
+        except OutcomeUnknown as unknown:
             self.reached["unknown"] += 1
             self._wholes.append(after(self.shadow, step))  # decided anew on what its first part left, it might do more
             self._unsettled()
-            return
+            return unknown
         except EngineError as error:
             if self._calm:
                 raise Broken(f"the disk is well again, and yet: {error}") from error
             self.reached["left out"] += 1
             self._resettle("engine error")
             self._pending.remove(step)
-            return
+            return error
         self._pending.remove(step)
         if answer.wrote:
             self._forget_pending()  # what was unknown before is left out for certain
@@ -173,6 +198,7 @@ class World:
         for outcome in (outcome for outcomes in answer.outcomes for outcome in outcomes):
             self.reached[str(getattr(outcome, "reason", "done"))] += 1
             self.reached["replayed"] += getattr(outcome, "replayed", False)
+        return answer.outcomes
 
     def _unsettled(self) -> None:
         """An unknown outcome: a restart settles it, or the next write that works does."""
@@ -206,6 +232,7 @@ class World:
         self._note("reopened")
 
     def _take_snapshot(self) -> None:
+        self._touched = True
         try:
             self.engine.snapshot()
         except EngineError:
@@ -247,6 +274,7 @@ class World:
         """Every fault is over: nothing fails any more, and what is due comes back."""
         self._faults.arm(None)
         self.disk.capacity, self._calm, self._slot = PLENTY, True, step.slot
+        self._sagas.converge()
         for _ in range(1_000):
             before = self.shadow._tables.live, self.shadow._tables.leftover
             if not any(before):
@@ -276,14 +304,16 @@ class World:
         different = difference(self.shadow, self.engine)
         if different is not None:
             raise Broken(f"{where}: {different}")
-        self.followed += self.engine.read(ReadJournal(None, {0: len(self.followed)}, 1_000_000))
+        fresh = self.engine.read(ReadJournal(None, {0: len(self.followed)}, 1_000_000))
+        self.followed += fresh
+        self._sagas.follow(fresh)
         if [row.seq for row in self.followed] != list(range(1, len(self.followed) + 1)):
             raise Broken(f"{where}: a follower saw a gap")
         if journal_of(self.shadow) != self.followed:
             raise Broken(f"{where}: a follower saw what is not in the journal")
-        for found in self.engine.verify():
+        for found in self.engine.verify() if fresh or self._opened else ():  # it reads all: only where that may differ
             raise Broken(f"{where}: {found}")
-        self._faults.paused = False
+        self._faults.paused = self._touched = self._opened = False
 
     def _note(self, text: str) -> None:
         self._transcript.update(text.encode())

@@ -48,6 +48,7 @@ Faces. A claim is known by its name too; `via=id` shows its id instead.
     claim taken email x                 -> true
     items add s1 s2                           and: items reserve a s1 s2, items release a, items finalize a
     items states s2 s1                  -> held available
+    combine a gpu:2 key/email/x item/s1 ttl=60      units, a key and an item in one hold
 
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own
 

@@ -80,7 +80,7 @@ Step: TypeAlias = Generator[Call | Restart, Any, None]
 METHODS: Final = {"pool": "create_pool", "resize": "resize_pool", "return": "return_units", "record": "put_record"}
 """The verbs whose method has another name."""
 
-BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve")
+BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve", "combine")
 """The verbs that give a hold its name."""
 
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import Claim, Hold
+from ... import Claim, Hold, items, key, units
 from .commanding import Commander, Step, StoryFailed
 from .language import Line
 
@@ -88,7 +88,24 @@ class Facing(Commander):
         said = dict(line.said)
         self.judge(line, (yield self.call("items.finalize", self.shown(line, said), **said)))
 
+    def on_combine(self, line: Line) -> Step:
+        """Units, keys and items in one hold."""
+        said = dict(line.said)
+        del said["name"]
+        self.judge(line, (yield self.call("hold", [_part(word) for word in said.pop("ids")], **said)))
+
     def on_items_states(self, line: Line) -> Step:
         """What each is, in the order asked."""
         answer = yield self.call("items.states", line.said["ids"])
         self.compare(line, answer, lambda item: item.state)
+
+
+def _part(word: str) -> Any:
+    """`key/email/x`, `item/s1`, or `gpu:2`."""
+    kind, _, rest = word.partition("/")
+    if kind == "key":
+        return key(*rest.split("/", 1))
+    if kind == "item":
+        return items(rest)
+    pool, _, quantity = word.rpartition(":")
+    return units(pool, int(quantity))

@@ -204,6 +204,7 @@ VERBS: Final[dict[str, Verb]] = {
     "items release": Verb(one("name"), ENDING, expecting.HOLDS, command=True),
     "items finalize": Verb(one("name"), {**ENDING, "entity": words.text}, expecting.HOLDS, command=True),
     "items states": Verb(listing(), {}, lists=True),
+    "combine": Verb(listing("name"), {**CALL, "ttl": words.scalar, "owner": words.text}, expecting.HOLDS, command=True),
     "history": Verb(one("subject"), {}, lists=True),
     "entry": Verb(two("subject", "index"), {}, expecting.ENTRIES),
     "journal": Verb(none, {"after": words.text, "limit": words.whole}, lists=True),

@@ -1,0 +1,138 @@
+/**
+ * Server-sent events over `fetch`, because an EventSource cannot send a key. Comes back by itself: at once after the first
+ * break, then with growing pauses. Keeps nothing of what it passes on.
+ */
+import { signal } from "@preact/signals";
+import { address, headers, problem, type Problem } from "./api";
+
+export interface Frame {
+  event: string;
+  id: string | null;
+  data: string;
+}
+
+/** Cuts a stream of text into events, wherever the pieces were torn. */
+export class Frames {
+  private rest = "";
+  private event = "message";
+  private id: string | null = null;
+  private data: string[] = [];
+
+  take(text: string): Frame[] {
+    const lines = (this.rest + text).split("\n");
+    this.rest = lines.pop() ?? "";
+    const found: Frame[] = [];
+    for (const raw of lines) {
+      const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
+      if (line === "") {
+        if (this.data.length > 0) found.push({ event: this.event, id: this.id, data: this.data.join("\n") });
+        this.event = "message";
+        this.id = null;
+        this.data = [];
+      } else if (line.startsWith("data:")) this.data.push(line.slice(5).trimStart());
+      else if (line.startsWith("event:")) this.event = line.slice(6).trim();
+      else if (line.startsWith("id:")) this.id = line.slice(3).trim();
+    }
+    return found;
+  }
+}
+
+export type Link =
+  | { state: "connecting" }
+  | { state: "live" }
+  | { state: "waiting"; until: number; attempt: number }
+  | { state: "refused"; problem: Problem };
+
+const SHORTEST = 500;
+const LONGEST = 10_000;
+/** The server says something every 15 s; a line that is silent for this long is dead. */
+const SILENCE = 40_000;
+
+export class Stream {
+  readonly link = signal<Link>({ state: "connecting" });
+  private attempt = 0;
+  private stopped = false;
+  private aborter = new AbortController();
+  private wake: () => void = () => undefined;
+
+  constructor(
+    private readonly path: () => string,
+    private readonly take: (frame: Frame) => void,
+  ) {}
+
+  start(): void {
+    addEventListener("online", this.retry);
+    void this.run();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    removeEventListener("online", this.retry);
+    this.aborter.abort();
+    this.wake();
+  }
+
+  /** Do not wait any longer. */
+  readonly retry = (): void => this.wake();
+
+  private async run(): Promise<void> {
+    while (!this.stopped) {
+      if (this.link.peek().state !== "live") this.link.value = { state: "connecting" };
+      const refused = await this.once().catch(() => null);
+      if (this.stopped) return;
+      if (refused && refused.status < 500 && refused.status !== 429) {
+        this.link.value = { state: "refused", problem: refused };
+        return;
+      }
+      await this.pause();
+    }
+  }
+
+  /** One connection, until it breaks; a problem if it was refused. */
+  private async once(): Promise<Problem | null> {
+    this.aborter = new AbortController();
+    let watchdog = 0;
+    const listen = (): void => {
+      clearTimeout(watchdog);
+      watchdog = setTimeout(() => this.aborter.abort(), SILENCE);
+    };
+    listen();
+    try {
+      const answer = await fetch(address(this.path()), {
+        headers: { ...headers(), Accept: "text/event-stream" },
+        cache: "no-store",
+        credentials: "omit",
+        signal: this.aborter.signal,
+      });
+      if (!answer.ok || answer.body === null) return problem(answer.status, await answer.json().catch(() => ({})));
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      const frames = new Frames();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return null;
+        listen();
+        for (const frame of frames.take(value)) {
+          this.attempt = 0;
+          if (this.link.peek().state !== "live") this.link.value = { state: "live" };
+          this.take(frame);
+        }
+      }
+    } finally {
+      clearTimeout(watchdog);
+      this.aborter.abort();
+    }
+  }
+
+  private async pause(): Promise<void> {
+    const span = Math.min(LONGEST, SHORTEST * 2 ** this.attempt) * (0.75 + Math.random() / 2);
+    this.attempt += 1;
+    this.link.value = { state: "waiting", until: Date.now() + span, attempt: this.attempt };
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, span);
+      this.wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,25 @@
+/** Held, consumed and free of one pool, as one bar. */
+import { brief, number, percent } from "../format";
+import type { Pool } from "../types";
+
+export function Bar({ pool }: { pool: Pool }) {
+  const whole = Math.max(pool.total, pool.held + pool.consumed);
+  const said = `${number(pool.consumed)} consumed, ${number(pool.held)} held, ${number(pool.available)} free of ${number(pool.total)}`;
+  return (
+    <span class="bar" role="img" aria-label={said} data-over={pool.over ? "" : undefined}>
+      <span class="bar-consumed" style={{ width: `${percent(pool.consumed, whole)}%` }} />
+      <span class="bar-held" style={{ width: `${percent(pool.held, whole)}%` }} />
+    </span>
+  );
+}
+
+export function Figures({ pool }: { pool: Pool }) {
+  return (
+    <>
+      <span class="figure figure-consumed">{brief(pool.consumed)}</span>
+      <span class="figure figure-held">{brief(pool.held)}</span>
+      <span class="figure figure-free">{brief(pool.available)}</span>
+      <span class="figure figure-total">{brief(pool.total)}</span>
+    </>
+  );
+}

@@ -1,0 +1,101 @@
+/** Entries of the journal: as rows of a live list, and as the story of one hold or pool. */
+import { clock, moment, number, tail } from "../format";
+import { link } from "../route";
+import type { Entry } from "../types";
+
+/** The word that stands for an action, and the colour it has. */
+export function kindOf(action: string): string {
+  const word = action.slice(action.indexOf(".") + 1);
+  if (word.includes("confirmed")) return "confirmed";
+  if (word.includes("released") || word === "returned") return "released";
+  return ["held", "expired", "extended"].includes(word) ? word : "other";
+}
+
+export function Action({ action }: { action: string }) {
+  const [subject = "", word = action] = action.split(".");
+  return (
+    <span class="badge" data-kind={kindOf(action)}>
+      {subject === "hold" ? word.replace("_", " ") : action.replace("_", " ")}
+    </span>
+  );
+}
+
+const signed = (value: number): string => (value > 0 ? `+${number(value)}` : number(value).replace("-", "−"));
+
+/** By how much the counters of each pool moved. */
+export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
+  const shown = entry.pools.slice(0, most);
+  const deadline = entry.action === "hold.extended" ? entry.after.deadline : null;
+  return (
+    <span class="effects">
+      {shown.map((effect) => (
+        <span key={effect.pool.id} class="effect">
+          <span class="effect-pool">{effect.pool.id.replace(/^~/, "")}</span>
+          {effect.total !== 0 && <b>{signed(effect.total)} total</b>}
+          {effect.held !== 0 && <b class="figure-held">{signed(effect.held)} held</b>}
+          {effect.consumed !== 0 && <b class="figure-consumed">{signed(effect.consumed)} consumed</b>}
+        </span>
+      ))}
+      {typeof deadline === "string" && (
+        <span class="muted">
+          until <b>{clock(deadline)}</b>
+        </span>
+      )}
+      {entry.pools.length > most && <span class="muted">and {entry.pools.length - most} more</span>}
+    </span>
+  );
+}
+
+export function EntryRow({ entry }: { entry: Entry }) {
+  const isHold = entry.action.startsWith("hold.") || entry.action.startsWith("leg.");
+  const place = isHold
+    ? link("hold", entry.subject)
+    : entry.subject.startsWith("~")
+      ? link("journal")
+      : link("pool", entry.subject);
+  return (
+    <a class="row entry" href={place} tabIndex={-1}>
+      <time>{clock(entry.at, true)}</time>
+      <Action action={entry.action} />
+      <span class="id entry-subject">{tail(entry.subject)}</span>
+      <Effects entry={entry} />
+      <span class="muted entry-who">
+        {[entry.actor, entry.forced ? "forced" : null, entry.reason].filter(Boolean).join(" · ")}
+      </span>
+    </a>
+  );
+}
+
+/** What happened, in journal order. */
+export function Story({ entries }: { entries: Entry[] }) {
+  return (
+    <ol class="story">
+      {entries.map((entry) => (
+        <li key={`${entry.position.lane}.${entry.position.seq}`} data-kind={kindOf(entry.action)}>
+          <div class="story-line">
+            <Action action={entry.action} />
+            {entry.forced && (
+              <span class="badge" data-kind="expired">
+                forced
+              </span>
+            )}
+            <time class="muted">{moment(entry.at)}</time>
+          </div>
+          <div class="story-more">
+            <Effects entry={entry} most={8} />
+            {entry.reason && <span class="quote">{entry.reason}</span>}
+            <span class="muted">
+              {[
+                entry.actor,
+                entry.correlation_id && `correlation ${entry.correlation_id}`,
+                entry.op && `operation ${entry.op}`,
+              ]
+                .filter(Boolean)
+                .join(" · ")}
+            </span>
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}

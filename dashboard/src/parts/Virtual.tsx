@@ -1,0 +1,116 @@
+/**
+ * A list of any length of which only what is visible is in the document. One row has the focus; j and k move it, Enter
+ * follows it. Scrolls with the page's one scroller, `main`.
+ */
+import { signal, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+
+interface Props {
+  label: string;
+  count: number;
+  rowHeight: number;
+  keyOf: (index: number) => string;
+  row: (index: number) => ComponentChildren;
+}
+
+const SPARE = 6;
+
+/** The list that j and k speak to. */
+export const active = signal<{ move: (by: number) => void } | null>(null);
+
+export function Virtual({ label, count, rowHeight, keyOf, row }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const seen = useSignal<[number, number]>([0, 30]);
+  const chosen = useSignal(0);
+  const wanted = useRef<number | null>(null);
+
+  const look = (): void => {
+    const list = box.current;
+    const scroller = list?.closest("main");
+    if (!list || !scroller) return;
+    const above = scroller.getBoundingClientRect().top - list.getBoundingClientRect().top;
+    const first = Math.max(0, Math.floor(above / rowHeight) - SPARE);
+    const last = Math.max(first, Math.min(count, Math.ceil((above + scroller.clientHeight) / rowHeight) + SPARE));
+    const [was, till] = seen.peek();
+    if (was !== first || till !== last) seen.value = [first, last];
+  };
+
+  useLayoutEffect(look);
+  useEffect(() => {
+    const scroller = box.current?.closest("main");
+    const watcher = new ResizeObserver(look);
+    if (scroller) watcher.observe(scroller);
+    scroller?.addEventListener("scroll", look, { passive: true });
+    return () => {
+      watcher.disconnect();
+      scroller?.removeEventListener("scroll", look);
+    };
+  });
+
+  useEffect(() => {
+    const mine = {
+      move: (by: number) => {
+        const inside = box.current?.contains(document.activeElement);
+        const next = Math.max(0, Math.min(count - 1, inside ? chosen.peek() + by : chosen.peek()));
+        chosen.value = next;
+        wanted.current = next;
+        reveal(box.current, next, rowHeight);
+        look();
+        focusWanted();
+      },
+    };
+    active.value = mine;
+    return () => {
+      if (active.peek() === mine) active.value = null;
+    };
+  });
+
+  const focusWanted = (): void => {
+    if (wanted.current === null) return;
+    const target = box.current?.querySelector<HTMLElement>(
+      `[data-index="${wanted.current}"] a, [data-index="${wanted.current}"] button`,
+    );
+    if (target) {
+      target.focus({ preventScroll: true });
+      wanted.current = null;
+    }
+  };
+  useLayoutEffect(focusWanted);
+
+  const [first, last] = seen.value;
+  const rows = [];
+  for (let index = first; index < Math.min(last, count); index += 1) {
+    rows.push(
+      <div
+        key={keyOf(index)}
+        class="virtual-row"
+        role="listitem"
+        aria-setsize={count}
+        aria-posinset={index + 1}
+        data-index={index}
+        data-chosen={index === chosen.value ? "" : undefined}
+        style={{ height: `${rowHeight}px`, transform: `translateY(${index * rowHeight}px)` }}
+        onFocusIn={() => (chosen.value = index)}
+      >
+        {row(index)}
+      </div>,
+    );
+  }
+  return (
+    <div ref={box} class="virtual" role="list" aria-label={label} style={{ height: `${count * rowHeight}px` }}>
+      {rows}
+    </div>
+  );
+}
+
+function reveal(list: HTMLElement | null, index: number, rowHeight: number): void {
+  const scroller = list?.closest("main");
+  if (!list || !scroller) return;
+  const frame = scroller.getBoundingClientRect();
+  const top = list.getBoundingClientRect().top - frame.top + index * rowHeight;
+  const margin = rowHeight * 2;
+  if (top < margin) scroller.scrollTop += top - margin;
+  else if (top + rowHeight > scroller.clientHeight - rowHeight)
+    scroller.scrollTop += top + rowHeight * 2 - scroller.clientHeight;
+}

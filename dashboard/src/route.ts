@@ -1,0 +1,32 @@
+/** Where we are: the part of the address behind the `#`, so that the page works wherever it is mounted. */
+import { signal } from "@preact/signals";
+
+export interface Route {
+  view: string;
+  id: string;
+}
+
+export const route = signal<Route>(read());
+
+function read(): Route {
+  const [view = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  let id = rest.join("/");
+  try {
+    id = decodeURIComponent(id);
+  } catch {
+    // a stray percent sign: then the id is what stands there
+  }
+  return { view: view || "pools", id };
+}
+
+export const link = (view: string, id?: string): string =>
+  id === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(id)}`;
+
+export function go(view: string, id?: string): void {
+  location.hash = link(view, id);
+}
+
+export function startRouting(): void {
+  addEventListener("hashchange", () => (route.value = read()));
+  route.value = read();
+}

@@ -1,0 +1,7 @@
+/** How wide the screen is. */
+import { signal } from "@preact/signals";
+
+const narrow = matchMedia("(max-width: 720px)");
+
+export const phone = signal(narrow.matches);
+narrow.addEventListener("change", (event) => (phone.value = event.matches));

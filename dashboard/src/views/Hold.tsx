@@ -1,0 +1,175 @@
+/** One hold: what it has, until when, for whom, and all that happened to it. */
+import { useComputed, useSignal } from "@preact/signals";
+import { extendHold, releaseHold } from "../actions";
+import { ask, segment } from "../api";
+import { now } from "../clock";
+import { useFetched } from "../fetched";
+import { brief, moment, number } from "../format";
+import { Countdown, lifeLeft, State } from "../parts/Countdown";
+import { Story } from "../parts/Entries";
+import { Broken, Waiting } from "../parts/Notice";
+import { Head } from "../parts/Shell";
+import { link } from "../route";
+import { may, membership, pools } from "../store";
+import type { Entry, Hold, Page } from "../types";
+
+export function HoldView({ id }: { id: string }) {
+  const path = `v1/holds/${segment(id)}`;
+  const known = useSignal<Hold | null>(null);
+  const due = useComputed(() => {
+    const deadline = known.value?.state === "held" ? known.value.deadline : null;
+    return deadline !== null && Date.parse(deadline) <= now.value;
+  });
+  const found = useFetched<[Hold, Page<Entry>]>(
+    path,
+    async (signal) => {
+      known.value = await ask<Hold>(path, { signal });
+      return [known.value, await ask<Page<Entry>>(`${path}/history`, { signal })];
+    },
+    () => {
+      // a hold changes only together with its pools, or by its deadline
+      for (const leg of known.value?.legs ?? []) void pools.get(leg.pool)?.value;
+      void [membership.value, due.value];
+    },
+  );
+  if (found.value === null)
+    return found.error ? (
+      <Broken error={found.error} again={() => void found.refresh()} />
+    ) : (
+      <Waiting what="the hold" />
+    );
+  const [hold, history] = found.value;
+  const again = (): void => void found.refresh();
+  return (
+    <>
+      <Head over="Hold" title={<span class="id">{hold.id}</span>}>
+        {hold.state === "held" && may("hold") && (
+          <button type="button" class="button" onClick={() => extendHold(hold, again)}>
+            Extend
+          </button>
+        )}
+        {hold.state === "held" && may("admin") && (
+          <button type="button" class="button danger" onClick={() => releaseHold(hold, again)}>
+            Release
+          </button>
+        )}
+      </Head>
+      <Life hold={hold} />
+      <div class="columns">
+        <div>
+          <Legs hold={hold} />
+          <Facts hold={hold} />
+        </div>
+        <section class="card">
+          <h2>History</h2>
+          <Story entries={history.items} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+function Life({ hold }: { hold: Hold }) {
+  const left = lifeLeft(hold, now.value);
+  return (
+    <section class="card life-card" data-state={hold.state}>
+      <State state={hold.state} />
+      <span class="life-time">
+        <Countdown hold={hold} />
+      </span>
+      {left !== null && (
+        <span class="life wide">
+          <i style={{ width: `${left * 100}%` }} />
+        </span>
+      )}
+      {hold.deadline !== null && hold.state === "held" && <span class="muted">until {moment(hold.deadline)}</span>}
+    </section>
+  );
+}
+
+function Legs({ hold }: { hold: Hold }) {
+  return (
+    <section class="card">
+      <h2>{hold.legs.length === 1 ? "Pool" : `${hold.legs.length} pools, all or none`}</h2>
+      <table class="plain">
+        <thead>
+          <tr>
+            <th scope="col">pool</th>
+            <th scope="col" class="figure">
+              taken
+            </th>
+            <th scope="col" class="figure">
+              held
+            </th>
+            <th scope="col" class="figure">
+              confirmed
+            </th>
+            <th scope="col" class="figure">
+              returned
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {hold.legs.slice(0, 200).map((leg) => (
+            <tr key={leg.pool}>
+              <td>
+                <PoolName id={leg.pool} />
+              </td>
+              <td class="figure">{brief(leg.quantity)}</td>
+              <td class="figure figure-held">{brief(leg.held)}</td>
+              <td class="figure figure-consumed">{brief(leg.confirmed)}</td>
+              <td class="figure">{brief(leg.returned)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {hold.legs.length > 200 && <p class="muted">and {number(hold.legs.length - 200)} more</p>}
+    </section>
+  );
+}
+
+/** Pools that begin with ~ belong to claims, items and their kin: they have no page of their own. */
+function PoolName({ id }: { id: string }) {
+  if (id.startsWith("~")) return <span class="id">{id.slice(1)}</span>;
+  return (
+    <a class="id" href={link("pool", id)}>
+      {id}
+    </a>
+  );
+}
+
+function Facts({ hold }: { hold: Hold }) {
+  const facts: [string, string | null][] = [
+    ["held at", moment(hold.held_at)],
+    ["deadline", hold.deadline && moment(hold.deadline)],
+    ["ended at", hold.ended_at && moment(hold.ended_at)],
+    ["entity", hold.entity],
+    ["actor", hold.actor],
+    ["reason", hold.reason],
+    ["correlation", hold.correlation_id],
+    ["fence", number(hold.fence)],
+  ];
+  return (
+    <section class="card">
+      <h2>Facts</h2>
+      <dl class="facts">
+        {facts.map(([name, value]) =>
+          value ? (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ) : null,
+        )}
+      </dl>
+      {Object.keys(hold.metadata).length > 0 && (
+        <>
+          <h3>Metadata</h3>
+          <pre class="json" tabIndex={0}>
+            {JSON.stringify(hold.metadata, null, 2)}
+          </pre>
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,173 @@
+/** The journal as it happens, newest first, with filters. Keeps the last few thousand entries, and nothing more. */
+import { computed, signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { ask } from "../api";
+import { number } from "../format";
+import { Stream, type Frame } from "../live";
+import { EntryRow, kindOf } from "../parts/Entries";
+import { Icon } from "../parts/Icon";
+import { Notice, Waiting } from "../parts/Notice";
+import { Head } from "../parts/Shell";
+import { Virtual } from "../parts/Virtual";
+import { Ring } from "../ring";
+import { phone } from "../screen";
+import type { Entry, Page } from "../types";
+import { Chips } from "./Pools";
+
+const KEPT = 3_000;
+const BEGIN = 300;
+/** More often than that nobody can read. */
+const PAUSE = 200;
+
+type Kind = "all" | "held" | "confirmed" | "released" | "expired" | "other";
+const KINDS: [Kind, string][] = [
+  ["all", "All"],
+  ["held", "Held"],
+  ["confirmed", "Confirmed"],
+  ["released", "Released"],
+  ["expired", "Expired"],
+  ["other", "Other"],
+];
+
+const ring = new Ring<Entry>(KEPT);
+const seen = new Map<number, number>();
+const drawn = signal(0);
+const began = signal(false);
+const paused = signal(false);
+const kind = signal<Kind>("all");
+const sought = signal("");
+let frozen: Entry[] = [];
+
+const shown = computed(() => {
+  void drawn.value;
+  const from = paused.value ? frozen : ring.items;
+  const wanted = sought.value.toLowerCase();
+  const found: Entry[] = [];
+  for (let place = from.length - 1; place >= 0; place -= 1) {
+    const entry = from[place];
+    if (entry && fits(entry, wanted)) found.push(entry);
+  }
+  return found;
+});
+
+function fits(entry: Entry, wanted: string): boolean {
+  const its = kindOf(entry.action);
+  if (kind.value !== "all" && kind.value !== (its === "extended" ? "other" : its)) return false;
+  if (wanted === "") return true;
+  const texts = [entry.action, entry.subject, entry.actor, entry.reason, entry.correlation_id, entry.op];
+  return (
+    texts.some((text) => text?.toLowerCase().includes(wanted)) ||
+    entry.pools.some((effect) => effect.pool.id.toLowerCase().includes(wanted))
+  );
+}
+
+/** Lanes count for themselves; what was seen already comes again after a break. */
+function add(entry: Entry): void {
+  const { lane, seq } = entry.position;
+  if (seq <= (seen.get(lane) ?? 0)) return;
+  seen.set(lane, seq);
+  ring.push(entry);
+}
+
+let due = 0;
+function draw(): void {
+  if (due) return;
+  due = setTimeout(() => {
+    due = 0;
+    requestAnimationFrame(() => (drawn.value += 1));
+  }, PAUSE);
+}
+
+function follow(): () => void {
+  let cursor = "";
+  const stream = new Stream(
+    () => `v1/events${cursor ? `?after=${encodeURIComponent(cursor)}` : ""}`,
+    (frame: Frame) => {
+      if (frame.id) cursor = frame.id;
+      if (frame.event === "lost") cursor = "";
+      if (!frame.event.includes(".")) return;
+      add(JSON.parse(frame.data) as Entry);
+      draw();
+    },
+  );
+  const aborter = new AbortController();
+  void ask<Page<Entry>>("v1/journal", { query: { last: BEGIN }, signal: aborter.signal })
+    .then((page) => {
+      page.items.forEach(add);
+      cursor = page.next ?? "";
+    })
+    .catch(() => undefined) // then it begins with what comes next
+    .finally(() => {
+      if (aborter.signal.aborted) return;
+      began.value = true;
+      draw();
+      stream.start();
+    });
+  return () => {
+    aborter.abort();
+    stream.stop();
+  };
+}
+
+export function Journal() {
+  useEffect(follow, []);
+  const list = shown.value;
+  const pause = (): void => {
+    frozen = [...ring.items];
+    paused.value = !paused.value;
+  };
+  return (
+    <>
+      <Head title="Journal">
+        <button type="button" class="button" aria-pressed={paused.value} onClick={pause}>
+          <Icon name={paused.value ? "play" : "pause"} /> {paused.value ? "Go on" : "Pause"}
+        </button>
+      </Head>
+      <div class="tools">
+        <label class="search">
+          <Icon name="search" />
+          <input
+            type="search"
+            aria-label="Search the journal"
+            placeholder="Hold, pool, actor, reason…"
+            value={sought.value}
+            maxLength={512}
+            onInput={(event) => (sought.value = event.currentTarget.value)}
+          />
+          <kbd>/</kbd>
+        </label>
+        <Chips names={KINDS} chosen={kind} />
+        <span class="muted count" role="status">
+          {number(list.length)} of the last {number(ring.items.length)}
+        </span>
+      </div>
+      {list.length > 0 ? (
+        <section class="table">
+          <Virtual
+            label="Journal entries, newest first"
+            count={list.length}
+            rowHeight={phone.value ? 76 : 40}
+            keyOf={(index) => {
+              const at = list[index]?.position;
+              return at ? `${at.lane}.${at.seq}` : "";
+            }}
+            row={(index) => {
+              const entry = list[index];
+              return entry && <EntryRow entry={entry} />;
+            }}
+          />
+        </section>
+      ) : !began.value ? (
+        <Waiting what="the journal" />
+      ) : (
+        <Notice title={ring.items.length > 0 ? "No entry fits" : "Nothing has happened yet"}>
+          <p class="muted">
+            {ring.items.length > 0
+              ? "Try another word, or show all."
+              : "Every change appears here the moment it is committed."}
+          </p>
+        </Notice>
+      )}
+    </>
+  );
+}

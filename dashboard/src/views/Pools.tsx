@@ -1,0 +1,219 @@
+/** All pools, with what is held, consumed and free of each, as it changes. */
+import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
+import { createPool } from "../actions";
+import { brief, number } from "../format";
+import { phone } from "../screen";
+import { complete, loading, may, membership, pools, revision, sums } from "../store";
+import { Bar, Figures } from "../parts/Bar";
+import { Icon } from "../parts/Icon";
+import { Notice, Waiting } from "../parts/Notice";
+import { Head } from "../parts/Shell";
+import { Virtual } from "../parts/Virtual";
+import { link } from "../route";
+import type { Pool } from "../types";
+
+type Order = "name" | "fullest" | "held" | "free";
+type Only = "all" | "full" | "over" | "held";
+
+const used = (pool: Pool): number => (pool.held + pool.consumed) / Math.max(1, pool.total);
+const ORDERS: Record<Order, (a: Pool, b: Pool) => number> = {
+  name: (a, b) => (a.id < b.id ? -1 : 1),
+  fullest: (a, b) => used(b) - used(a) || (a.id < b.id ? -1 : 1),
+  held: (a, b) => b.held - a.held || (a.id < b.id ? -1 : 1),
+  free: (a, b) => b.available - a.available || (a.id < b.id ? -1 : 1),
+};
+const ONLY: Record<Only, (pool: Pool) => boolean> = {
+  all: () => true,
+  held: (pool) => pool.held > 0,
+  full: (pool) => pool.available === 0,
+  over: (pool) => pool.over,
+};
+const ORDER_NAMES: [Order, string][] = [
+  ["name", "by name"],
+  ["fullest", "fullest first"],
+  ["held", "most held first"],
+  ["free", "most free first"],
+];
+const ONLY_NAMES: [Only, string][] = [
+  ["all", "All"],
+  ["held", "With holds"],
+  ["full", "Full"],
+  ["over", "Over"],
+];
+/** Milliseconds between two sortings by what changes all the time. */
+const SETTLE = 1_000;
+
+// Kept while one looks at a pool and comes back.
+const kept = { sought: "", order: "name" as Order, only: "all" as Only };
+
+export function Pools() {
+  const sought = useSignal(kept.sought);
+  const order = useSignal<Order>(kept.order);
+  const only = useSignal<Only>(kept.only);
+  const settled = useSignal(0);
+  useSignalEffect(() => {
+    Object.assign(kept, { sought: sought.value, order: order.value, only: only.value });
+  });
+  useSignalEffect(() => {
+    void revision.value;
+    if (Date.now() - settled.peek() > SETTLE) settled.value = Date.now();
+  });
+  const shown = useComputed(() => {
+    void membership.value;
+    const moving = order.value !== "name" || only.value !== "all";
+    if (moving) void settled.value;
+    const wanted = sought.value.toLowerCase();
+    const fits = ONLY[only.value];
+    const found: Signal<Pool>[] = [];
+    for (const pool of pools.values())
+      if (fits(pool.peek()) && (wanted === "" || pool.peek().id.toLowerCase().includes(wanted))) found.push(pool);
+    const compare = ORDERS[order.value];
+    return found.sort((a, b) => compare(a.peek(), b.peek()));
+  });
+  const list = shown.value;
+  return (
+    <>
+      <Head title="Pools">
+        {may("admin") && (
+          <button type="button" class="button" onClick={createPool}>
+            New pool
+          </button>
+        )}
+      </Head>
+      <Totals />
+      <div class="tools">
+        <label class="search">
+          <Icon name="search" />
+          <input
+            type="search"
+            aria-label="Search pools"
+            placeholder="Search pools"
+            value={sought.value}
+            maxLength={512}
+            onInput={(event) => (sought.value = event.currentTarget.value)}
+          />
+          <kbd>/</kbd>
+        </label>
+        <Chips names={ONLY_NAMES} chosen={only} />
+        <label class="select">
+          <span class="unseen">Order</span>
+          <select value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
+            {ORDER_NAMES.map(([value, name]) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <span class="muted count" role="status">
+          {number(list.length)} {list.length === 1 ? "pool" : "pools"}
+        </span>
+      </div>
+      {!complete.value && (
+        <p class="muted small">There are more pools than this page keeps. The sums count all of them.</p>
+      )}
+      {list.length > 0 ? (
+        <section class="table pools">
+          <div class="table-head row pool-row" aria-hidden="true">
+            <span>Pool</span>
+            <span />
+            <span class="figure">consumed</span>
+            <span class="figure">held</span>
+            <span class="figure">free</span>
+            <span class="figure">total</span>
+          </div>
+          <Virtual
+            label="Pools"
+            count={list.length}
+            rowHeight={phone.value ? 64 : 44}
+            keyOf={(index) => list[index]?.peek().id ?? ""}
+            row={(index) => {
+              const pool = list[index];
+              return pool && <PoolRow pool={pool} />;
+            }}
+          />
+        </section>
+      ) : (
+        <Nothing filtered={sought.value !== "" || only.value !== "all"} />
+      )}
+    </>
+  );
+}
+
+function PoolRow({ pool }: { pool: Signal<Pool> }) {
+  const now = pool.value;
+  return (
+    <a class="row pool-row" href={link("pool", now.id)} tabIndex={-1}>
+      <span class="id">{now.id}</span>
+      <Bar pool={now} />
+      <Figures pool={now} />
+    </a>
+  );
+}
+
+function Totals() {
+  const all = sums.value;
+  const tiles: [string, number | undefined, string][] = [
+    ["pools", all?.pools, ""],
+    ["consumed", all?.consumed, "figure-consumed"],
+    ["held", all?.held, "figure-held"],
+    ["free", all?.available, ""],
+    ["full", all?.full, all?.full ? "figure-full" : ""],
+  ];
+  return (
+    <dl class="tiles">
+      {tiles.map(([name, value, kind]) => (
+        <div class="tile" key={name}>
+          <dt>{name}</dt>
+          <dd class={kind} data-sum={name}>
+            {value === undefined ? "–" : brief(value)}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function Chips<T extends string>({ names, chosen }: { names: [T, string][]; chosen: Signal<T> }) {
+  return (
+    <div class="chips" role="group" aria-label="Show">
+      {names.map(([value, name]) => (
+        <button
+          key={value}
+          type="button"
+          class="chip"
+          aria-pressed={chosen.value === value}
+          onClick={() => (chosen.value = value)}
+        >
+          {name}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Nothing({ filtered }: { filtered: boolean }) {
+  if (loading.value) return <Waiting what="the pools" />;
+  if (filtered)
+    return (
+      <Notice title="No pool fits">
+        <p>Try another part of the name, or show all.</p>
+      </Notice>
+    );
+  return (
+    <Notice title="No pools yet">
+      <p>
+        A pool is a bounded amount of something scarce: seats, stock, slots, money. Make the first one here, or from
+        anywhere:
+      </p>
+      <pre class="command">
+        {`curl -X POST ${new URL("v1/pools", document.baseURI).href} \\\n  -H "Authorization: Bearer $HOLDKIT_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"id": "show:42", "total": 500}'`}
+      </pre>
+      {may("admin") && (
+        <button type="button" class="button primary" onClick={createPool}>
+          New pool
+        </button>
+      )}
+    </Notice>
+  );
+}

@@ -1,0 +1,96 @@
+"""Sagas in a plan: who runs which, who recovers, whose turn it is, who meddles. Data, woven into a life that is there.
+
+Drawn from dice of their own, so that the rest of a seed's life is the same with sagas and without.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from ...core.model import Slot
+
+SHARE: Final = 0.25
+"""Of all lives: those with sagas. (The others stay as short as they were.)"""
+
+LAPSED: Final = 1_100
+"""A clock that runs ahead by so much finds every lease lapsed, also those of drivers that live."""
+
+
+class Intent(Struct, frozen=True):
+    """What one saga wants, and how its application behaves."""
+
+    take: dict[str, int]
+    doubts: bool = False
+    """Its validation says no."""
+    fails: int = 0
+    """So many runs of its effect fail before one succeeds."""
+
+
+class Run(Struct, frozen=True):
+    """Somebody begins a saga, or takes one over: one more driver."""
+
+    slot: Slot
+    saga: str
+    intent: Intent
+
+
+class Recover(Struct, frozen=True):
+    """Somebody recovers what nobody drives: one more driver."""
+
+    slot: Slot
+
+
+class Turn(Struct, frozen=True):
+    """One of the drivers goes on, by so many requests; the others stand still."""
+
+    slot: Slot
+    driver: int
+    times: int
+
+
+class Meddle(Struct, frozen=True):
+    """An operator releases a saga's hold by force, wherever the saga is."""
+
+    slot: Slot
+    saga: str
+
+
+SagaStep: TypeAlias = Run | Recover | Turn | Meddle
+
+
+class SagaClients:
+    """Draws what sagas do between two other steps of a life."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._any = random.random() < SHARE
+        self._intents: dict[str, Intent] = {}
+
+    def between(self, slot: Slot) -> list[SagaStep]:
+        """What happens next to the sagas of this life; nothing, in most lives."""
+        random = self._random
+        if not self._any:
+            return []
+        steps: list[SagaStep] = []
+        if random.random() < 0.3:
+            steps.append(self._run(slot))
+        if random.random() < 0.12:
+            steps.append(Recover(slot + random.choice((0, LAPSED))))
+        if self._intents and random.random() < 0.05:
+            steps.append(Meddle(slot, random.choice([*self._intents])))
+        turns = random.choice((0, 1, 1))
+        return [*steps, *(Turn(slot, random.randrange(6), random.choice((1, 2, 4, 8))) for _ in range(turns))]
+
+    def _run(self, slot: Slot) -> Run:
+        random = self._random
+        if self._intents and random.random() < 0.35:
+            saga = random.choice([*self._intents])
+        else:
+            saga = f"s{len(self._intents)}"
+            take = {pool: random.choice((1, 1, 2)) for pool in sorted(random.sample("abc", random.choice((1, 1, 2))))}
+            fails = random.choice((0, 0, 0, 1, 2, 5))
+            self._intents[saga] = Intent(take, doubts=random.random() < 0.15, fails=fails)
+        return Run(slot, saga, self._intents[saga])

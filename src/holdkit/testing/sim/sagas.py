@@ -1,0 +1,238 @@
+"""Drivers of sagas in a simulated life: the real face, one request at a time.
+
+The face's own code runs, as coroutines that nobody's event loop drives: each stops before every write, and within its effect,
+until the plan gives it a turn. Between two turns anything may happen: another driver, a clock that jumps, the end of the
+machine. Effects are kept outside: no crash takes them back. Decides nothing, and writes through the world alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ...core.commands import Group
+from ...core.outcomes import Outcome
+from ...core.reading import FindRecord, Query
+from ...engines.log.engine import LogEngine
+from ...errors import HoldkitError
+from ...faces._async.sagas import AsyncSagas
+from ...faces.saga import Saga
+from ...faces.saga import SagaStep as Step
+from ...faces.saga_records import KIND, decode
+from ...faces.saga_steps import Phase
+from ...kernel._async.desk import AsyncDesk
+from ...kernel.minting import Mint, Randomness
+from ...kernel.workers import AsyncSignal, AsyncWork
+from .saga_plan import Intent
+
+T = TypeVar("T")
+Apply = Callable[[Group], list[Outcome]]
+"""Sends a group to the engine of this life; raises what the caller of an engine hears."""
+
+MOST_FAILURES: Final = 3
+NAME: Final = "sale"
+
+log = logging.getLogger("holdkit")
+
+
+class Request(Struct, frozen=True):
+    """What a driver waits for: that its group is applied, or (without one) merely its turn."""
+
+    group: Group | None = None
+
+    def __await__(self) -> Generator[Request, list[Outcome], list[Outcome]]:
+        return (yield self)
+
+
+class Outside:
+    """The world that no crash takes back: what effects have done there."""
+
+    def __init__(self) -> None:
+        self.tried: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
+        self.early: list[str] = []
+        """Sagas whose effect ran before their point of no return."""
+
+
+class Sale(Saga):
+    """The application's part. Its effect is interrupted before and behind what it does."""
+
+    name, ttl, lease, max_attempts = NAME, 0.0006, 0.001, MOST_FAILURES  # 600 and 1,000 slots
+
+    def __init__(self, outside: Outside, engine: Callable[[], LogEngine]) -> None:
+        self._outside, self._engine = outside, engine
+
+    def reserve(self, intent: Any, step: Step) -> dict[str, int]:  # noqa: ARG002  (as the base has it)
+        """What the plan says."""
+        return msgspec.convert(intent, Intent).take
+
+    def validate(self, intent: Any, step: Step) -> None:  # noqa: ARG002  (as the base has it)
+        """Says no if the plan says so."""
+        if msgspec.convert(intent, Intent).doubts:
+            raise ValueError("on second thoughts, no")
+
+    async def effect(self, intent: Any, step: Step) -> int:
+        """Counts, outside; fails as often as the plan says."""
+        await Request()
+        self._look(step.id)
+        self._outside.tried[step.id] += 1
+        if self._outside.tried[step.id] <= msgspec.convert(intent, Intent).fails:
+            raise ConnectionError("the other side does not answer")
+        self._outside.done[step.id] += 1
+        await Request()
+        return self._outside.done[step.id]
+
+    def _look(self, saga: str) -> None:
+        record = self._engine().read(FindRecord(("", KIND, saga)))
+        if record is not None and decode(record).phase in (Phase.RESERVING, Phase.ABORTED):
+            self._outside.early.append(saga)
+
+
+class Driver:
+    """A coroutine of the face, and what it waits for."""
+
+    def __init__(self, coroutine: Coroutine[Request, list[Outcome], Any]) -> None:
+        self._coroutine = coroutine
+        self.over = False
+        self.error: Exception | None = None
+        self.request: Request | None = None
+        self._resume(lambda: coroutine.send(None))  # type: ignore[arg-type]
+
+    def answer(self, outcomes: list[Outcome]) -> None:
+        """Go on to the next request."""
+        self._resume(lambda: self._coroutine.send(outcomes))
+
+    def fail(self, error: HoldkitError) -> None:
+        """Go on with an error in place of an answer."""
+        self._resume(lambda: self._coroutine.throw(error))
+
+    def close(self) -> None:
+        """Its machine has stopped."""
+        self._coroutine.close()
+
+    def _resume(self, go_on: Callable[[], Request]) -> None:
+        quiet, log.disabled = log.disabled, True  # what goes wrong here was meant to
+        try:
+            self.request = go_on()
+        except StopIteration:
+            self.over = True
+        except Exception as error:  # noqa: BLE001 - told by `error`; whoever ran the saga hears it, and the life goes on
+            self.over, self.error = True, error
+        finally:
+            log.disabled = quiet
+
+
+class Crew:
+    """All who drive sagas on one machine. A crash ends them all; what they did outside stays."""
+
+    def __init__(self, engine: Callable[[], LogEngine], randomness: Randomness, apply: Apply) -> None:
+        self.outside = Outside()
+        self.drivers: list[Driver] = []
+        self._engine, self._randomness, self._apply = engine, randomness, apply
+
+    def crash(self) -> None:
+        """The machine stops."""
+        gone, self.drivers = self.drivers, []
+        for driver in gone:
+            driver.over = True  # first: nobody waits for a keeper that is gone
+        for driver in gone:
+            driver.close()
+
+    def start(self, what: Callable[[AsyncSagas], Coroutine[Any, Any, Any]]) -> Driver:
+        """One more driver; it stops before its first write."""
+        desk = _Desk(self, self._engine(), self._randomness)
+        sagas = AsyncSagas(desk, "")
+        sagas.register(Sale(self.outside, self._engine))
+        return self.employ(Driver(what(sagas)))
+
+    def employ(self, driver: Driver) -> Driver:
+        """It gets turns from now on, unless it has ended already."""
+        if not driver.over:
+            self.drivers.append(driver)
+        return driver
+
+    def run(self, saga: str, intent: Intent) -> Driver:
+        """Somebody runs a saga."""
+        wanted = msgspec.to_builtins(intent)
+        return self.start(lambda sagas: sagas._leases.run(sagas._registered[NAME], saga, wanted))
+
+    def turn(self, driver: Driver) -> None:
+        """Give a driver what it waits for."""
+        request = driver.request
+        assert request is not None
+        if request.group is None:
+            driver.answer([])
+        else:
+            try:
+                outcomes = self._apply(request.group)
+            except HoldkitError as error:
+                if not driver.over:  # else the machine has stopped meanwhile, and nobody hears it
+                    driver.fail(error)
+            else:
+                if not driver.over:
+                    driver.answer(outcomes)
+        if driver.over:
+            self.leave(driver)
+
+    def leave(self, driver: Driver) -> None:
+        """It gets no turns of its own any more."""
+        if driver in self.drivers:
+            self.drivers.remove(driver)
+
+
+class _Submitter:
+    """As much of the kernel's as the face asks for."""
+
+    def __init__(self, engine: LogEngine) -> None:
+        self.engine = engine
+
+    async def submit(self, group: Group) -> list[Outcome]:
+        """Wait for a turn."""
+        return await Request(group)
+
+    async def read(self, query: Query[T]) -> T:
+        """At once: what is read may be old by the time something is written, and must be seen to be."""
+        return self.engine.read(query)
+
+
+class _Desk(AsyncDesk):
+    """The kernel's desk, where the plan is the queue."""
+
+    def __init__(self, crew: Crew, engine: LogEngine, randomness: Randomness) -> None:
+        super().__init__(_Submitter(engine), Mint(engine.clock, randomness))  # type: ignore[arg-type]
+        self._crew = crew
+
+    def employ(self, work: AsyncWork, name: str, stop: AsyncSignal) -> Any:  # noqa: ARG002  (nobody reads its name)
+        """A keeper of a lease is one more driver: each of its waits lasts until its next turn."""
+
+        async def wait(_seen: int, _seconds: float) -> int:
+            await Request()
+            return 0
+
+        stop.wait = wait  # type: ignore[assignment, method-assign]
+        return _Keeper(self._crew, self._crew.employ(Driver(work())), stop)  # type: ignore[arg-type]
+
+
+class _Keeper:
+    """Stands for the kernel's worker."""
+
+    def __init__(self, crew: Crew, driver: Driver, stop: AsyncSignal) -> None:
+        self._crew, self._driver, self._stop = crew, driver, stop
+
+    async def end(self) -> None:
+        """It stops when it looks next; what it had begun to write is written first, in turns of whoever waits for it."""
+        self._stop.closed = True
+        self._crew.leave(self._driver)
+        while not self._driver.over:
+            assert self._driver.request is not None
+            try:
+                outcomes = await self._driver.request
+            except HoldkitError as error:
+                self._driver.fail(error)
+            else:
+                self._driver.answer(outcomes)

@@ -1,0 +1,93 @@
+"""Claims, items and sagas, as they are stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+import holdkit
+
+from .stage import Api, served, watched
+
+
+def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        page = looking.open("claims")
+        expect(page.get_by_text("No claims yet")).to_be_visible()
+        made: list[dict[str, Any]] = []
+        for n in range(3):
+            body = {"type": "email", "value": f"u{n}@example.org", "ttl": 300}
+            made.append(http.post("/v1/claims", json=body, headers={"Idempotency-Key": f"c{n}"}).json())
+        rows = page.get_by_role("list", name="Claims").get_by_role("listitem")
+        expect(rows).to_have_count(3)
+        done = {"owner": made[1]["owner"], "entity": "user:7"}
+        http.post(f"/v1/claims/{made[1]['id']}/confirm", json=done, headers={"Idempotency-Key": "done"})
+        expect(rows.filter(has_text="u1@example.org")).to_contain_text("confirmed")
+        page.get_by_role("searchbox").fill("user:7")
+        expect(rows).to_have_count(1)
+        page.get_by_role("searchbox").fill("email:u2@example.org")
+        expect(rows).to_have_count(1)
+        expect(rows).to_contain_text("u2@example.org")
+        page.get_by_role("searchbox").fill("email:nobody")
+        expect(page.get_by_text("Nobody has claimed that")).to_be_visible()
+        page.get_by_role("searchbox").fill("user:7")
+        rows.get_by_role("link").click()
+        expect(page.locator("h1")).to_have_text(made[1]["hold"])
+
+
+def test_items_are_available_held_or_spent(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        http.post("/v1/items", json={"ids": ["seat:a1", "seat:a2", "seat:a3", "voucher:1"]})
+        page = looking.open("items")
+        items = page.get_by_role("list", name="Items").get_by_role("listitem")
+        expect(items).to_have_count(4)
+        taken = http.post("/v1/items/reserve", json={"ids": ["seat:a2"]}, headers={"Idempotency-Key": "r"}).json()
+        expect(items.nth(1)).to_have_attribute("data-state", "held")
+        page.get_by_role("searchbox").fill("voucher")
+        expect(items).to_have_count(1)
+        page.get_by_role("searchbox").fill("seat:a2, seat:a9")
+        expect(items.nth(1)).to_have_attribute("data-state", "missing")
+        items.nth(0).get_by_role("link").click()
+        expect(page.locator("h1")).to_have_text(taken["id"])
+
+
+class Errand(holdkit.Saga):
+    """Takes a seat, and fails where it is told to."""
+
+    name = "errand"
+    max_attempts = 1
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "seat"
+
+    def effect(self, intent: Any, step: Any) -> str:
+        if "fails" in intent:
+            raise ValueError(intent["fails"])
+        return "done"
+
+
+def test_sagas_and_what_is_stuck(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        Api(http).pool("seat", 5)
+        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+            errands = hk.sagas.register(Errand())
+            errands.run("order:1", {"what": "this"})
+            errands.begin("order:2", {"what": "that"})
+            with pytest.raises(holdkit.HoldkitError):
+                errands.run("order:3", {"fails": "<b>the card was refused</b>"})
+        page = looking.open("sagas")
+        cards = page.locator(".saga")
+        expect(cards).to_have_count(3)
+        expect(cards.nth(0)).to_contain_text("parked")
+        expect(cards.nth(1)).to_contain_text("done")
+        expect(cards.nth(2)).to_contain_text("reserving")
+        expect(page.get_by_text("1 is stuck")).to_be_visible()
+        page.get_by_role("button", name="Stuck").click()
+        expect(cards).to_have_count(1)
+        expect(cards).to_contain_text("order:3")
+        expect(cards).to_contain_text("ValueError <b>the card was refused</b>")
+        cards.get_by_role("link", name="its hold").click()
+        expect(page.locator(".life-card .badge")).to_have_text("held")

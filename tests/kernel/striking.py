@@ -1,0 +1,77 @@
+"""Interrupts that strike threads: what they raise, how one is sent, and a crowd that is struck at any bytecode."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from itertools import count
+from typing import Any
+
+from holdkit import CreatePool, OutcomeUnknown
+from holdkit.core.commands import Group
+from holdkit.kernel.waiters import Submitter
+
+from .rig import PATIENCE, wait_until
+
+CROWD = 6
+
+
+class Struck(BaseException):
+    """What an interrupt raises."""
+
+
+def strike(thread: threading.Thread) -> None:
+    """Raise `Struck` in another thread, at whatever bytecode it is."""
+    assert thread.ident is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Struck))
+
+
+class Crowd:
+    """Threads that submit until they are told to stop, whatever strikes them."""
+
+    def __init__(self, submitter: Submitter) -> None:
+        self._submitter = submitter
+        self.stop = threading.Event()
+        self.done: list[str] = []
+        self.struck: list[str] = []
+        self.threads = [threading.Thread(target=self._live, args=(str(n),), daemon=True) for n in range(CROWD)]
+
+    def _live(self, name: str) -> None:
+        for life in count():
+            try:
+                self._work(f"{name}.{life}")
+                return
+            except Struck:
+                continue
+
+    def _work(self, name: str) -> None:
+        for number in count():
+            try:
+                self._submitter.submit(Group((CreatePool(id=f"{name}-{number}", total=1),)))
+                self.done.append(f"{name}-{number}")
+            except (Struck, OutcomeUnknown):
+                self.struck.append(name)
+            if self.stop.is_set():
+                return
+
+
+def struck_anywhere(submitter: Submitter, rounds: int) -> None:
+    """Stress: interrupts at random bytecodes. Everybody returns; what was answered as done was applied, and nothing twice.
+
+    The engine behind it keeps the ids it has `applied`.
+    """
+    engine: Any = submitter.engine
+    crowd = Crowd(submitter)
+    for thread in crowd.threads:
+        thread.start()
+    for number in range(rounds):
+        strike(crowd.threads[number % CROWD])
+        before = len(engine.applied)
+        wait_until(lambda before=before: len(engine.applied) > before)  # type: ignore[misc]
+    crowd.stop.set()
+    for thread in crowd.threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "a thread waits for ever"
+    assert len(set(engine.applied)) == len(engine.applied), "something was applied twice"
+    assert set(crowd.done) <= set(engine.applied), "something was answered as done and never applied"
+    assert crowd.struck, "no interrupt struck inside a call: the test tested nothing"

@@ -1,0 +1,98 @@
+"""Sagas in the simulator: woven in without moving anything else, and judged by what the journal and the outside say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdkit.core.entries import Action, Entry
+from holdkit.core.model import Record
+from holdkit.faces.saga_records import FORMAT, KIND, SagaBody, encode
+from holdkit.faces.saga_steps import Phase
+from holdkit.testing.sim import Broken, draw_plan, run_seed, saga_plan
+from holdkit.testing.sim.judging import OPERATOR, Judge
+from holdkit.testing.sim.saga_plan import Meddle, Recover, Run, Turn
+from holdkit.testing.sim.sagas import Outside
+
+
+def test_the_rest_of_a_life_is_the_same_with_sagas_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_sagas = [draw_plan(seed).steps for seed in range(40)]
+    monkeypatch.setattr(saga_plan, "SHARE", 0)
+    without = [draw_plan(seed).steps for seed in range(40)]
+    assert with_sagas != without
+    kept = [
+        tuple(step for step in steps if not isinstance(step, Run | Recover | Turn | Meddle)) for steps in with_sagas
+    ]
+    assert kept == without
+
+
+def test_a_life_with_sagas_repeats_itself() -> None:
+    first, second = run_seed(10), run_seed(10)
+    assert first.reached["saga: done"] > 0
+    assert first._transcript.digest() == second._transcript.digest()
+
+
+def put(phase: Phase | None, **fields: Any) -> Entry:
+    """The saga's record in a phase; None: it is forgotten."""
+    body = "" if phase is None else encode(SagaBody(format=FORMAT, name="sale", intent={}, phase=phase, begun_at=0,
+                                                    since=0, hold="h", **fields))  # fmt: skip
+    record = Record("", KIND, "s", body, 1, 0)
+    return Entry(1, 0, Action.RECORD_PUT, f"{KIND}/s", record=record, removed=phase is None)
+
+
+def of_hold(action: Action, reason: str | None = None) -> Entry:
+    return Entry(1, 0, action, "h", reason=reason)
+
+
+RESERVING, FINALIZING = put(Phase.RESERVING), put(Phase.FINALIZING)
+CONFIRMED, RELEASED = of_hold(Action.HOLD_CONFIRMED), of_hold(Action.HOLD_RELEASED)
+DONE, ABORTED = [FINALIZING, put(Phase.DONE), CONFIRMED], [put(Phase.ABORTED), RELEASED]
+
+SOUND: dict[str, tuple[list[Entry], int]] = {
+    "done": (DONE, 1),
+    "done, the effect run twice": (DONE, 2),
+    "aborted": (ABORTED, 0),
+    "aborted, then done": ([*ABORTED, RESERVING, *DONE], 1),
+    "forgotten": ([*DONE, put(None)], 1),
+    "parked, then ended by hand": (
+        [FINALIZING, put(Phase.PARKED, failures=3), put(Phase.ABORTED), of_hold(Action.HOLD_RELEASED, OPERATOR)], 0,
+    ),
+}  # fmt: skip
+
+BROKEN: dict[str, tuple[list[Entry], int]] = {
+    "never ended: it is reserving": ([], 0),
+    "never ended: it is finalizing": ([FINALIZING], 1),
+    "is done, and its effect has never happened": (DONE, 0),
+    "is aborted, and its effect has happened 1 times": (ABORTED, 1),
+    "is done, and its units were confirmed 2 times": ([*DONE, CONFIRMED], 1),
+    "is done, and its units were confirmed 0 times": (DONE[:2], 1),
+    "confirmed before its point of no return": ([CONFIRMED], 0),
+    "hold.released behind the point of no return": ([FINALIZING, RELEASED], 0),
+    "hold.expired behind the point of no return": ([FINALIZING, of_hold(Action.HOLD_EXPIRED)], 0),
+    "went from finalizing to aborted": ([FINALIZING, *ABORTED], 0),
+    "went from done to reserving": ([*DONE, RESERVING], 1),
+    "a driver of an older epoch": ([put(Phase.RESERVING, epoch=2), put(Phase.RESERVING, epoch=1)], 0),
+    "parked for no reason": ([FINALIZING, put(Phase.PARKED, failures=2)], 0),
+    "was forgotten while it was finalizing": ([FINALIZING, put(None)], 0),
+}
+
+
+def judge(entries: list[Entry], effects: int) -> None:
+    outside = Outside()
+    outside.done["s"] = effects
+    made = Judge(outside)
+    for entry in [RESERVING, *entries]:
+        made.read(entry)
+    made.close()
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_the_judge_lets_pass(name: str) -> None:
+    judge(*SOUND[name])
+
+
+@pytest.mark.parametrize("says", BROKEN)
+def test_what_the_judge_does_not_let_pass(says: str) -> None:
+    with pytest.raises(Broken, match=says):
+        judge(*BROKEN[says])
