@@ -39,8 +39,12 @@ def hk(server: Live) -> Iterator[RemoteKernel]:
 @pytest.mark.parametrize(
     ("ours", "theirs", "names"),
     [
-        (RemoteClaims, Claims, "reserve confirm release extend forget find linked is_reserved is_active remaining_ttl"),
-        (RemoteItems, Items, "add reserve release finalize states"),
+        (
+            RemoteClaims,
+            Claims,
+            "reserve confirm release extend forget find linked listed is_reserved is_active remaining_ttl",
+        ),
+        (RemoteItems, Items, "add reserve release finalize states listed"),
         (RemoteBudgets, Budgets, "hold consume confirm uncovered remaining usage"),
         (RemoteSagas, Sagas, "get list stuck"),
         (RemoteKernel, holdkit.Kernel, "holding lease verify"),
@@ -82,6 +86,7 @@ def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> Non
         assert found is not None
         assert (found.id, found.state, found.owner, found.held_at) == (claim.id, "confirmed", None, claim.held_at)
     assert hk.claims.find(key=claim.key, active_only=True) is None
+    assert [one.id for one in hk.claims.listed()] == [claim.id]
     with pytest.raises(holdkit.NotOwner):
         hk.claims.forget(hk.claims.find(id=claim.id) or "")
     assert hk.claims.forget(done).state == "released"
@@ -120,6 +125,7 @@ def test_items_all_or_none(hk: RemoteKernel) -> None:
     assert [one.state for one in looked] == ["spent", "spent", "available", "missing"]
     assert looked[0].hold == hold.id
     assert hk.items.states([]) == []
+    assert hk.items.listed("seat:", after="seat:1", limit=2) == looked[1:3]
     hk.create_pool("plain", 1)
     with pytest.raises(holdkit.PartOfHold) as part:
         hk.items.release(hold := hk.hold("plain", ttl=60))

@@ -72,13 +72,16 @@ class RemoteClaims(Calling):
     ) -> Claim | None:
         """A key in its present or last life, by one of: its id, its key, its type and value, or the entity that has it."""
         no_transaction(tx)
-        if id is None and key is None and type is None and value is None and entity is not None:
+        pair = type is not None or value is not None
+        if [id is not None, key is not None, pair, entity is not None].count(True) != 1:
+            raise invalid("id", "id_required", "give exactly one of id, key, type with value, or entity")
+        if entity is not None:
             linked = self.linked(entity, limit=1)
             return linked[0] if linked and not active_only else None
         if id is not None:
-            found = self._by_id(id, (key, type, value, entity))
+            found = self._by_id(id)
         else:
-            page = self._page(self._get("/v1/claims", key=key, type=type, value=value, entity=entity))
+            page = self._page(self._get("/v1/claims", key=key, type=type, value=value))
             found = page[0] if page else None
         return found if found is not None and (not active_only or self.is_active(found)) else None
 
@@ -86,6 +89,11 @@ class RemoteClaims(Calling):
         """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
         no_transaction(tx)
         return self._page(self._get("/v1/claims", entity=entity, after=after, limit=limit))
+
+    def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """Every key that is remembered, in order of id; give the last id as `after` for the next page."""
+        no_transaction(tx)
+        return self._page(self._get("/v1/claims", after=after, limit=limit))
 
     def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
@@ -108,9 +116,7 @@ class RemoteClaims(Calling):
         answer = self._post(path_of("claims", named, verb), {"owner": token, **body}, call)
         return self._told(answer, token)
 
-    def _by_id(self, id: str, others: tuple[str | None, ...]) -> Claim | None:
-        if others != (None,) * 4:
-            raise invalid("id", "id_required", "give exactly one of id, key, type with value, or entity")
+    def _by_id(self, id: str) -> Claim | None:
         try:
             return self._told(self._get(path_of("claims", claim_pool(id).removeprefix(CLAIMS))), None)
         except InvalidRequest as missing:

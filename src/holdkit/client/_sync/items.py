@@ -64,6 +64,12 @@ class RemoteItems(Calling):
         answer = self._transport.ask("POST", "/v1/items/states", {"ids": names})
         return msgspec.json.decode(answer.content, type=ItemPage).items
 
+    def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
+        """Items in order of id; give the last id as `after` for the next page."""
+        no_transaction(tx)
+        answer = self._get("/v1/items", prefix=prefix, after=after, limit=limit)
+        return msgspec.json.decode(answer.content, type=ItemPage).items
+
 
 def _names(ids: Iterable[str]) -> list[str]:
     if isinstance(ids, str):
