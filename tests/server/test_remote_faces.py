@@ -133,8 +133,10 @@ def test_items_all_or_none(hk: RemoteKernel) -> None:
     for bad in ("seat:1", 7):
         with pytest.raises(holdkit.InvalidRequest):
             hk.items.states(bad)  # type: ignore[arg-type]
-    with pytest.raises(holdkit.InvalidRequest):
-        hk.items.add(ids, op="twice")
+    hk.items.add(ids, op="twice")
+    hk.items.add(ids, op="twice")
+    with pytest.raises(holdkit.OperationConflict):
+        hk.items.add(["seat:4"], op="twice")
 
 
 def test_budgets_hold_the_estimate_and_confirm_the_actual(hk: RemoteKernel) -> None:

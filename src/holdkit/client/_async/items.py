@@ -24,10 +24,8 @@ class AsyncRemoteItems(AsyncCalling):
 
     async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
-        if call.get("op") is not None:
-            raise invalid("op", "op_unsupported", "adding twice is adding once: it needs no operation id")
         body = {"ids": _names(ids)} | self._frame(call)
-        await self._transport.ask("POST", "/v1/items", body)
+        await self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     async def reserve(
         self,
