@@ -253,7 +253,7 @@ def test_bytes_that_are_not_a_request(server: Live, more: list[str], body: bytes
     [
         b"\x00" * 64,
         b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /v1/pools HTTP/9.9\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x02\x00",
     ],
