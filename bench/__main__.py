@@ -24,9 +24,10 @@ from .postgres import table as postgres_table
 from .raw import RawRound, raw_rounds
 from .report import print_setting, print_table, setting, write_json, write_plot
 from .rows import BenchFailed
+from .server import part as over_http
 from .syncs import count_all, strace_missing
 
-PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "postgres")
+PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "postgres", "server")
 BUILD = Path(".build")
 
 
@@ -164,6 +165,19 @@ class Bench:
         self.figures += postgres_table.figures(measured)
         self.runs["postgres"] = measured
         postgres_table.print_measured(self.progress.console, measured)
+
+    def server(self) -> None:
+        """Over HTTP, beside a bare echo."""
+        self.directory.chmod(0o711)
+        bar = self.progress.add_task("server", total=None)
+        seconds, rounds = (1.0, 1) if self.quick else (4.0, self.rounds)
+        rows = over_http.run(
+            self.directory, seconds, rounds, lambda name: self.progress.update(bar, advance=1, description=name)
+        )
+        self.runs["server"] = rows
+        for engine in ("sqlite", "postgres"):
+            ours = [one for one in rows if one.engine == engine]
+            self.figures += over_http.figures(ours) if ours else []
 
 
 def quicker(scenario: Scenario) -> Scenario:

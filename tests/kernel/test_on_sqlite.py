@@ -26,9 +26,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     real = Runner.run
 
-    def run(self: Runner, batch: Any) -> bool:
+    def run(self: Runner, batch: Any, *failed: Any) -> bool:
         sizes.append(len(batch))
-        return real(self, batch)
+        return real(self, batch, *failed)
 
     monkeypatch.setattr(Runner, "run", run)
     return sizes

@@ -253,7 +253,7 @@ def test_bytes_that_are_not_a_request(server: Live, more: list[str], body: bytes
     [
         b"\x00" * 64,
         b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /v1/pools HTTP/9.9\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x02\x00",
     ],
@@ -322,3 +322,21 @@ def test_the_stand_itself(server: Live) -> None:
     told = raw(server, head(server, "POST", "/v1/pools", JSON, "Content-Length: 22") + b'{"id":"ok", "total":1}')
     assert told.startswith(b"HTTP/1.1 201"), told
     assert Stand is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "depth"),
+    [
+        (b'{"a": [[]]}', 3),
+        (b'{"a": "[[[[", "b": []}', 2),
+        (b'{"a": "]]]]", "b": [[[]]]}', 4),
+        (b'{"a": "\\"[[", "b": []}', 2),
+        (b'{"a": "\\\\", "b": [{}]}', 3),
+        (b"[]", 1),
+        (b"7", 0),
+    ],
+)
+def test_depth_counts_brackets_outside_of_strings(body: bytes, depth: int) -> None:
+    from holdkit.server.intake import _depth
+
+    assert _depth(body) == depth

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from holdkit import Allowance
 from holdkit.server import Settings
 from holdkit.server.feed import MAX_SHOWN, Feed
 
@@ -64,6 +65,30 @@ def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:
             assert len(seen) == 3_000
             assert seen["p0000"] == 9
             assert (feed.sums.pools, feed.sums.held, feed.sums.full) == (3_000, 9, 1)
+            await feed.close()
+
+    asyncio.run(main())
+
+
+def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> None:
+    async def main() -> None:
+        async with stand() as here:
+            kernel = here.running.kernel
+            await kernel.claims.reserve("email", "before@example.com", ttl=60)
+            feed = Feed(kernel, "")
+            await feed.ready.wait()
+            await kernel.claims.reserve("email", "after@example.com", ttl=60)
+            await kernel.items.add(["seat:1"])
+            await kernel.items.reserve(["seat:1"], ttl=60)
+            await kernel.budgets("llm", tokens=Allowance(9, per="day")).hold("ann", 3, ttl=60)
+            await kernel.create_pool("plain", 5)
+            await kernel.hold("plain", 2, ttl=60)
+            async with asyncio.timeout(20):
+                while feed.actions["hold.held"] < 4:
+                    await feed.news(feed.tick, 1)
+            pools, removed, _ = feed.since(0)
+            assert ([pool.id for pool in pools], removed, list(feed.pools)) == (["plain"], [], ["plain"])
+            assert (feed.sums.pools, feed.sums.held) == (1, 2)
             await feed.close()
 
     asyncio.run(main())

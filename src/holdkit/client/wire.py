@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import httpx
 import msgspec
 from msgspec import Raw, Struct
 
@@ -33,6 +34,13 @@ from ..kernel.surface import Hold, Position
 
 REFUSALS: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
 _FOUND: Final = ("in_use", "now", "max_lifetime", "ended_at", "deadline", "left", "version")
+_TOLD: Final = {
+    "already_claimed": ("claim", "state", "remaining"),
+    "items_taken": ("taken", "holders"),
+    "part_of_hold": ("hold",),
+    "insufficient_capacity": ("budgets", "retry_after"),
+}
+"""The facts that faces add to a refusal."""
 _SLOTS: Final = ("now", "ended_at", "deadline")
 
 
@@ -74,6 +82,7 @@ class WireHold(Struct, kw_only=True):
     uncovered: dict[str, int] | None = None
     owner: str | None = None
     replayed: bool = False
+    server_time: datetime | None = None
 
 
 class WirePool(Struct, kw_only=True):
@@ -184,6 +193,12 @@ def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
     )  # fmt: skip
 
 
+def pool_answer(answer: httpx.Response) -> Pool:
+    """The pool of an answer."""
+    replayed = "idempotency-replayed" in answer.headers
+    return pool_from(msgspec.json.decode(answer.content, type=WirePool), replayed)
+
+
 def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:
     """An interval as JSON has it."""
     if value is None:
@@ -253,10 +268,14 @@ def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool
         if name in facts:
             value = facts[name]
             value = slot_of(datetime.fromisoformat(value)) if name in _SLOTS and isinstance(value, str) else value
+            value = round(value * SECOND) if name == "max_lifetime" else value
             details[name] = details["found"] = value
     if "shortfalls" in facts:
         details["shortfalls"] = msgspec.convert(facts["shortfalls"], tuple[Shortfall, ...])
         details |= {name: facts[name] for name in ("requested", "available", "total") if name in facts}
+    details |= {name: facts[name] for name in _TOLD.get(reason, ()) if name in facts}
+    if "taken" in details:
+        details["taken"] = tuple(details["taken"])
     return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **details)
 
 

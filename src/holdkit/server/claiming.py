@@ -107,6 +107,9 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     hold: str | None
     deadline: datetime | None
     entity: str | None
+    held_at: datetime | None
+    ended_at: datetime | None
+    correlation_id: str | None
     fence: int
     version: int
     combined: bool
@@ -158,6 +161,9 @@ def claim_answer(claim: Claim, now: datetime, *, secret: bool = False) -> ClaimA
         hold=claim.hold_id,
         deadline=None if claim.deadline is None else at(claim.deadline),
         entity=claim.entity,
+        held_at=None if claim.held_at is None else at(claim.held_at),
+        ended_at=None if claim.ended_at is None else at(claim.ended_at),
+        correlation_id=claim.correlation_id,
         fence=claim.fence,
         version=claim.version,
         combined=claim.combined,

@@ -75,13 +75,25 @@ def check_json(body: bytes, max_depth: int) -> None:
 
 def _depth(body: bytes) -> int:
     deepest = depth = 0
-    for token in _token.findall(body):
-        if token in (b"{", b"["):
+    for mark in _brackets(body):
+        if mark in b"{[":
             depth += 1
-            deepest = max(deepest, depth)
-        elif token in (b"}", b"]"):
+            if depth > deepest:
+                deepest = depth
+        else:
             depth -= 1
     return deepest
+
+
+def _brackets(body: bytes) -> bytes:
+    """The brackets outside of strings. Without a backslash every quote begins or ends a string, and cutting there is enough."""
+    if b"\\" not in body:
+        return b"".join(body.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
+    return b"".join(token for token in _token.findall(body) if token in _BRACKETS)
+
+
+_BRACKETS: Final = (b"{", b"[", b"}", b"]")
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
 _token: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)

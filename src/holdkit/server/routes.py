@@ -115,7 +115,7 @@ ROUTES: Final = (
     Route(method="GET", path="/v1/items", handler=claims.list_items, query=claiming.ItemsQuery, kind="list_items",
           answer=claiming.ItemPage, summary="Items by the beginning of their ids"),
     Route(method="POST", path="/v1/items", handler=claims.add_items, scope="admin", body=claiming.AddItems,
-          status=200, kind="add_items", answer=claiming.ItemList, reasons=("pool_table_full",),
+          retry_key="optional", status=200, kind="add_items", answer=claiming.ItemList, reasons=("pool_table_full",),
           summary="Make items; those that are there stay as they are"),
     Route(method="POST", path="/v1/items/states", handler=claims.look_at_items, scope="read", body=claiming.LookAtItems,
           kind="item_states", answer=claiming.ItemList, summary="What each item is, and which hold has it"),

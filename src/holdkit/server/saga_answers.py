@@ -4,9 +4,9 @@ their steps are code of the application."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..faces.saga_records import SagaRecord
 from .answers import at
@@ -18,6 +18,7 @@ class SagasQuery(Struct, forbid_unknown_fields=True):
 
     phase: str | None = None
     stuck: bool = False
+    older_than: Annotated[str, Meta(description="with stuck: how long in one phase is too long")] = "5m"
     after: str = ""
     limit: Limit = 100
 
@@ -29,6 +30,7 @@ class SagaAnswer(Struct, kw_only=True):
     name: str
     phase: str
     attempt: int
+    epoch: int
     failures: int
     hold: str | None
     error: Any
@@ -55,6 +57,7 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
         name=saga.name,
         phase=str(saga.phase),
         attempt=saga.attempt,
+        epoch=saga.epoch,
         failures=saga.failures,
         hold=saga.hold,
         error=saga.error,

@@ -12,7 +12,7 @@ from ...core.outcomes import Done, Outcome, Refusal
 from ...core.reading import Query
 from ...core.validation import check
 from ...errors import InvalidRequest, Refused
-from ..answers import in_own_words, refusal_of
+from ..answers import Answer, answer_of, in_own_words, refusal_of
 from ..minting import Mint
 from ..spelling import combined
 from ..waiters import Submitter, Undo
@@ -52,6 +52,13 @@ class Desk:
         if isinstance(outcome, Refusal):
             raise refusal_of(outcome)
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+
+    def do_checked(self, commands: list[AnyCommand], *, atomic: bool) -> list[Answer]:
+        """Submit commands that were normalised, framed and checked already, as one group; what they came to, as users see it.
+        For the server, whose own door checks each of them before it settles a key."""
+        group = Group(self.mint.prepare_all(commands), atomic)
+        outcomes = self.submitter.submit(group)
+        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
     def do_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
         """Submit commands of a face as one atomic group: all of them or none. What they came to is given as values."""

@@ -10,13 +10,13 @@ import msgspec
 from ... import errors
 from ...core import commands as core
 from ...core.model import Pool
-from ...core.validation import check
+from ...core.validation import check, invalid
 from ...kernel.answers import Answer as Outcome
-from ...kernel.context import actor_text
+from ...kernel.context import actor_text, current
 from ...kernel.spelling import normalise
 from ...kernel.surface import Hold
 from .. import bodies
-from ..answers import BatchAnswer, CommandAnswer, HoldNow, PoolNow, done_fields, pool_fields
+from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
 from ..problems import Problem, facts, plain
 from ..request import Answer, Caller, Request, answer
 from .shared import legs_of, need_admin
@@ -30,12 +30,15 @@ async def apply_batch(request: Request) -> Answer:
     key = request.op
     if key is None and any(command.op is None for command in batch.commands):
         raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, or give every command its own op")
+    limits = request.kernel.limits
+    if len(batch.commands) > limits.max_batch:
+        raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
     prepared = [_command(command, request.caller, key, index) for index, command in enumerate(batch.commands)]
+    for command in prepared:
+        check(command, limits)  # first: nonsense settles no key
     if key is not None:
-        for command in prepared:
-            check(command, request.kernel.limits)  # first: nonsense settles no key
         await _guard(request, batch, key)
-    outcomes = await request.kernel.apply(prepared, atomic=batch.atomic)
+    outcomes = await request.kernel.desk.do_checked(prepared, atomic=batch.atomic)
     now = request.now()
     return answer(BatchAnswer([_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)], now))
 
@@ -51,11 +54,13 @@ async def _guard(request: Request, batch: bodies.Batch, key: str) -> None:
 
 def _command(asked: bodies.BatchCommand, caller: Caller, key: str | None, index: int) -> core.AnyCommand:
     """A command of the core, in its one spelling."""
+    around = current()
     frame: dict[str, Any] = {
+        "tenant": caller.tenant,
         "op": asked.op if asked.op is not None or key is None else f"{key}#{index}",
         "actor": caller.actor if asked.actor is None else actor_text(asked.actor),
-        "correlation_id": asked.correlation_id,
-        "reason": asked.reason,
+        "correlation_id": around.correlation_id if asked.correlation_id is None else asked.correlation_id,
+        "reason": around.reason if asked.reason is None else asked.reason,
     }
     if isinstance(asked, bodies.NewHold | bodies.NewConsume):
         frame |= {name: getattr(asked, name) for name in ("id", "owner", "entity", "metadata")}
@@ -85,7 +90,7 @@ _KINDS: Final[dict[type[Any], Any]] = {
 def _answered(outcome: Outcome, asked: core.AnyCommand, now: Any) -> CommandAnswer:
     if isinstance(outcome, Hold):
         secret = isinstance(asked, core.PlaceHold | core.Consume)
-        shown = HoldNow(**done_fields(outcome, secret), server_time=now)
+        shown = hold_now(outcome, secret, now)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):
         shown_pool = PoolNow(**pool_fields(outcome), server_time=now)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...core.codec import ticket
 from ...faces.claim import Claim
+from ...faces.keys import PREFIX
 from ...kernel.surface import Hold
 from ..answers import HoldNow, done_fields
 from ..claiming import (
@@ -39,6 +41,12 @@ def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = Fal
     return answer(shown, status, REPLAYED if hold.replayed else ())
 
 
+def _named(request: Request, owner: str | None) -> str:
+    """The claim of an address: its own id, or the id of its hold, which means this one life of the key and none after it."""
+    name = request.names[0]
+    return name if owner is None or name.startswith(PREFIX) else ticket(name, owner)
+
+
 async def reserve_claim(request: Request) -> Answer:
     """The one answer with the token."""
     body: NewClaim = request.body
@@ -52,7 +60,7 @@ async def confirm_claim(request: Request) -> Answer:
     """For ever, unless it is forgotten."""
     body: ConfirmClaim = request.body
     claim = await request.kernel.claims.confirm(
-        request.names[0], entity=body.entity, owner=body.owner, **frame(request, body)
+        _named(request, body.owner), entity=body.entity, owner=body.owner, **frame(request, body)
     )
     return _claim(request, claim)
 
@@ -61,7 +69,8 @@ async def release_claim(request: Request) -> Answer:
     """Free for others at once."""
     body: EndClaim = request.body
     return _claim(
-        request, await request.kernel.claims.release(request.names[0], owner=body.owner, **frame(request, body))
+        request,
+        await request.kernel.claims.release(_named(request, body.owner), owner=body.owner, **frame(request, body)),
     )
 
 
@@ -69,7 +78,7 @@ async def extend_claim(request: Request) -> Answer:
     """A later deadline."""
     body: ExtendClaim = request.body
     claim = await request.kernel.claims.extend(
-        request.names[0], by=body.by, ttl=body.ttl, owner=body.owner, **frame(request, body)
+        _named(request, body.owner), by=body.by, ttl=body.ttl, owner=body.owner, **frame(request, body)
     )
     return _claim(request, claim)
 
@@ -78,7 +87,8 @@ async def forget_claim(request: Request) -> Answer:
     """Free a confirmed key."""
     body: EndClaim = request.body
     return _claim(
-        request, await request.kernel.claims.forget(request.names[0], owner=body.owner, **frame(request, body))
+        request,
+        await request.kernel.claims.forget(_named(request, body.owner), owner=body.owner, **frame(request, body)),
     )
 
 

@@ -26,7 +26,8 @@ async def verify(request: Request) -> Answer:
         report = await request.kernel.verify()
     finally:
         running.verifying = False
-    return answer(VerifyAnswer(report.ok, [str(one) for one in report.differences[:1_000]], request.now()))
+    found = list(report.differences[:1_000])
+    return answer(VerifyAnswer(report.ok, [str(one) for one in found], found, request.now()))
 
 
 async def stats(request: Request) -> Answer:

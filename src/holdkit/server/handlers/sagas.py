@@ -12,7 +12,7 @@ async def list_sagas(request: Request) -> Answer:
     query: SagasQuery = request.query
     sagas, now = request.kernel.sagas, request.now()
     if query.stuck:
-        found = await sagas.stuck(limit=query.limit)
+        found = await sagas.stuck(query.older_than, limit=query.limit)
         return answer(SagaPage([saga_answer(one, now) for one in found], None, now))
     found = await sagas.list(phase=query.phase, after=query.after, limit=query.limit)
     after = found[-1].id if len(found) == query.limit else None

@@ -1,0 +1,77 @@
+"""`remote.items`: single things, each available, held or spent, at a distance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack
+from uuid import UUID
+
+import msgspec
+
+from ...core.commands import Ttl
+from ...core.validation import invalid
+from ...faces.item import Item
+from ...kernel._async.calls import Call
+from ...kernel.spelling import reference
+from ...kernel.surface import Hold
+from ..face_wire import ItemPage
+from ..wire import seconds
+from .calling import AsyncCalling, no_transaction
+
+
+class AsyncRemoteItems(AsyncCalling):
+    """The items of the key's tenant; at most 1,000 in one call."""
+
+    async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
+        """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
+        body = {"ids": _names(ids)} | self._frame(call)
+        await self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
+
+    async def reserve(
+        self,
+        ids: Iterable[str],
+        *,
+        ttl: Ttl | None = None,
+        owner: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Take every one of these, or none: `ItemsTaken` names those that others have."""
+        body = {"ids": _names(ids), "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
+        return await self._change("/v1/items/reserve", body, call, owner)
+
+    async def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Every item of the hold is available again. Takes what `reserve` gave, its ticket, or its id with `owner=`."""
+        id, token = reference(hold, owner)
+        return await self._change("/v1/items/release", {"hold": id, "owner": token}, call, token)
+
+    async def finalize(
+        self, hold: Hold | str | UUID, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
+    ) -> Hold:
+        """Every item of the hold is spent, for good."""
+        id, token = reference(hold, owner)
+        return await self._change("/v1/items/finalize", {"hold": id, "owner": token, "entity": entity}, call, token)
+
+    async def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
+        """What each of these is, and which hold has it, in the order asked."""
+        no_transaction(tx)
+        names = _names(ids)
+        if not names:
+            return []
+        answer = await self._transport.ask("POST", "/v1/items/states", {"ids": names})
+        return msgspec.json.decode(answer.content, type=ItemPage).items
+
+    async def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
+        """Items in order of id; give the last id as `after` for the next page."""
+        no_transaction(tx)
+        answer = await self._get("/v1/items", prefix=prefix, after=after, limit=limit)
+        return msgspec.json.decode(answer.content, type=ItemPage).items
+
+
+def _names(ids: Iterable[str]) -> list[str]:
+    if isinstance(ids, str):
+        raise invalid("items", "items_malformed", "must be a list of item ids")
+    try:
+        return list(ids)
+    except TypeError:
+        raise invalid("items", "items_malformed", "must be a list of item ids") from None

@@ -1,0 +1,67 @@
+# Generated from ../_async/calling.py by tools/gen_sync.py: do not edit.
+"""What every remote verb is made of: the frame of a call, a request that changes something, a request that looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import msgspec
+
+from ...core.validation import invalid
+from ...kernel._sync.calls import Call
+from ...kernel.context import actor_text, current
+from ...kernel.surface import Hold
+from ..clock import ServerClock
+from ..wire import WireHold, hold_from
+from .transport import Transport, new_op
+
+
+class Calling:
+    """One transport, and the clock of the server behind it."""
+
+    def __init__(self, transport: Transport, clock: ServerClock) -> None:
+        self._transport, self._clock = transport, clock
+
+    def _frame(self, call: Call) -> dict[str, Any]:
+        """What every change says beside itself, from the call or from the context."""
+        unknown = set(call) - {"op", "actor", "correlation_id", "reason", "tx"}
+        if unknown:
+            raise invalid(min(unknown), "argument_unknown", "is not an argument of this call")
+        if call.get("tx") is not None:
+            raise invalid("tx", "tx_unsupported", "a server cannot join a transaction of yours")
+        around = current()
+        said = {
+            "actor": around.actor if call.get("actor") is None else actor_text(call.get("actor")),
+            "correlation_id": call.get("correlation_id") or around.correlation_id,
+            "reason": call.get("reason") or around.reason,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
+        """A change, under the caller's retry key or one of its own."""
+        sent = {name: value for name, value in body.items() if value is not None} | self._frame(call)
+        return self._transport.ask("POST", path, sent, op=call.get("op") or new_op())
+
+    def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
+        """A change whose answer is a hold."""
+        answer = self._post(path, body, call)
+        wire = msgspec.json.decode(answer.content, type=WireHold)
+        if wire.server_time is not None:
+            self._clock.heard(wire.server_time, answer.elapsed)
+        return hold_from(wire, owner)
+
+    def _get(self, path: str, **query: Any) -> httpx.Response:
+        """A look; what is None is not asked."""
+        said = {name: _spelled(value) for name, value in query.items() if value is not None}
+        return self._transport.ask("GET", path, params=said)
+
+
+def no_transaction(tx: Any) -> None:
+    """Looking has a `tx=` too, in a kernel of one's own process."""
+    if tx is not None:
+        raise invalid("tx", "tx_unsupported", "a server cannot join a transaction of yours")
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

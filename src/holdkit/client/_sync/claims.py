@@ -1,0 +1,151 @@
+# Generated from ../_async/claims.py by tools/gen_sync.py: do not edit.
+"""`remote.claims`: keys that only one can have, at a distance. The kernel's names, answers and exceptions."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import httpx
+import msgspec
+
+from ...core.commands import Ttl
+from ...core.model import SECOND, Slot, State
+from ...core.validation import invalid
+from ...errors import InvalidRequest
+from ...faces.claim import Claim
+from ...faces.keys import CLAIMS, claim_pool
+from ...kernel._sync.calls import Call
+from ...kernel.spelling import reference
+from ..addresses import path_of
+from ..face_wire import ClaimPage, WireClaim, claim_from
+from ..wire import seconds
+from .calling import Calling, no_transaction
+
+
+class RemoteClaims(Calling):
+    """The keys of the key's tenant."""
+
+    def reserve(
+        self,
+        type: str,
+        value: str,
+        *,
+        ttl: Ttl,
+        owner: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Claim:
+        """Claim `type:value` for one second to 24 hours. Raises `AlreadyClaimed`, with the claim's id and its remaining time;
+        the same `owner` gets the same claim while it is alive."""
+        body = {"type": type, "value": value, "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
+        return self._told(self._post("/v1/claims", body, call), owner)
+
+    def confirm(self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+        """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""
+        return self._end(claim, "confirm", owner, {"entity": entity}, call)
+
+    def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+        """The key is free for others at once."""
+        return self._end(claim, "release", owner, {}, call)
+
+    def extend(
+        self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
+        **call: Unpack[Call],
+    ) -> Claim:  # fmt: skip
+        """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
+        return self._end(claim, "extend", owner, {"by": seconds(by, "by"), "ttl": seconds(ttl)}, call)
+
+    def forget(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+        """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed."""
+        return self._end(claim, "forget", owner, {}, call)
+
+    def find(
+        self,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        type: str | None = None,
+        value: str | None = None,
+        entity: str | None = None,
+        active_only: bool = False,
+        tx: Any = None,
+    ) -> Claim | None:
+        """A key in its present or last life, by one of: its id, its key, its type and value, or the entity that has it."""
+        no_transaction(tx)
+        pair = type is not None or value is not None
+        if [id is not None, key is not None, pair, entity is not None].count(True) != 1:
+            raise invalid("id", "id_required", "give exactly one of id, key, type with value, or entity")
+        if entity is not None:
+            linked = self.linked(entity, limit=1)
+            return linked[0] if linked and not active_only else None
+        if id is not None:
+            found = self._by_id(id)
+        else:
+            page = self._page(self._get("/v1/claims", key=key, type=type, value=value))
+            found = page[0] if page else None
+        return found if found is not None and (not active_only or self.is_active(found)) else None
+
+    def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
+        no_transaction(tx)
+        return self._page(self._get("/v1/claims", entity=entity, after=after, limit=limit))
+
+    def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """Every key that is remembered, in order of id; give the last id as `after` for the next page."""
+        no_transaction(tx)
+        return self._page(self._get("/v1/claims", after=after, limit=limit))
+
+    def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
+        """Whether somebody has this key now: claimed and alive, or confirmed."""
+        found = self.find(type=type, value=value, tx=tx)
+        return found is not None and found.state in (State.HELD, State.CONFIRMED)
+
+    def is_active(self, claim: Claim) -> bool:
+        """Whether a claim, as it was read, is alive still: held, and its deadline has not come by the server's clock."""
+        return claim.state is State.HELD and self._left(claim) > 0
+
+    def remaining_ttl(self, claim: Claim) -> float:
+        """Seconds until its deadline; 0 if it has ended."""
+        return self._left(claim) / SECOND if claim.state is State.HELD else 0.0
+
+    def _left(self, claim: Claim) -> Slot:
+        return 0 if claim.deadline is None else max(0, claim.deadline - self._clock.now())
+
+    def _end(self, claim: Claim | str, verb: str, owner: str | None, body: dict[str, Any], call: Call) -> Claim:
+        named, token = _named(claim, owner)
+        answer = self._post(path_of("claims", named, verb), {"owner": token, **body}, call)
+        return self._told(answer, token)
+
+    def _by_id(self, id: str) -> Claim | None:
+        try:
+            return self._told(self._get(path_of("claims", claim_pool(id).removeprefix(CLAIMS))), None)
+        except InvalidRequest as missing:
+            if missing.code != "claim_not_found":
+                raise
+            return None
+
+    def _told(self, answer: httpx.Response, owner: str | None) -> Claim:
+        wire = msgspec.json.decode(answer.content, type=WireClaim)
+        self._clock.heard(wire.server_time, answer.elapsed)
+        return claim_from(wire, owner)
+
+    def _page(self, answer: httpx.Response) -> list[Claim]:
+        page = msgspec.json.decode(answer.content, type=ClaimPage)
+        self._clock.heard(page.server_time, answer.elapsed)
+        return [claim_from(wire, None) for wire in page.items]
+
+
+def _named(claim: Claim | str, owner: str | None) -> tuple[str, str | None]:
+    """What stands in the address, and the token. Of a claim or a ticket it is the hold: this life of the key, no later one."""
+    if isinstance(claim, Claim):
+        token = claim.owner if owner is None else owner
+        if claim.hold_id is None or claim.held_at is None or token is None:
+            return claim.id, token
+        return claim.hold_id, token
+    if _is_ticket(claim):
+        return reference(claim, owner)
+    return claim_pool(claim).removeprefix(CLAIMS), owner
+
+
+def _is_ticket(claim: object) -> bool:
+    return isinstance(claim, str) and claim.startswith("hk1.")

@@ -1,0 +1,169 @@
+"""What travels of claims, items, budgets and sagas: answers into the faces' own types. Colourless, and decides nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from ..core.audit import Difference
+from ..core.model import HeldLeg, Pool, Slot, State, StoredHold
+from ..core.validation import invalid
+from ..faces.allowances import Allowance, Usage
+from ..faces.claim import Claim
+from ..faces.item import Item
+from ..faces.keys import CLAIMS
+from ..faces.saga_records import SagaError, SagaRecord
+from ..faces.saga_steps import Phase
+from .wire import slot_of
+
+
+class WireClaim(Struct, kw_only=True):
+    """A key on its way."""
+
+    id: str
+    key: str
+    state: State
+    hold: str | None
+    deadline: datetime | None
+    entity: str | None
+    held_at: datetime | None
+    ended_at: datetime | None
+    correlation_id: str | None
+    fence: int
+    version: int
+    combined: bool
+    server_time: datetime
+    owner: str | None = None
+    replayed: bool = False
+
+
+class ClaimPage(Struct):
+    """Keys."""
+
+    items: list[WireClaim]
+    server_time: datetime
+
+
+class ItemPage(Struct):
+    """Items."""
+
+    items: list[Item]
+
+
+class WireUsage(Struct, kw_only=True):
+    """A window on its way."""
+
+    budget: str
+    per: str
+    opens: datetime
+    closes: datetime
+    total: int
+    held: int
+    consumed: int
+
+
+class UsagePage(Struct):
+    """Windows."""
+
+    items: list[WireUsage]
+
+
+class WireSaga(Struct, kw_only=True):
+    """A saga on its way."""
+
+    id: str
+    name: str
+    phase: Phase
+    attempt: int
+    epoch: int
+    failures: int
+    hold: str | None
+    error: SagaError | None
+    intent: Any
+    result: Any
+    begun_at: datetime
+    since: datetime
+    leased_until: datetime | None
+
+
+class SagaPage(Struct):
+    """Sagas."""
+
+    items: list[WireSaga]
+
+
+class WireVerify(Struct):
+    """What a look at the whole journal found."""
+
+    found: tuple[Difference, ...]
+
+
+def claim_from(wire: WireClaim, owner: str | None) -> Claim:
+    """A claim as the kernel would have given it."""
+    id = CLAIMS + wire.id
+    taken, spent = int(wire.state is State.HELD), int(wire.state is State.CONFIRMED)
+    pool = Pool("", id, 1, held=taken, consumed=spent, fence=wire.fence, version=wire.version, on_demand=True,
+                label=wire.key, holder=wire.hold, entity=wire.entity)  # fmt: skip
+    hold = None if wire.held_at is None or wire.hold is None else _life(wire, id, taken, spent, wire.held_at)
+    return Claim(pool, hold, wire.owner or owner, replayed=wire.replayed)
+
+
+def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_at: datetime) -> StoredHold:
+    ours = HeldLeg(pool, 1, taken, spent)
+    others = (HeldLeg("", 1, taken, spent),) if wire.combined else ()  # not shown: one stands for all of them
+    return StoredHold(
+        tenant="",
+        id=wire.hold or "",
+        legs=(ours, *others),
+        owner_hash="",
+        held_at=slot_of(held_at),
+        fence=wire.fence,
+        deadline=_slot(wire.deadline),
+        state=wire.state,
+        entity=wire.entity,
+        ended_at=_slot(wire.ended_at),
+        correlation_id=wire.correlation_id,
+        version=wire.version,
+    )
+
+
+def usage_from(wire: WireUsage) -> Usage:
+    """A window as the kernel would have given it."""
+    opens, closes = slot_of(wire.opens), slot_of(wire.closes)
+    return Usage(wire.budget, wire.per, opens, closes, wire.total, wire.held, wire.consumed)
+
+
+def saga_from(wire: WireSaga) -> SagaRecord:
+    """A saga as the kernel would have given it."""
+    return SagaRecord(
+        id=wire.id,
+        name=wire.name,
+        intent=wire.intent,
+        phase=wire.phase,
+        attempt=wire.attempt,
+        epoch=wire.epoch,
+        hold=wire.hold,
+        result=wire.result,
+        failures=wire.failures,
+        error=wire.error,
+        begun_at=slot_of(wire.begun_at),
+        since=slot_of(wire.since),
+        leased_until=_slot(wire.leased_until) or 0,
+    )
+
+
+def allowance_json(allowance: Allowance) -> dict[str, Any]:
+    """An allowance as JSON has it: its total is a number there, for functions do not travel."""
+    if not isinstance(allowance, Allowance):
+        raise invalid("budgets", "allowance_malformed", f"must be an Allowance, not {type(allowance).__name__}")
+    if callable(allowance.total):
+        raise invalid("total", "total_not_whole", "must be a whole number: a server cannot call a function of yours")
+    period = allowance.period
+    zone = None if period.length or allowance.zone is None else period.zone
+    return {"total": allowance.total, "per": period.name, **({} if zone is None else {"zone": zone})}
+
+
+def _slot(at: datetime | None) -> Slot | None:
+    return None if at is None else slot_of(at)
