@@ -9,41 +9,19 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.audit import Difference, Folded, Stored, audit, outstanding
-from holdkit.core.commands import PutRecord, ResizePool, Sweep
+from holdkit.core.commands import ResizePool
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold, reconstruct
-from holdkit.core.model import HeldLeg, Leg, Pool, Record, State
+from holdkit.core.model import HeldLeg, Pool, Record, State
 from holdkit.errors import PromiseBroken
 
-from .world import World, confirm, done, extend, give_back, hold_id, place, release
+from .rows import bit_of_everything, stored, with_hold, with_pool
+from .world import World, confirm, done, give_back, hold_id, place
 
 
 @pytest.fixture
 def world() -> World:
-    """A bit of everything: 11 entries, 2 pools, 3 holds (one open), 1 record, a removed pool of fence 2."""
-    world = World()
-    world.pool("p", 10)
-    done(world.do(place("a", {"p": 5}, 60)))
-    done(world.do(extend("a", by_slots=40)))
-    done(world.do(confirm("a", 2, keep_rest=True)))
-    done(world.do(place("b", (Leg("p"), Leg("~k", 1, 3)), 60)))
-    done(world.do(release("b")))
-    done(world.do(Sweep()))
-    done(world.do(PutRecord(kind="k", id="i", body="1")))
-    world.pool("q", 4, tenant="acme")
-    done(world.do(place("c", {"q": 4}, 60, tenant="acme")))
-    return world
-
-
-def stored(world: World, **changed: Any) -> Stored:
-    rows: dict[str, Any] = {
-        "pools": dict(world.pools),
-        "holds": dict(world.holds),
-        "records": dict(world.records),
-        "legs": outstanding(world.holds.values()),
-        "fence_floor": world.fence_floor,
-    }
-    return Stored(**rows | changed)
+    return bit_of_everything()
 
 
 def differences(world: World, rows: Stored, entries: list[Entry] | None = None, now: int = 0) -> list[str]:
@@ -53,14 +31,6 @@ def differences(world: World, rows: Stored, entries: list[Entry] | None = None, 
 def test_nothing_to_say(world: World) -> None:
     assert differences(world, stored(world)) == []
     assert differences(World(), stored(World())) == []
-
-
-def with_pool(world: World, name: str, **changed: Any) -> Any:
-    return {**world.pools, ("", name): structs.replace(world.row(name), **changed)}
-
-
-def with_hold(world: World, name: str, **changed: Any) -> Any:
-    return {**world.holds, ("", hold_id(name)): structs.replace(world.held(name), **changed)}
 
 
 A, B = hold_id("a"), hold_id("b")

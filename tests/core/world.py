@@ -75,6 +75,11 @@ class World:
         groups = tuple(Group(tuple(map(signed, group.commands)), group.atomic) for group in groups)
         view = View(self.loaded())
         outcomes = decide_groups(view, groups, self.sweep_list(needs(groups).sweep))
+        self.write(view)
+        return outcomes
+
+    def write(self, view: View) -> None:
+        """Write a view back, as an engine does, and check everything."""
         _write(self.pools, view.pools.changed)
         _write(self.holds, view.holds.changed)
         _write(self.operations, view.operations.changed)
@@ -85,7 +90,6 @@ class World:
         self.entries += view.entries
         self.last_slot = max([self.last_slot, self.slot, *(entry.slot for entry in view.entries)])
         check(self)
-        return outcomes
 
     def loaded(self) -> Loaded:
         """What an engine would load: everything."""
