@@ -35,6 +35,9 @@ WHOLE: Final = {
     "count_unended_holds": "asked only where a bound is set",
     "make_room": "asked only where a bound is set",
     "find_idle_pools": "the partial index holds nothing else",
+    "is_used": "stops at the first row",
+    "mend_stamp": "a repair, which reads everything anyway",
+    "rescan_pools": "a repair, which reads everything anyway",
 }
 """Statements that may walk an index without a condition on it, and why."""
 
