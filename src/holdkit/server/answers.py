@@ -12,7 +12,6 @@ from ..core.audit import Difference
 from ..core.model import Pool, Slot, StoredHold
 from ..kernel.spelling import EPOCH, datetime_of
 from ..kernel.surface import Hold, JournalEntry
-from .budgeting import AllowanceWish
 from .keys import KeyInfo
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode
@@ -328,82 +327,4 @@ class Overview(Struct, kw_only=True):
     sums: dict[str, int]
     complete: bool
     fullest: list[PoolAnswer]
-    server_time: datetime
-
-
-class HookAnswer(Struct, kw_only=True, omit_defaults=True):
-    """A webhook; its secret only when it is made."""
-
-    id: str
-    url: str
-    actions: list[str]
-    state: str
-    why: str | None = None
-    secret: str | None = None
-    server_time: datetime
-
-
-class HookPage(Struct):
-    """The webhooks of your tenant."""
-
-    items: list[HookAnswer]
-    server_time: datetime
-
-
-class ParkedAnswer(Struct):
-    """A delivery that was given up."""
-
-    id: str
-    why: str
-    event: Raw
-
-
-class ParkedPage(Struct):
-    """What a webhook could not deliver."""
-
-    items: list[ParkedAnswer]
-    server_time: datetime
-
-
-class ReplayAnswer(Struct):
-    """How many parked deliveries were taken, and how many stay parked."""
-
-    taken: int
-    parked: int
-    server_time: datetime
-
-
-class BudgetAnswer(Struct):
-    """A set of budgets."""
-
-    name: str
-    budgets: dict[str, list[AllowanceWish]]
-    server_time: datetime
-
-
-class BudgetPage(Struct):
-    """Sets of budgets in order of name."""
-
-    items: list[BudgetAnswer]
-    next: str | None
-    server_time: datetime
-
-
-class UsageAnswer(Struct):
-    """How a client stands in one window."""
-
-    budget: str
-    per: str
-    opens: datetime
-    closes: datetime
-    total: int
-    held: int
-    consumed: int
-    available: int
-
-
-class UsagePage(Struct):
-    """How a client stands."""
-
-    items: list[UsageAnswer]
     server_time: datetime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import answers, bodies, claiming, saga_answers
+from . import answers, bodies, budget_answers, claiming, hook_answers, saga_answers
 from .budgeting import BudgetSet
 from .claiming import ClaimsQuery
 from .handlers import batches, budgets, claims, holds, hooks, journal, operating, pools, sagas, watching
@@ -133,13 +133,13 @@ ROUTES: Final = (
     Route(method="GET", path="/v1/sagas/{saga}", handler=sagas.show_saga, kind="show_saga",
           answer=saga_answers.SagaAnswer, reasons=("saga_not_found",), summary="One saga"),
     Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=bodies.PageQuery, kind="list_budgets",
-          answer=answers.BudgetPage, summary="Sets of budgets"),
+          answer=budget_answers.BudgetPage, summary="Sets of budgets"),
     Route(method="GET", path="/v1/budgets/{budget}", handler=budgets.show_budget, kind="show_budget",
-          answer=answers.BudgetAnswer, reasons=("budget_not_found",), summary="One set of budgets"),
+          answer=budget_answers.BudgetAnswer, reasons=("budget_not_found",), summary="One set of budgets"),
     Route(method="PUT", path="/v1/budgets/{budget}", handler=budgets.put_budget, scope="admin", body=BudgetSet,
-          kind="put_budget", answer=answers.BudgetAnswer, summary="Write down a set of budgets, or change it"),
+          kind="put_budget", answer=budget_answers.BudgetAnswer, summary="Write down a set of budgets, or change it"),
     Route(method="GET", path="/v1/budgets/{budget}/usage", handler=budgets.show_usage, query=bodies.ClientQuery,
-          kind="budget_usage", answer=answers.UsagePage, reasons=("budget_not_found",),
+          kind="budget_usage", answer=budget_answers.UsagePage, reasons=("budget_not_found",),
           summary="How a client stands in each window that runs"),
     Route(method="POST", path="/v1/budgets/{budget}/hold", handler=budgets.hold_budget, scope="hold",
           body=bodies.BudgetHold, retry_key="required", status=201, kind="budget_hold", answer=answers.HoldNow,
@@ -161,15 +161,15 @@ ROUTES: Final = (
     Route(method="DELETE", path="/v1/keys/{key}", handler=operating.revoke_key, scope="admin", kind="revoke_key",
           answer=KeyInfo, reasons=("key_not_found",), summary="Revoke a key"),
     Route(method="GET", path="/v1/webhooks", handler=hooks.list_hooks, scope="admin", kind="list_webhooks",
-          answer=answers.HookPage, summary="The webhooks of your tenant"),
+          answer=hook_answers.HookPage, summary="The webhooks of your tenant"),
     Route(method="POST", path="/v1/webhooks", handler=hooks.make_hook, scope="admin", body=bodies.NewHook, status=201,
-          kind="make_webhook", answer=answers.HookAnswer, summary="Deliver the journal from now on; the secret is shown once"),
+          kind="make_webhook", answer=hook_answers.HookAnswer, summary="Deliver the journal from now on; the secret is shown once"),
     Route(method="DELETE", path="/v1/webhooks/{webhook}", handler=hooks.remove_hook, scope="admin",
-          kind="remove_webhook", answer=answers.HookAnswer, reasons=("webhook_not_found",), summary="Deliver no more"),
+          kind="remove_webhook", answer=hook_answers.HookAnswer, reasons=("webhook_not_found",), summary="Deliver no more"),
     Route(method="GET", path="/v1/webhooks/{webhook}/parked", handler=hooks.list_parked, scope="admin",
-          kind="list_parked", answer=answers.ParkedPage, reasons=("webhook_not_found",),
+          kind="list_parked", answer=hook_answers.ParkedPage, reasons=("webhook_not_found",),
           summary="What could not be delivered"),
     Route(method="POST", path="/v1/webhooks/{webhook}/replay", handler=hooks.replay_hook, scope="admin",
-          kind="replay_webhook", answer=answers.ReplayAnswer, reasons=("webhook_not_found",),
+          kind="replay_webhook", answer=hook_answers.ReplayAnswer, reasons=("webhook_not_found",),
           summary="Go on, and try what is parked once more"),
 )  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...faces._async.budgets import AsyncBudgets
 from .. import budgeting
-from ..answers import BudgetAnswer, BudgetPage, HoldNow, UsageAnswer, UsagePage, at, done_fields
+from ..answers import HoldNow, at, done_fields
 from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, ClientQuery, PageQuery
+from ..budget_answers import BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..budgeting import BudgetSet
 from ..request import Answer, Request, answer
 from .holds import hold_tag

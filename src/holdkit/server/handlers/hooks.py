@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from ..answers import HookAnswer, HookPage, ParkedAnswer, ParkedPage, ReplayAnswer
 from ..bodies import NewHook
+from ..hook_answers import HookAnswer, HookPage, ParkedAnswer, ParkedPage, ReplayAnswer
 from ..problems import Problem
 from ..request import Answer, Request, answer
 from ..webhooks.hooks import Hook, Hooks
