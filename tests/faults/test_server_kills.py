@@ -26,6 +26,9 @@ from holdkit.client import Policy, connect
 from holdkit.server import Keys
 
 KILLS = int(os.environ.get("HOLDKIT_SERVER_KILLS", "20"))
+SEED = int(os.environ.get("HOLDKIT_SEED", "7"))
+TRIALS = 12
+"""A kill can be lucky: so often six of them may miss a canary before it counts as not noticed."""
 CLIENTS = 4
 CAPACITY = 40
 PATIENT = Policy(attempts=1_000, seconds=60)
@@ -88,9 +91,9 @@ def work(address: str, key: str, name: int, seed: int, ledger: Ledger, stop: Cal
         ledger.trouble.append(error)
 
 
-def trial(directory: Path, kills: int, canary: str = "") -> list[str]:
+def trial(directory: Path, kills: int, canary: str = "", seed: int = SEED) -> list[str]:
     """Everything that was not as it was told, after so many kills; the first trouble of a client ends it."""
-    seed = int(os.environ.get("HOLDKIT_SEED", "7"))
+    directory.mkdir(exist_ok=True)
     rng = random.Random(seed)
     url = f"sqlite:///{directory / 'holds.db'}"
     with holdkit.connect(url) as hk:
@@ -167,7 +170,7 @@ def test_the_canaries_are_as_good_as_the_real_one_until_they_are_killed(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("canary", ["answer_before_commit", "operation_row_apart"])
 def test_killed_they_are_noticed(tmp_path: Path, canary: str) -> None:
-    assert trial(tmp_path, 6, canary)
+    assert any(trial(tmp_path / str(again), 6, canary, SEED + again) for again in range(TRIALS))
 
 
 def _whole_journal(hk: holdkit.Kernel) -> list[holdkit.JournalEntry]:

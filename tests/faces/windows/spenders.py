@@ -18,6 +18,7 @@ _start: Barrier
 PATIENCE = 120.0
 """Seconds until a race that never starts is given up."""
 TOKENS, REQUESTS, ESTIMATE = 5_000, 400, 100
+PROCESSES, TASKS, ATTEMPTS = 3, 10, 6
 
 
 class Spent(Struct):
@@ -29,12 +30,12 @@ class Spent(Struct):
     uncovered: int = 0
 
 
-def race(url: str, processes: int, tasks: int, attempts: int) -> list[Spent]:
+def race(url: str) -> list[Spent]:
     """Everybody at once, on one client's two budgets."""
     spawn = get_context("spawn")
-    start = spawn.Barrier(processes)
-    with ProcessPoolExecutor(processes, spawn, initializer=_line_up, initargs=(start,)) as pool:
-        runners = [pool.submit(_run, url, seed, tasks, attempts) for seed in range(processes)]
+    start = spawn.Barrier(PROCESSES)
+    with ProcessPoolExecutor(PROCESSES, spawn, initializer=_line_up, initargs=(start,)) as pool:
+        runners = [pool.submit(_run, url, seed) for seed in range(PROCESSES)]
         return [runner.result(PATIENCE) for runner in runners]
 
 
@@ -43,22 +44,22 @@ def _line_up(start: Barrier) -> None:
     _start = start
 
 
-def _run(url: str, seed: int, tasks: int, attempts: int) -> Spent:
+def _run(url: str, seed: int) -> Spent:
     async def main() -> Spent:
         async with await holdkit.connect_async(url) as hk:
             _start.wait(PATIENCE)
-            return await spend(hk, seed, tasks, attempts)
+            return await spend(hk, seed)
 
     return asyncio.run(main())
 
 
-async def spend(hk: holdkit.AsyncKernel, seed: int, tasks: int, attempts: int) -> Spent:
+async def spend(hk: holdkit.AsyncKernel, seed: int) -> Spent:
     """So many tasks, each with so many attempts: an estimate, and an actual that is often more."""
     llm = hk.budgets("llm", requests=Allowance(REQUESTS, per="year"), tokens=Allowance(TOKENS, per="year"))
     dice, spent = random.Random(seed), Spent()
 
     async def work() -> None:
-        for _ in range(attempts):
+        for _ in range(ATTEMPTS):
             try:
                 hold = await llm.hold("team", {"requests": 1, "tokens": ESTIMATE}, ttl=600)
             except holdkit.InsufficientCapacity:
@@ -73,5 +74,5 @@ async def spend(hk: holdkit.AsyncKernel, seed: int, tasks: int, attempts: int) -
             spent.requests += confirmed["requests"]
             spent.uncovered += uncovered
 
-    await asyncio.gather(*(work() for _ in range(tasks)))
+    await asyncio.gather(*(work() for _ in range(TASKS)))
     return spent
