@@ -21,6 +21,7 @@ from .figures import Figure, age_figures, contest_figure, core_figure, memory_fi
 from .postgres import part as on_postgres
 from .postgres import scenarios as postgres_scenarios
 from .postgres import table as postgres_table
+from .postgres.sides import CONNECTIONS
 from .raw import RawRound, raw_rounds
 from .report import print_setting, print_table, setting, write_json, write_plot
 from .rows import BenchFailed
@@ -38,6 +39,7 @@ class Bench:
         self.quick: bool = options.quick
         self.rounds: int = options.rounds or (3 if options.quick else 5)
         self.sync: float = options.sync
+        self.connections: int = options.connections
         self.postgres_rounds: int = options.rounds or (1 if options.quick else 3)  # many scenarios, all sides
         self.directory, self.progress = directory, progress
         self.flushes: FlushCounter | None = flush_counter(directory)
@@ -161,8 +163,9 @@ class Bench:
         measured = on_postgres.measure(
             self.directory, scenarios, self.postgres_rounds, length,
             lambda name: self.progress.update(bar, advance=1, description=f"PostgreSQL, {name}"), self.sync,
+            self.connections,
         )  # fmt: skip
-        self.figures += postgres_table.figures(measured)
+        self.figures += postgres_table.figures(measured) + postgres_table.goals(measured)
         self.runs["postgres"] = measured
         postgres_table.print_measured(self.progress.console, measured)
 
@@ -197,6 +200,12 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         type=float,
         default=0,
         help="PostgreSQL: milliseconds that every sync takes longer, as on a disk in a cloud",
+    )
+    parser.add_argument(
+        "--connections",
+        type=int,
+        default=CONNECTIONS,
+        help="PostgreSQL: how many those by hand have at most (4, their fastest; 256: a connection for each caller)",
     )
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where every run is written")
     parser.add_argument("--plot", type=Path, default=BUILD / "bench.png", help="where the plot is written")

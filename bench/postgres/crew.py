@@ -23,6 +23,7 @@ class Job(Struct, frozen=True):
     dsn: str
     callers: int
     pools: int
+    connections: int
     name: str
 
 
@@ -54,10 +55,10 @@ class Crew:
             if member.is_alive():
                 member.terminate()
 
-    def open(self, scenario: Scenario, side: Side, dsn: str) -> None:
+    def open(self, scenario: Scenario, side: Side, dsn: str, connections: int) -> None:
         """Everybody connects."""
         for number, line in enumerate(self._lines):
-            line.send(Job(side, dsn, scenario.callers // PROCESSES, scenario.pools, f"member-{number}"))
+            line.send(Job(side, dsn, scenario.callers // PROCESSES, scenario.pools, connections, f"member-{number}"))
         for line in self._lines:
             self._answer(line)
 
@@ -85,7 +86,7 @@ def work(line: Connection[Any, Any]) -> None:
         except EOFError:
             return
         try:
-            with closing(open_threads(job.side, job.dsn, job.callers, alone=False)) as store:
+            with closing(open_threads(job.side, job.dsn, job.callers, job.connections)) as store:
                 line.send(None)
                 calls = run_threads(store, job.callers, pool_names(job.pools), line.recv(), job.name)
         except Exception as error:  # noqa: BLE001 - reported by the process that waits

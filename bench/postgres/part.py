@@ -19,7 +19,7 @@ from ..rows import BenchFailed
 from .callers import Calls, run_tasks, run_threads
 from .crew import Crew
 from .scenarios import Length, Scenario, Shift, pool_names
-from .sides import SIDES, Side, expect_whole, open_tasks, open_threads, template
+from .sides import CONNECTIONS, SIDES, Side, expect_whole, open_tasks, open_threads, template
 
 # Memory for all of the rows, and no checkpoint in the middle of a run; durable as ever.
 SETTINGS: Final = {
@@ -65,7 +65,13 @@ def slower(sync: float) -> dict[str, str]:
 
 
 def measure(
-    directory: Path, wanted: list[Scenario], rounds: int, length: Length, step: Callable[[str], None], sync: float = 0
+    directory: Path,
+    wanted: list[Scenario],
+    rounds: int,
+    length: Length,
+    step: Callable[[str], None],
+    sync: float = 0,
+    connections: int = CONNECTIONS,
 ) -> Measured:
     """Everything, on a server of its own whose data is on the disk of `directory`."""
     runs: list[PostgresRun] = []
@@ -78,34 +84,36 @@ def measure(
             for turn in range(rounds):
                 first = turn % len(sides)
                 for side in (*sides[first:], *sides[:first]):
-                    runs.append(run(server, crew, scenario, side, length))
+                    runs.append(run(server, crew, scenario, side, length, connections))
                     step(scenario.name)
     return Measured(str(row[0]) if row else "", sides, runs, limits)
 
 
-def run(server: ServerAddress, crew: Crew, scenario: Scenario, side: Side, length: Length) -> PostgresRun:
+def run(
+    server: ServerAddress, crew: Crew, scenario: Scenario, side: Side, length: Length, connections: int = CONNECTIONS
+) -> PostgresRun:
     """One side on a fresh database, checked."""
     dsn = server.create_database("run", template(server, side, scenario.pools))
     with closing(server.connect()) as connection:
         connection.execute("checkpoint")  # what the copy has left to write is not for the run to pay
     if scenario.kind == "processes":
-        crew.open(scenario, side, dsn)
+        crew.open(scenario, side, dsn, max(1, connections // 2))
         shift = starting(scenario, length)
         calls = crew.run(shift)
     elif scenario.kind == "threads":
-        with closing(open_threads(side, dsn, scenario.callers, alone=True)) as store:
+        with closing(open_threads(side, dsn, scenario.callers, connections)) as store:
             shift = starting(scenario, length)
             calls = run_threads(store, scenario.callers, pool_names(scenario.pools), shift, "caller")
     else:
-        shift, calls = asyncio.run(as_tasks(scenario, side, dsn, length))
+        shift, calls = asyncio.run(as_tasks(scenario, side, dsn, length, connections))
     expect_whole(side, dsn, len(calls.done))
     server.drop_database("run")
     return summary(scenario, side, shift, calls)
 
 
-async def as_tasks(scenario: Scenario, side: Side, dsn: str, length: Length) -> tuple[Shift, Calls]:
+async def as_tasks(scenario: Scenario, side: Side, dsn: str, length: Length, connections: int) -> tuple[Shift, Calls]:
     """On an event loop."""
-    store = await open_tasks(side, dsn, scenario.callers)
+    store = await open_tasks(side, dsn, scenario.callers, connections)
     try:
         shift = starting(scenario, length)
         return shift, await run_tasks(store, scenario.callers, pool_names(scenario.pools), shift, "caller")

@@ -16,9 +16,7 @@ Side: TypeAlias = Way | Literal["ours"]
 BY_HAND: Final[tuple[Way, ...]] = ("serializable", "row lock", "one statement")
 SIDES: Final[tuple[Side, ...]] = (*BY_HAND, "ours")
 CONNECTIONS: Final = 4
-"""Of one process, by hand: with more, two processors and a busy row were slower."""
-CONNECTIONS_OF_MANY: Final = 2
-"""Of each of several processes."""
+"""Of one process, by hand: with more, two processors and a busy row were slower. Each of several processes has half as many."""
 
 
 class Store(Protocol):
@@ -35,18 +33,18 @@ class AsyncStore(Protocol):
     async def aclose(self) -> None: ...
 
 
-def open_threads(side: Side, dsn: str, callers: int, *, alone: bool) -> Store:
-    """A store for threads; `alone`: no other process has one."""
+def open_threads(side: Side, dsn: str, callers: int, connections: int = CONNECTIONS) -> Store:
+    """A store for threads; who holds by hand has so many connections at most."""
     if side == "ours":
         return holdkit.connect(dsn)
-    return ByHandPostgres(dsn, side, min(callers, CONNECTIONS if alone else CONNECTIONS_OF_MANY))
+    return ByHandPostgres(dsn, side, min(callers, connections))
 
 
-async def open_tasks(side: Side, dsn: str, callers: int) -> AsyncStore:
+async def open_tasks(side: Side, dsn: str, callers: int, connections: int = CONNECTIONS) -> AsyncStore:
     """A store for tasks."""
     if side == "ours":
         return await holdkit.connect_async(dsn)
-    store = AsyncByHandPostgres(dsn, side, min(callers, CONNECTIONS))
+    store = AsyncByHandPostgres(dsn, side, min(callers, connections))
     await store.open()
     return store
 

@@ -12,10 +12,19 @@ from ..figures import LATENCY, RATE, Figure, compared
 from .part import Measured, PostgresRun
 from .sides import BY_HAND, Side
 
-AT_LEAST: Final[dict[str, float]] = {}
+AT_LEAST: Final = {"32 threads, 1 pool": 8.0, "32 tasks, 1 pool": 8.0}
 """Rates to reach, as a multiple of the best by hand, by the name of the scenario."""
-AT_MOST: Final[dict[str, float]] = {}
+AT_MOST: Final = {"1 thread, 1 pool": 2.0, "1 task, 1 pool": 2.0}
 """Latencies to keep within, for lone callers."""
+BESIDE_SERIALIZABLE: Final = 80.0
+P99: Final = 0.25
+OF_THE_LIMIT: Final = 0.6
+CROWD, MANY, SEVERAL, ONE = (
+    "32 tasks, 1 pool",
+    "256 tasks, 1 pool",
+    " threads in 4 processes, 1 pool",
+    " threads, 1 pool",
+)
 
 
 def by_scenario(measured: Measured) -> dict[str, dict[Side, list[PostgresRun]]]:
@@ -49,6 +58,35 @@ def figures(measured: Measured) -> list[Figure]:
             before, after = ([one.per_second for one in runs] for runs in (best, ours))
             found.append(compared("postgres", title, RATE, before, after, at_least=AT_LEAST.get(name)))
     return found
+
+
+def goals(measured: Measured) -> list[Figure]:
+    """What else was promised: beside the slowest by hand, the slowest calls, the server's limit, several processes."""
+    found: list[Figure] = []
+    runs = by_scenario(measured)
+    if CROWD in runs:
+        slowest, best, ours = (runs[CROWD][side] for side in ("serializable", best_by_hand(runs[CROWD]), "ours"))
+        found.append(held_against("32 tasks beside SERIALIZABLE", slowest, ours, at_least=BESIDE_SERIALIZABLE))
+        before, after = ([1e6 * one.p99 for one in side] for side in (best, ours))
+        found.append(compared("postgres", "PostgreSQL, p99 of 32 tasks", LATENCY, before, after, at_most=P99))
+    limit = [one.per_second for one in measured.limits if one.batch == 256]
+    if MANY in runs and limit:
+        ours = runs[MANY]["ours"]
+        name = "PostgreSQL, 256 tasks beside the server's limit"
+        rates = [one.per_second for one in ours]
+        found.append(compared("postgres", name, RATE, limit, rates, at_least=OF_THE_LIMIT))
+    for count in ("32", "256"):
+        one, several = runs.get(count + ONE), runs.get(count + SEVERAL)
+        if one and several:
+            name = f"{count} threads in 4 processes beside one"
+            found.append(held_against(name, one["ours"], several["ours"], at_least=1.0))
+    return found
+
+
+def held_against(name: str, other: list[PostgresRun], ours: list[PostgresRun], *, at_least: float) -> Figure:
+    """One rate beside another."""
+    before, after = ([one.per_second for one in runs] for runs in (other, ours))
+    return compared("postgres", f"PostgreSQL, {name}", RATE, before, after, at_least=at_least)
 
 
 def print_measured(console: Console, measured: Measured) -> None:

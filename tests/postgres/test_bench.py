@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.by_hand_postgres import limit
+from bench.by_hand_postgres import LimitRun, limit
 from bench.postgres import part
 from bench.postgres.scenarios import CALLERS, POOLS, Length, Scenario, scenarios
-from bench.postgres.sides import expect_whole, template
-from bench.postgres.table import by_scenario, figures, print_measured
+from bench.postgres.sides import SIDES, Side, expect_whole, template
+from bench.postgres.table import by_scenario, figures, goals, print_measured
 from bench.rows import BenchFailed
 from holdkit.testing.postgres import PostgresServer, ServerAddress
 from holdkit.testing.postgres.shared import memory
@@ -60,3 +60,25 @@ def test_a_lone_caller_is_not_spread_over_processes() -> None:
     assert len(names) == len(set(names)) == 22
     assert "1 thread, 1,000 pools" in names
     assert not any(name.startswith("1 ") and "processes" in name for name in names)
+
+
+def test_what_was_promised_is_held_against_the_runs() -> None:
+    def ran(scenario: str, side: Side, holds: int, p99: float) -> part.PostgresRun:
+        return part.PostgresRun(scenario, side, holds, 1.0, p99 / 2, p99, 0)
+
+    runs = [
+        ran("32 tasks, 1 pool", "serializable", 100, 0.4),
+        ran("32 tasks, 1 pool", "one statement", 1_000, 0.02),
+        ran("32 tasks, 1 pool", "ours", 8_100, 0.004),
+        ran("256 tasks, 1 pool", "ours", 20_000, 0.01),
+        ran("32 threads, 1 pool", "ours", 5_000, 0.01),
+        ran("32 threads in 4 processes, 1 pool", "ours", 4_000, 0.01),
+    ]
+    found = goals(part.Measured("18", SIDES, runs, [LimitRun(256, 50_000, 1.0)]))
+    assert [(figure.ratio, figure.reached) for figure in found] == [
+        (81.0, True),
+        (pytest.approx(0.2), True),
+        (0.4, False),
+        (0.8, False),
+    ]
+    assert goals(part.Measured("18", SIDES, [], [])) == []
