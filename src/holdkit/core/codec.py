@@ -7,6 +7,7 @@ caller wrote it; what the kernel minted and the correlation id are left out.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any, Final
 
@@ -62,6 +63,12 @@ def fingerprint(command: AnyCommand) -> str:
     else:
         command = structs.replace(command, correlation_id=None, tenant="", op=None)
     return hashlib.blake2b(_canonical.encode(command), digest_size=16).hexdigest()
+
+
+def group_fingerprint(commands: Sequence[AnyCommand], atomic: bool) -> str:
+    """The same of a whole group, whose commands have their own fingerprints already."""
+    said = (atomic, [(command.op, command.fingerprint) for command in commands])
+    return hashlib.blake2b(_canonical.encode(said), digest_size=16).hexdigest()
 
 
 def hash_owner(token: str) -> str:

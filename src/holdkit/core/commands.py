@@ -161,8 +161,19 @@ HoldCommand: TypeAlias = ConfirmHold | ReleaseHold | ExtendHold | ExpireHold | R
 AnyCommand: TypeAlias = CreatePool | ResizePool | PlaceHold | Consume | HoldCommand | PutRecord | Sweep
 
 
+class Guard(Struct, frozen=True, gc=False):
+    """One retry key for all commands of a group together. If it was used for another payload, nothing of the group is done."""
+
+    tenant: str
+    op: str
+    fingerprint: str
+    """Of the group as the caller wrote it."""
+
+
 class Group(Struct, frozen=True, gc=False):
     """Commands of one caller, ready to be decided; with `atomic` all of them are applied or none."""
 
     commands: tuple[AnyCommand, ...]
     atomic: bool = False
+    guard: Guard | None = None
+    """Where there is one, every command has an operation id of its own too: what it was answered is kept there."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from .commands import (
     AnyCommand,
@@ -29,17 +29,17 @@ from .commands import (
 from .ladders.ending import confirm_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.extending import extend_hold
-from .ladders.finding import prunable, retired
+from .ladders.finding import prunable
 from .ladders.placing import consume, place_hold
 from .ladders.pools import create_pool, remove_idle_pools, resize_pool
 from .ladders.records import put_record
 from .model import Key, RecordKey, Slot
-from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
+from .outcomes import Done, Outcome, Reason, Refusal
+from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
 from .view import View
 
 _BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built anew by every look
 _POOLS: Final = (CreatePool, ResizePool)
-_REMEMBERED: Final = (ConfirmHold, ReleaseHold)
 _POOLLESS: Final = (PutRecord, Sweep)
 
 
@@ -85,6 +85,8 @@ def needs(groups: Iterable[Group]) -> Needs:
                 limit = max(limit, command.limit)
             else:
                 standing.add((tenant, command.id))
+        if group.guard is not None:
+            asked.add((group.guard.tenant, group.guard.op))
     return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked)
 
 
@@ -122,7 +124,13 @@ def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_
 
 
 def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:
-    """Each command for itself; or, if atomic, all of them or none."""
+    """Each command for itself; or, if atomic, all of them or none. Rung 0 of a guarded group is its guard."""
+    if group.guard is not None:
+        known = recall(view, group.guard)
+        if isinstance(known, Refusal):
+            return [known] * len(group.commands)
+        if known is None:  # first of all, so that no command of the group can take the guard's place
+            remember(view, group.guard, Done(slot=view.loaded.slot))
     if not group.atomic:
         return [answer(view, command, due) for command in group.commands]
     view.begin_atomic()
@@ -159,53 +167,11 @@ def answer(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
     known = recall(view, command)
     if known is not None:
         return known
-    if operations_full(view) and not isinstance(command, _REMEMBERED):
+    if operations_full(view) and not isinstance(command, REMEMBERED):
         return Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # those two the hold itself remembers
     outcome = decide(view, command, due)
     remember(view, command, outcome)
     return outcome
-
-
-def recall(view: View, command: AnyCommand) -> Outcome | None:
-    """What was answered before to this operation id, if it was."""
-    if command.op is None:
-        return None
-    slot = view.loaded.slot
-    operation = view.operations.get((command.tenant, command.op))
-    if operation is not None and slot - operation.slot < view.limits.retry_window:
-        if operation.fingerprint != command.fingerprint:
-            return Refusal(Reason.OPERATION_CONFLICT, command.op)
-        return structs.replace(operation.outcome, replayed=True)
-    if isinstance(command, _REMEMBERED):
-        hold = view.holds.get((command.tenant, command.id))
-        if hold is None or hold.last_op is None or retired(hold, view.limits.retention, slot):
-            return None
-        if hold.last_op[32:] == command.op:
-            if hold.last_op[:32] != command.fingerprint:
-                return Refusal(Reason.OPERATION_CONFLICT, command.op)
-            return Done(slot=slot, hold=hold, replayed=True)
-    return None
-
-
-def operations_full(view: View) -> bool:
-    """Whether there is no room to remember one more operation."""
-    limit = view.limits.max_operations
-    return limit is not None and view.loaded.counts.operations + view.grown[2] >= limit
-
-
-def remember(view: View, command: AnyCommand, outcome: Outcome) -> None:
-    """Keep the answer for the retry, if it settles the operation and there is room."""
-    if command.op is None or isinstance(outcome, Invalid) or outcome.replayed or operations_full(view):
-        return
-    if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
-        return
-    stored = Operation(command.tenant, command.op, command.fingerprint, view.loaded.slot, outcome)
-    view.grown[2] += 1
-    view.operations.put((command.tenant, command.op), stored)
-
-
-UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})
-"""Refusals of this attempt only: they say nothing of the operation itself."""
 
 
 def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:

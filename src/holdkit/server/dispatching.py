@@ -14,7 +14,7 @@ from .answers import at
 from .asgi import Receive, Scope, Send
 from .intake import decode_body, read_body, read_query
 from .problems import Problem, problem_body, problem_of
-from .request import Answer, Request, read_headers
+from .request import REPLAYED, Answer, Request, read_headers
 from .routing import Matched, segments_of
 from .streams import events
 
@@ -167,7 +167,7 @@ def _problem_answer(problem: Problem, request: Request, running: Running | None)
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="holdkit"'))
     if problem.more.get("replayed"):
-        headers.append((b"idempotency-replayed", b"true"))
+        headers.append(REPLAYED)
     if problem.status in (408, 413):  # the rest of the body is not waited for
         headers.append((b"connection", b"close"))
     if "allow" in problem.more:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Headers = Sequence[tuple[bytes, bytes]]
 
 JSON: Final = (b"content-type", b"application/json")
+REPLAYED: Final = (b"idempotency-replayed", b"true")
 _ONCE: Final = frozenset(
     (b"authorization", b"idempotency-key", b"content-length", b"content-type", b"host", b"if-match", b"last-event-id")
 )

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from ...core.commands import AnyCommand, Command, Group
 from ...core.validation import check, invalid, text
+from ...core.values import MAX_OP
 from ..answers import Answer, answer_of
 from ..context import Actor, actor_text, current
+from ..guarding import guarded, op_within
 from ..minting import Mint
 from ..spelling import normalise
 from ..waiters import AsyncSubmitter
@@ -58,13 +60,17 @@ class AsyncCalls:
             "reason": around.reason if reason is None else reason,
         }
 
-    async def apply(self, commands: Iterable[AnyCommand], *, atomic: bool = False, tx: Any = None) -> list[Answer]:
+    async def apply(
+        self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
+    ) -> list[Answer]:
         """Decide several commands in one transaction, in order. Outcomes come back as values; no refusal is raised.
 
         A refused command has no effect and the others stand; with `atomic=True` all of them are applied or none, and
         the others answer `Aborted`. A malformed command raises `InvalidRequest` and nothing at all is done.
+
+        `op` is one retry key for all of them: used before for another batch, every answer is `OperationConflict`.
         """
-        group = self._group(commands, atomic)
+        group = self._group(commands, atomic, op)
         if not group.commands:
             return []
         if tx is None:
@@ -73,23 +79,25 @@ class AsyncCalls:
             outcomes = await self._submitter.apply_in(tx, group)
         return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
-    def _group(self, commands: Iterable[AnyCommand], atomic: bool) -> Group:
+    def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
         """Checked, framed by the context, minted."""
         asked: object = commands
         if not isinstance(asked, Iterable):
             raise invalid("commands", "commands_malformed", "must be a list of commands such as PlaceHold(...)")
         if type(atomic) is not bool:
             raise invalid("atomic", "atomic_not_boolean", "must be True or False")
+        if op is not None:
+            text(op, "op", MAX_OP)
         given = self._frame({})
         frame = {name: given[name] for name in ("actor", "correlation_id", "reason") if given[name] is not None}
         prepared: list[AnyCommand] = []
         for command in commands:
             if len(prepared) == self._limits.max_batch:
                 raise invalid("commands", "batch_too_large", f"at most {self._limits.max_batch} commands are allowed")
-            prepared.append(self._prepared(command, frame))
-        return Group(self._mint.prepare_all(prepared), atomic)
+            prepared.append(self._prepared(command, frame, op, len(prepared)))
+        return guarded(self._mint.prepare_all(prepared), atomic, op)
 
-    def _prepared(self, command: AnyCommand, frame: dict[str, Any]) -> AnyCommand:
+    def _prepared(self, command: AnyCommand, frame: dict[str, Any], op: str | None, index: int) -> AnyCommand:
         """One command of a batch: what it leaves open is taken from the context; the tenant is never its own choice."""
         given: object = command
         if not isinstance(given, Command):
@@ -100,6 +108,8 @@ class AsyncCalls:
         changes: dict[str, Any] = {} if command.tenant == self._tenant else {"tenant": self._tenant}
         if command.actor is not None:
             changes["actor"] = actor_text(command.actor)
+        if op is not None:
+            changes["op"] = op_within(op, index, command.op)
         if frame:
             changes |= {name: value for name, value in frame.items() if getattr(command, name) is None}
         command = normalise(replace(command, **changes) if changes else command)

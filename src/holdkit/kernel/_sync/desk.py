@@ -13,6 +13,7 @@ from ...core.reading import Query
 from ...core.validation import check
 from ...errors import InvalidRequest, Refused
 from ..answers import Answer, answer_of, in_own_words, refusal_of
+from ..guarding import guarded
 from ..minting import Mint
 from ..spelling import combined
 from ..waiters import Submitter, Undo
@@ -53,10 +54,9 @@ class Desk:
             raise refusal_of(outcome)
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
 
-    def do_checked(self, commands: list[AnyCommand], *, atomic: bool) -> list[Answer]:
-        """Submit commands that were normalised, framed and checked already, as one group; what they came to, as users see it.
-        For the server, whose own door checks each of them before it settles a key."""
-        group = Group(self.mint.prepare_all(commands), atomic)
+    def do_checked(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
+        """Submit commands that were normalised, framed and checked already, as one group; what they came to, as users see it."""
+        group = guarded(self.mint.prepare_all(commands), atomic, op)
         outcomes = self.submitter.submit(group)
         return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
-
-import msgspec
 
 from ... import errors
 from ...core import commands as core
@@ -13,15 +10,14 @@ from ...core.model import Pool
 from ...core.validation import check, invalid
 from ...kernel.answers import Answer as Outcome
 from ...kernel.context import actor_text, current
+from ...kernel.guarding import op_within
 from ...kernel.spelling import normalise
 from ...kernel.surface import Hold
 from .. import bodies
 from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
 from ..problems import Problem, facts, plain
-from ..request import Answer, Caller, Request, answer
+from ..request import REPLAYED, Answer, Caller, Request, answer
 from .shared import legs_of, need_admin
-
-_digest: Final = msgspec.json.Encoder(order="deterministic")
 
 
 async def apply_batch(request: Request) -> Answer:
@@ -35,21 +31,15 @@ async def apply_batch(request: Request) -> Answer:
         raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
     prepared = [_command(command, request.caller, key, index) for index, command in enumerate(batch.commands)]
     for command in prepared:
-        check(command, limits)  # first: nonsense settles no key
-    if key is not None:
-        await _guard(request, batch, key)
-    outcomes = await request.kernel.desk.do_checked(prepared, atomic=batch.atomic)
+        check(command, limits)
+    outcomes = await request.kernel.desk.do_checked(prepared, atomic=batch.atomic, op=key)
+    first = outcomes[0]
+    if isinstance(first, errors.OperationConflict) and first.details["subject"] == key:
+        raise first  # no command has the key itself for its own: it is the batch that is another
     now = request.now()
-    return answer(BatchAnswer([_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)], now))
-
-
-async def _guard(request: Request, batch: bodies.Batch, key: str) -> None:
-    """The key stands for the batch as a whole: remembered first, by removing a record that never was, under a name that is
-    the digest of the batch. Another batch under the same key is another name, and so an `operation_conflict`; a crash
-    before the batch itself leaves a key that the same batch passes."""
-    digest = hashlib.blake2b(_digest.encode(batch), digest_size=16).hexdigest()
-    command = core.PutRecord(tenant=request.caller.tenant, kind="~batch", id=digest, body=None, op=key)
-    await request.kernel.desk.do(command, faces=True)
+    answers = [_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)]
+    replayed = key is not None and all(one.replayed for one in answers)
+    return answer(BatchAnswer(answers, now), headers=(REPLAYED,) if replayed else ())
 
 
 def _command(asked: bodies.BatchCommand, caller: Caller, key: str | None, index: int) -> core.AnyCommand:
@@ -57,7 +47,7 @@ def _command(asked: bodies.BatchCommand, caller: Caller, key: str | None, index:
     around = current()
     frame: dict[str, Any] = {
         "tenant": caller.tenant,
-        "op": asked.op if asked.op is not None or key is None else f"{key}#{index}",
+        "op": op_within(key, index, asked.op),
         "actor": caller.actor if asked.actor is None else actor_text(asked.actor),
         "correlation_id": around.correlation_id if asked.correlation_id is None else asked.correlation_id,
         "reason": around.reason if asked.reason is None else asked.reason,

@@ -8,7 +8,7 @@ from ..answers import HoldNow, at, done_fields
 from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, ClientQuery, PageQuery
 from ..budget_answers import BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..budgeting import BudgetSet
-from ..request import Answer, Request, answer
+from ..request import REPLAYED, Answer, Request, answer
 from .holds import hold_tag
 from .shared import frame
 
@@ -104,4 +104,4 @@ async def show_usage(request: Request) -> Answer:
 
 
 def _headers(replayed: bool, tag: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"etag", tag), (b"idempotency-replayed", b"true")) if replayed else ((b"etag", tag),)
+    return ((b"etag", tag), REPLAYED) if replayed else ((b"etag", tag),)

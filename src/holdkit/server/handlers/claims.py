@@ -25,20 +25,18 @@ from ..claiming import (
     claim_answer,
 )
 from ..problems import Problem
-from ..request import Answer, Headers, Request, answer
+from ..request import REPLAYED, Answer, Request, answer
 from .shared import frame
-
-REPLAYED: Headers = ((b"idempotency-replayed", b"true"),)
 
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
     shown = claim_answer(claim, request.now(), secret=secret)
-    return answer(shown, status, REPLAYED if claim.replayed else ())
+    return answer(shown, status, (REPLAYED,) if claim.replayed else ())
 
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
     shown = HoldNow(**done_fields(hold, secret), server_time=request.now())
-    return answer(shown, status, REPLAYED if hold.replayed else ())
+    return answer(shown, status, (REPLAYED,) if hold.replayed else ())
 
 
 def _named(request: Request, owner: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...kernel.surface import Hold
 from ..answers import HoldAnswer, HoldNow, HoldPage, done_fields, encode, hold_fields
 from ..bodies import Confirm, Expire, Extend, HoldsQuery, NewConsume, NewHold, Release, Return
-from ..request import JSON, Answer, Headers, Request, answer
+from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
 from .shared import frame, legs_of, need_admin
 
 
@@ -17,7 +17,7 @@ def hold_tag(hold: Hold) -> bytes:
 def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
     headers: Headers = (JSON, (b"etag", hold_tag(hold)))
     if hold.replayed:
-        headers = (*headers, (b"idempotency-replayed", b"true"))
+        headers = (*headers, REPLAYED)
     body = HoldNow(**done_fields(hold, secret), server_time=request.now())
     return Answer(encode(body), status, headers)
 

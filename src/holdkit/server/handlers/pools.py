@@ -11,7 +11,7 @@ from ...kernel._async.reads import AsyncReads
 from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
 from ..bodies import NewPool, PoolsQuery, PoolTotal
 from ..problems import Problem
-from ..request import Answer, Headers, Request, answer
+from ..request import REPLAYED, Answer, Headers, Request, answer
 from .shared import frame
 
 SCANNED = 20_000
@@ -29,7 +29,7 @@ def pool_tag(pool: Pool) -> bytes:
 def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
     headers: Headers = ((b"etag", pool_tag(pool)),)
     if pool.replayed:
-        headers = (*headers, (b"idempotency-replayed", b"true"))
+        headers = (*headers, REPLAYED)
     return answer(PoolNow(**pool_fields(pool), server_time=request.now()), status, headers)
 
 

@@ -1,0 +1,58 @@
+"""Rung 0: what was answered to an operation id before, and what is remembered of an answer. Of commands and of guards."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from msgspec import structs
+
+from .commands import AnyCommand, ConfirmHold, Guard, ReleaseHold
+from .ladders.finding import retired
+from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
+from .view import View
+
+Askable: TypeAlias = AnyCommand | Guard
+REMEMBERED: Final = (ConfirmHold, ReleaseHold)
+"""What the hold itself remembers too, if it ended by it."""
+
+
+def recall(view: View, command: Askable) -> Outcome | None:
+    """What was answered before to this operation id, if it was."""
+    if command.op is None:
+        return None
+    slot = view.loaded.slot
+    operation = view.operations.get((command.tenant, command.op))
+    if operation is not None and slot - operation.slot < view.limits.retry_window:
+        if operation.fingerprint != command.fingerprint:
+            return Refusal(Reason.OPERATION_CONFLICT, command.op)
+        return structs.replace(operation.outcome, replayed=True)
+    if isinstance(command, REMEMBERED):
+        hold = view.holds.get((command.tenant, command.id))
+        if hold is None or hold.last_op is None or retired(hold, view.limits.retention, slot):
+            return None
+        if hold.last_op[32:] == command.op:
+            if hold.last_op[:32] != command.fingerprint:
+                return Refusal(Reason.OPERATION_CONFLICT, command.op)
+            return Done(slot=slot, hold=hold, replayed=True)
+    return None
+
+
+def operations_full(view: View) -> bool:
+    """Whether there is no room to remember one more operation."""
+    limit = view.limits.max_operations
+    return limit is not None and view.loaded.counts.operations + view.grown[2] >= limit
+
+
+def remember(view: View, command: Askable, outcome: Outcome) -> None:
+    """Keep the answer for the retry, if it settles the operation and there is room."""
+    if command.op is None or isinstance(outcome, Invalid) or outcome.replayed or operations_full(view):
+        return
+    if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
+        return
+    stored = Operation(command.tenant, command.op, command.fingerprint, view.loaded.slot, outcome)
+    view.grown[2] += 1
+    view.operations.put((command.tenant, command.op), stored)
+
+
+UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})
+"""Refusals of this attempt only: they say nothing of the operation itself."""
