@@ -19,11 +19,11 @@ def load() -> MappingProxyType[str, str]:
 
 @cache
 def load_together() -> MappingProxyType[str, str]:
-    """The statements that insert one row, for many rows."""
+    """The statements that write one row of values, for many rows."""
     found = {}
     for name, text in load().items():
         head, values, row = text.rpartition("values ")
-        if name.startswith("insert_") and values:
+        if values:
             found[name] = head + values + ", ".join([row] * TOGETHER)
     return MappingProxyType(found)
 

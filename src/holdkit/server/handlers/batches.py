@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from ... import errors
-from ...core import commands as core
+from ...core.commands import AnyCommand, Consume, PlaceHold
 from ...core.model import Pool
 from ...core.validation import check, invalid
 from ...kernel.answers import Answer as Outcome
-from ...kernel.context import actor_text, current
-from ...kernel.guarding import op_within
-from ...kernel.spelling import normalise
 from ...kernel.surface import Hold
 from .. import bodies
 from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
 from ..problems import Problem, facts, plain
-from ..request import REPLAYED, Answer, Caller, Request, answer
-from .shared import legs_of, need_admin
+from ..request import REPLAYED, Answer, Request, answer
+from .batch_commands import commands_of
+
+_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: a union would be built anew for every answer
 
 
 async def apply_batch(request: Request) -> Answer:
@@ -29,7 +29,7 @@ async def apply_batch(request: Request) -> Answer:
     limits = request.kernel.limits
     if len(batch.commands) > limits.max_batch:
         raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
-    prepared = [_command(command, request.caller, key, index) for index, command in enumerate(batch.commands)]
+    prepared = commands_of(batch, request.caller, key)
     for command in prepared:
         check(command, limits)
     outcomes = await request.kernel.desk.do_checked(prepared, atomic=batch.atomic, op=key)
@@ -42,45 +42,10 @@ async def apply_batch(request: Request) -> Answer:
     return answer(BatchAnswer(answers, now), headers=(REPLAYED,) if replayed else ())
 
 
-def _command(asked: bodies.BatchCommand, caller: Caller, key: str | None, index: int) -> core.AnyCommand:
-    """A command of the core, in its one spelling."""
-    around = current()
-    frame: dict[str, Any] = {
-        "tenant": caller.tenant,
-        "op": op_within(key, index, asked.op),
-        "actor": caller.actor if asked.actor is None else actor_text(asked.actor),
-        "correlation_id": around.correlation_id if asked.correlation_id is None else asked.correlation_id,
-        "reason": around.reason if asked.reason is None else asked.reason,
-    }
-    if isinstance(asked, bodies.NewHold | bodies.NewConsume):
-        frame |= {name: getattr(asked, name) for name in ("id", "owner", "entity", "metadata")}
-        legs = tuple(legs_of(asked, caller))
-        if isinstance(asked, bodies.NewHold):
-            return normalise(core.PlaceHold(legs=legs, ttl=asked.ttl, deadline=asked.deadline, **frame))
-        return normalise(core.Consume(legs=legs, **frame))
-    if isinstance(asked, bodies.BatchCreatePool | bodies.BatchResizePool):
-        need_admin(caller, "to make or resize pools")
-    if isinstance(asked, bodies.BatchRelease) and asked.force:
-        need_admin(caller, "force")
-    fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name not in frame}
-    return normalise(_KINDS[type(asked)](**fields, **frame))
-
-
-_KINDS: Final[dict[type[Any], Any]] = {
-    bodies.BatchCreatePool: core.CreatePool,
-    bodies.BatchResizePool: core.ResizePool,
-    bodies.BatchConfirm: core.ConfirmHold,
-    bodies.BatchRelease: core.ReleaseHold,
-    bodies.BatchExtend: core.ExtendHold,
-    bodies.BatchExpire: core.ExpireHold,
-    bodies.BatchReturn: core.ReturnUnits,
-}
-
-
-def _answered(outcome: Outcome, asked: core.AnyCommand, now: Any) -> CommandAnswer:
+def _answered(outcome: Outcome, asked: AnyCommand, now: datetime) -> CommandAnswer:
     if isinstance(outcome, Hold):
-        secret = isinstance(asked, core.PlaceHold | core.Consume)
-        shown = hold_now(outcome, secret, now)
+        secret = isinstance(asked, _BIRTHS)
+        shown = hold_now(outcome, now, secret=secret)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):
         shown_pool = PoolNow(**pool_fields(outcome), server_time=now)

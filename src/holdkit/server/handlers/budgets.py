@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...faces._async.budgets import AsyncBudgets
 from .. import budgeting
-from ..answers import HoldNow, at, done_fields
+from ..answers import at, hold_now
 from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, ClientQuery, PageQuery
 from ..budget_answers import BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..budgeting import BudgetSet
@@ -55,7 +55,7 @@ async def hold_budget(request: Request) -> Answer:
         metadata=body.metadata,
         **frame(request, body),
     )
-    shown = HoldNow(**done_fields(hold, True), server_time=request.now())
+    shown = hold_now(hold, request.now(), secret=True)
     return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
 
 
@@ -66,7 +66,7 @@ async def consume_budget(request: Request) -> Answer:
     hold = await budgets.consume(
         body.client, body.actual, entity=body.entity, metadata=body.metadata, **frame(request, body)
     )
-    shown = HoldNow(**done_fields(hold, True), server_time=request.now())
+    shown = hold_now(hold, request.now(), secret=True)
     return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
 
 
@@ -83,11 +83,9 @@ async def confirm_budget(request: Request) -> Answer:
         overage=body.overage,
         **frame(request, body),
     )
-    fields = done_fields(hold, False)
-    uncovered = budgets.uncovered(hold)
-    if uncovered:
-        fields["uncovered"] = uncovered
-    return answer(HoldNow(**fields, server_time=request.now()), 200, _headers(hold.replayed, hold_tag(hold)))
+    shown = hold_now(hold, request.now(), secret=False)
+    shown.uncovered = budgets.uncovered(hold) or shown.uncovered
+    return answer(shown, 200, _headers(hold.replayed, hold_tag(hold)))
 
 
 async def show_usage(request: Request) -> Answer:

@@ -6,7 +6,7 @@ from ...core.codec import ticket
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
 from ...kernel.surface import Hold
-from ..answers import HoldNow, done_fields
+from ..answers import hold_now
 from ..claiming import (
     AddItems,
     ClaimPage,
@@ -35,7 +35,7 @@ def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = 
 
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
-    shown = HoldNow(**done_fields(hold, secret), server_time=request.now())
+    shown = hold_now(hold, request.now(), secret=secret)
     return answer(shown, status, (REPLAYED,) if hold.replayed else ())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...kernel.surface import Hold
-from ..answers import HoldAnswer, HoldNow, HoldPage, done_fields, encode, hold_fields
+from ..answers import HoldAnswer, HoldPage, encode, hold_fields, hold_now
 from ..bodies import Confirm, Expire, Extend, HoldsQuery, NewConsume, NewHold, Release, Return
 from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
 from .shared import frame, legs_of, need_admin
@@ -18,8 +18,7 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
     headers: Headers = (JSON, (b"etag", hold_tag(hold)))
     if hold.replayed:
         headers = (*headers, REPLAYED)
-    body = HoldNow(**done_fields(hold, secret), server_time=request.now())
-    return Answer(encode(body), status, headers)
+    return Answer(encode(hold_now(hold, request.now(), secret=secret)), status, headers)
 
 
 async def place_hold(request: Request) -> Answer:

@@ -22,17 +22,17 @@ def frame(request: Request, body: Body) -> dict[str, Any]:
     }
 
 
-def legs_of(body: Taking, caller: Caller) -> list[Leg]:
+def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
     """The legs, however they were written."""
     if body.legs is None:
         if body.pool is None:
             raise invalid("pool", "pool_required", "name a pool, or give legs")
-        return [Leg(body.pool, 1 if body.quantity is None else body.quantity)]
+        return (Leg(body.pool, 1 if body.quantity is None else body.quantity),)
     if body.pool is not None or body.quantity is not None:
         raise invalid("legs", "legs_ambiguous", "give a pool with a quantity, or legs, not both")
     if any(leg.create_with_total is not None for leg in body.legs):
         need_admin(caller, "create_with_total makes pools: it")
-    return [Leg(leg.pool, leg.quantity, leg.create_with_total) for leg in body.legs]
+    return tuple([Leg(leg.pool, leg.quantity, leg.create_with_total) for leg in body.legs])
 
 
 def need_admin(caller: Caller, what: str) -> None:
