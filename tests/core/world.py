@@ -29,6 +29,7 @@ from holdkit.core.ladders.finding import prunable
 from holdkit.core.model import Key, Leg, Limits, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
 from holdkit.core.view import Counts, DueLeg, Loaded, View
+from holdkit.kernel.guarding import guarded
 
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
 
@@ -66,13 +67,18 @@ class World:
         """All or none."""
         return self.apply(Group(commands, atomic=True))[0]
 
+    def under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Outcome]:
+        """Several commands under one operation id, as the kernel makes a group of them."""
+        numbered = [structs.replace(one, op=one.op or f"{key}#{n}") for n, one in enumerate(commands)]
+        return self.apply(guarded(tuple(map(signed, numbered)), atomic, key))[0]
+
     def apply_groups(self, *groups: list[AnyCommand]) -> list[list[Outcome]]:
         """Several atomic groups in one batch."""
         return self.apply(*(Group(tuple(commands), atomic=True) for commands in groups))
 
     def apply(self, *groups: Group) -> list[list[Outcome]]:
         """Load, decide, write, check everything."""
-        groups = tuple(Group(tuple(map(signed, group.commands)), group.atomic) for group in groups)
+        groups = tuple(structs.replace(group, commands=tuple(map(signed, group.commands))) for group in groups)
         view = View(self.loaded())
         outcomes = decide_groups(view, groups, self.sweep_list(needs(groups).sweep))
         self.write(view)

@@ -15,6 +15,7 @@ from holdkit.core.commands import AnyCommand, CreatePool, Group
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Outcome, Refusal
 from holdkit.core.reading import JournalRow
+from holdkit.kernel.guarding import guarded
 
 from .fleet import BUILDERS, Builder, Fleet, Step
 from .wishes import OPEN, POOLS, START, TENANTS, TIGHT, Names, Wish, asked, grouped
@@ -41,6 +42,7 @@ class EnginesAgree(RuleBasedStateMachine):
         self.fleet = Fleet(self.builders, limits, START)
         self.names = Names(limits)
         self.asked: list[AnyCommand] = []
+        self.guarded: list[Group] = []
         for index, total in enumerate(totals):
             self.apply(Group((CreatePool(id=POOLS[index], total=total, tenant=TENANTS[index // 4]),)))
 
@@ -49,6 +51,9 @@ class EnginesAgree(RuleBasedStateMachine):
         assert self.fleet is not None
         self.counts["batches"] += 1
         for group, outcomes in zip(batch, self.fleet.apply(batch), strict=True):
+            if group.guard is not None:
+                self.guarded.append(group)
+                self.counts["guarded"] += 1
             for command, outcome in zip(group.commands, outcomes, strict=True):
                 if command.op is not None:
                     self.asked.append(command)
@@ -82,6 +87,33 @@ class EnginesAgree(RuleBasedStateMachine):
     @rule(wanted=grouped)
     def batch(self, wanted: list[tuple[tuple[Wish, ...], bool]]) -> None:
         self.apply(*(self.group(group, atomic) for group, atomic in wanted))
+
+    @rule(wanted=grouped, key=st.integers(1, 20))
+    def batch_under_a_key(self, wanted: list[tuple[tuple[Wish, ...], bool]], key: int) -> None:
+        groups = [self.group(group, atomic) for group, atomic in wanted]
+        self.apply(*groups[1:], self.under(f"op-{key}", groups[0]))
+
+    def under(self, key: str, group: Group) -> Group:
+        """The group under one operation id, which may be one that single commands have too."""
+        tenant = group.commands[0].tenant
+        commands = [
+            structs.replace(command, tenant=tenant, op=f"{key}#{n}" if command.op in (None, key) else command.op)
+            for n, command in enumerate(group.commands)
+        ]
+        signed = [structs.replace(command, fingerprint=fingerprint(command)) for command in commands]
+        return guarded(tuple(signed), group.atomic, key)
+
+    @precondition(lambda self: self.fleet is not None and self.guarded)
+    @rule(back=st.integers(0, 3), changed=st.sampled_from(("no", "no", "shorter", "atomic")))
+    def retry_under_the_key(self, back: int, changed: str) -> None:
+        group = self.guarded[-1 - back % len(self.guarded)]
+        assert group.guard is not None
+        if changed == "no":
+            self.apply(group)
+        elif changed == "atomic":
+            self.apply(self.under(group.guard.op, structs.replace(group, atomic=not group.atomic)))
+        elif len(group.commands) > 1:
+            self.apply(self.under(group.guard.op, structs.replace(group, commands=group.commands[:-1])))
 
     @precondition(lambda self: self.fleet is not None and self.asked)
     @rule(back=st.integers(0, 5), changed=st.sampled_from((False, False, True)))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from holdkit.core.commands import Group
+from msgspec import structs
+
 from holdkit.core.model import Limits
 
 from .fleet import Builder, Disagreement, Fleet, Step
@@ -71,7 +72,7 @@ def _simpler(steps: list[Step]) -> Iterator[list[Step]]:
         for number, group in enumerate(step.groups):
             for command in range(len(group.commands)):
                 commands = group.commands[:command] + group.commands[command + 1 :]
-                left = (Group(commands, group.atomic),) if commands else ()
+                left = (structs.replace(group, commands=commands),) if commands else ()
                 groups = step.groups[:number] + left + step.groups[number + 1 :]
                 if groups:
                     yield [*steps[:index], Step(step.slot, "batch", groups), *steps[index + 1 :]]

@@ -81,7 +81,7 @@ def test_engines_cannot_be_told_apart(postgres_url: str) -> None:
     rare = {reason.value: counts[reason] for reason in Reason if counts[reason] < FLOOR * EXAMPLES / 200}
     assert not rare, f"too seldom to prove anything: {rare}; to repeat it: {again}"
     assert counts["commands"] >= 30 * EXAMPLES, f"too little was asked: {counts}; to repeat it: {again}"
-    for volume in ("done", "replayed", "invalid", "backwards", "restarts", "looks"):
+    for volume in ("done", "replayed", "invalid", "backwards", "restarts", "looks", "guarded"):
         assert counts[volume] >= EXAMPLES / 10, f"too little of {volume}: {counts}; to repeat it: {again}"
 
 

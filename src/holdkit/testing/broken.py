@@ -94,7 +94,15 @@ class AppliesHalfAGroup(MemoryEngine):
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Apply command by command."""
-        return super().apply([Group(group.commands) for group in groups], patient=patient)
+        return super().apply([structs.replace(group, atomic=False) for group in groups], patient=patient)
+
+
+class PassesEveryGuard(MemoryEngine):
+    """Looks at the commands of a group only: another batch under the same key is done as far as it is another."""
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        """Apply them as if each had its own key and nothing else."""
+        return super().apply([structs.replace(group, guard=None) for group in groups], patient=patient)
 
 
 class CommitsEachGroup(MemoryEngine):
@@ -198,6 +206,7 @@ BROKEN: Final[dict[type[MemoryEngine], str]] = {
     ForgetsOperations: "same_operation_same_answer",
     LosesEntries: "every_change_has_its_entry",
     AppliesHalfAGroup: "atomic_group",
+    PassesEveryGuard: "one_key_for_a_group",
     CommitsEachGroup: "error_leaves_nothing",
     ExpiresEverywhere: "touched_pools_only",
     ForgetsTheBacklog: "backlog_goes_first",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ...core.commands import AnyCommand, ConfirmHold, CreatePool, Group, ReleaseHold, ReturnUnits
+from ...core.commands import AnyCommand, ConfirmHold, CreatePool, Group, ReleaseHold, ResizePool, ReturnUnits
 from ...core.outcomes import Done, Reason, Refusal
 from .batches import said
 from .rig import TOKEN, Rig, demand, equal, hold_id, placing
@@ -96,5 +96,42 @@ def aborted_is_remembered(rig: Rig) -> None:
     rig.sound()
 
 
+def one_key_for_a_group(rig: Rig) -> None:
+    """One operation id for a whole group: the same group is replayed, another one under it does nothing at all."""
+    rig.pools(a=5, b=1)
+    rig.done(placing(4, op="single"))
+    pair = (placing(1, quantity=2), placing(2, quantity=9))
+    words = [said(outcome) for outcome in rig.under("k", *pair)]
+    equal(words, ["done", Reason.INSUFFICIENT_CAPACITY], "answers of a guarded group")
+    end = rig.rows()
+    for again in rig.under("k", *pair):
+        demand(isinstance(again, Done | Refusal) and again.replayed, f"the same group must be replayed, not {again}")
+    for others, atomic in (((*pair, placing(3, "b")), False), ((placing(3, "b"),), False), (pair, True)):
+        words = [said(outcome) for outcome in rig.under("k", *others, atomic=atomic)]
+        equal(words, [Reason.OPERATION_CONFLICT] * len(others), "answers to another group under the same key")
+    rig.refused(placing(3, "b", op="k"), Reason.OPERATION_CONFLICT)
+    equal(
+        [said(one) for one in rig.under("single", placing(3, "b"))], [Reason.OPERATION_CONFLICT], "a single call's key"
+    )
+    equal(rig.rows(), end, "the journal after retries and conflicts")
+    equal((rig.pool().held, rig.pool("b").held), (3, 0), "units held")
+    rig.sound()
+
+
+def one_key_for_an_aborted_group(rig: Rig) -> None:
+    """What an atomic group under one operation id was refused, it is refused again, though there is room by now."""
+    rig.pools(a=1)
+    pair = (placing(1), placing(2))
+    aborted = [Reason.ABORTED, Reason.INSUFFICIENT_CAPACITY]
+    equal([said(one) for one in rig.under("k", *pair, atomic=True)], aborted, "answers of an aborted group")
+    rig.done(ResizePool(id="a", total=9))
+    again = rig.under("k", *pair, atomic=True)
+    equal([said(one) for one in again], aborted, "the answers again")
+    demand(all(isinstance(one, Refusal) and one.replayed for one in again), "they must be marked as replayed")
+    equal(rig.pool().held, 0, "units held")
+    rig.sound()
+
+
 CHECKS = (same_operation_same_answer, same_operation_other_payload, retried_within_a_batch, remembered_for_the_window,
-          full_table_never_stops_an_end, aborted_is_remembered)  # fmt: skip
+          full_table_never_stops_an_end, aborted_is_remembered, one_key_for_a_group,
+          one_key_for_an_aborted_group)  # fmt: skip

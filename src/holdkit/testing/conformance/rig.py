@@ -20,6 +20,7 @@ from ...core.model import SECOND, Leg, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done, Outcome, Reason, Refusal
 from ...core.reading import FindEnds, FindHold, FindPool, JournalRow, ReadHistory, ReadJournal, entry_of
 from ...engines.port import Applied, Clock, Engine
+from ...kernel.guarding import guarded
 from ..clock import FakeClock
 
 T = TypeVar("T")
@@ -100,6 +101,12 @@ class Rig:
     def do(self, *commands: AnyCommand, atomic: bool = False) -> list[Outcome]:
         """One group in a batch of its own."""
         return self.apply(Group(commands, atomic)).outcomes[0]
+
+    def under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Outcome]:
+        """One group under one operation id, as the kernel would hand it over."""
+        numbered = tuple(structs.replace(command, op=f"{key}#{n}") for n, command in enumerate(commands))
+        group = guarded(prepared(Group(numbered)).commands, atomic, key)
+        return self.apply(group).outcomes[0]
 
     def done(self, command: AnyCommand) -> Done:
         """A command that must be done."""
@@ -216,7 +223,7 @@ def prepared(group: Group) -> Group:
         structs.replace(command, fingerprint=fingerprint(command)) if command.op is not None else command
         for command in group.commands
     )
-    return Group(commands, group.atomic)
+    return structs.replace(group, commands=commands)
 
 
 def placing(

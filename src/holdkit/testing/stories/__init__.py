@@ -38,7 +38,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     sweep    limit=500
     capacity show total=5                     what the application answers for a resource from now on
     reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null
-    batch [atomic] … end                      the commands between are one `apply`
+    batch [atomic] … end                      the commands between are one `apply`; op= is for all of them
 
 Faces. A claim is known by its name too; `via=id` shows its id instead.
 

@@ -183,7 +183,7 @@ class Commander:
         """Several commands as one `apply`."""
         known: dict[str, str | None] = {}
         commands = [self._as_command(inner, known) for inner in line.inside]
-        answers = yield self.call("apply", commands, atomic=line.said["atomic"])
+        answers = yield self.call("apply", commands, atomic=line.said["atomic"], op=line.said.get("op"))
         if line.want is not None or isinstance(answers, Exception):
             self.judge(line, answers)
             return

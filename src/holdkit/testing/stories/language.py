@@ -181,7 +181,7 @@ VERBS: Final[dict[str, Verb]] = {
     "stay": Verb(spans.stay, {**CALL, "owner": words.text, "ttl": words.scalar}, expecting.HOLDS),
     "capacity": Verb(one("key"), {"total": words.whole}),
     "reserve": Verb(two("name", "key"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot, "quantity": words.scalar}, expecting.HOLDS),
-    "batch": Verb(batch),
+    "batch": Verb(batch, {"op": CALL["op"]}),
     "end": Verb(none, {}, expecting.BATCHES, may_be_silent=True),
     "expect pool": Verb(one("id"), {}, expecting.SEEN_POOL),
     "expect hold": Verb(one("name"), {"via": ENDING["via"]}, expecting.HOLDS),
