@@ -1,7 +1,7 @@
 """R7: `kill -9` of the live server under client processes with a ledger of what was acknowledged.
 
-Clients place and confirm holds through the product's own client, each under a retry key of its own, and note what the server
-said. The server dies at random moments and comes back on the same port; in the end every *done* is there once, every *refused*
+Clients place and confirm holds through the product's own client, one by one or in batches, each call under a retry key of its
+own, and note what the server said. The server dies at random moments and comes back on the same port; in the end every *done* is there once, every *refused*
 is absent, and every call came to one or the other. Two canaries show that it would notice: a server that answers before it
 commits, and one that writes the operation's record in a transaction of its own.
 """
@@ -22,7 +22,9 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.client import Policy, connect
+from holdkit.client import Policy, RemoteKernel, connect
+from holdkit.core.commands import PlaceHold, ReleaseHold
+from holdkit.core.model import Leg
 from holdkit.server import Keys
 
 KILLS = int(os.environ.get("HOLDKIT_SERVER_KILLS", "20"))
@@ -76,6 +78,9 @@ def work(address: str, key: str, name: int, seed: int, ledger: Ledger, stop: Cal
         with connect(address, key=key, policy=PATIENT) as hk:
             while not stop():
                 number += 1
+                if rng.random() < 0.25:
+                    work_in_batches(hk, f"{name}-{number}", rng.random() < 0.5, ledger)
+                    continue
                 try:
                     hold = hk.hold("seats", 1, ttl="1h", op=f"{name}-{number}-hold")
                 except holdkit.InsufficientCapacity:
@@ -89,6 +94,20 @@ def work(address: str, key: str, name: int, seed: int, ledger: Ledger, stop: Cal
                     ledger.released.append(hold.id)
     except BaseException as error:  # noqa: BLE001 - told by the test
         ledger.trouble.append(error)
+
+
+def work_in_batches(hk: RemoteKernel, key: str, atomic: bool, ledger: Ledger) -> None:
+    """Three holds under one key, and what was granted of them released under another."""
+    places = [PlaceHold(legs=(Leg("seats", 1),), ttl="1h") for _ in range(3)]
+    answers = hk.apply(places, atomic=atomic, op=f"{key}-holds")
+    placed = [one for one in answers if isinstance(one, holdkit.Hold)]
+    assert not atomic or len(placed) in (0, 3), f"half a batch: {answers}"
+    if not placed:
+        ledger.refused += 1
+        return
+    ended = hk.apply([ReleaseHold(id=hold.id, owner=hold.owner) for hold in placed], op=f"{key}-releases")
+    assert all(isinstance(one, holdkit.Hold) for one in ended), f"not released: {ended}"
+    ledger.released += [hold.id for hold in placed]
 
 
 def trial(directory: Path, kills: int, canary: str = "", seed: int = SEED) -> list[str]:

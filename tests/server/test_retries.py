@@ -69,6 +69,66 @@ def test_keys_are_a_tenants_own() -> None:
     run(work)
 
 
+PAIR = [
+    {"type": "hold", "pool": "a", "quantity": 3, "ttl": 60},
+    {"type": "hold", "pool": "a", "quantity": 3, "ttl": 60},
+]
+
+
+@pytest.mark.parametrize("atomic", [False, True], ids=["each", "all or none"])
+def test_a_batch_is_replayed_whole(atomic: bool) -> None:
+    async def work(here: Stand) -> None:
+        batch = {"commands": PAIR, "atomic": atomic}
+        first = await here.call("POST", "/v1/batch", batch, op="k")
+        await here.call("PUT", "/v1/pools/a", {"total": 50})
+        again = await here.call("POST", "/v1/batch", batch, op="k")
+        assert ("idempotency-replayed" in first.headers, again.headers["idempotency-replayed"]) == (False, "true")
+        facts = ("status", "reason")
+        assert [[one.get(fact) for fact in facts] for one in again.json()["answers"]] == [
+            ["refused", "aborted"] if atomic else ["done", None],
+            ["refused", "insufficient_capacity"],
+        ]
+        if not atomic:
+            assert again.json()["answers"][0]["hold"]["owner"] == first.json()["answers"][0]["hold"]["owner"]
+        assert (await here.call("GET", "/v1/pools/a")).json()["held"] == (0 if atomic else 3)
+
+    run(work)
+
+
+def test_another_batch_under_the_key_is_422_and_does_nothing() -> None:
+    async def work(here: Stand) -> None:
+        small = {**PAIR[0], "quantity": 1}
+        await here.call("POST", "/v1/batch", {"commands": [small]}, op="k")
+        await here.call("POST", "/v1/holds", HOLD, op="one")
+        for commands, atomic, key in (
+            ([small, small], False, "k"),
+            ([small], True, "k"),
+            ([{**small, "quantity": 2}], False, "k"),
+            ([{**small, "op": "own"}], False, "k"),
+            ([small], False, "one"),
+        ):
+            other = await here.call("POST", "/v1/batch", {"commands": commands, "atomic": atomic}, op=key)
+            assert (other.status_code, other.json()["reason"]) == (422, "operation_conflict"), other.text
+        single = await here.call("POST", "/v1/holds", HOLD, op="k")
+        assert (single.status_code, single.json()["reason"]) == (422, "operation_conflict")
+        assert (await here.call("GET", "/v1/pools/a")).json()["held"] == 2
+        traced = await here.call("POST", "/v1/batch", {"commands": [{**small, "correlation_id": "again"}]}, op="k")
+        assert traced.headers["idempotency-replayed"] == "true"
+
+    run(work)
+
+
+def test_a_batch_is_one_commit_and_no_command_may_carry_its_key() -> None:
+    async def work(here: Stand) -> None:
+        before = here.running.kernel.stats.batches
+        await here.call("POST", "/v1/batch", {"commands": PAIR}, op="k")
+        assert here.running.kernel.stats.batches == before + 1
+        no = await here.call("POST", "/v1/batch", {"commands": [{**PAIR[0], "op": "j"}, *PAIR]}, op="j")
+        assert (no.status_code, no.json()["field"], no.json()["code"]) == (400, "op", "op_ambiguous")
+
+    run(work)
+
+
 @pytest.mark.parametrize("key", ["", " ", "x" * 201, "ü", "a\x7f"])
 def test_a_malformed_key_is_400(key: str) -> None:
     async def work(here: Stand) -> None:
