@@ -40,7 +40,7 @@ class Bench:
         self.rounds: int = options.rounds or (3 if options.quick else 5)
         self.sync: float = options.sync
         self.connections: int = options.connections
-        self.postgres_rounds: int = options.rounds or (1 if options.quick else 3)  # many scenarios, all sides
+        self.few_rounds: int = options.rounds or (1 if options.quick else 3)  # where one round is long
         self.directory, self.progress = directory, progress
         self.flushes: FlushCounter | None = flush_counter(directory)
         self.figures: list[Figure] = []
@@ -161,7 +161,7 @@ class Bench:
         scenarios = postgres_scenarios.scenarios(callers, postgres_scenarios.POOLS)
         bar = self.progress.add_task("PostgreSQL", total=None)
         measured = on_postgres.measure(
-            self.directory, scenarios, self.postgres_rounds, length,
+            self.directory, scenarios, self.few_rounds, length,
             lambda name: self.progress.update(bar, advance=1, description=f"PostgreSQL, {name}"), self.sync,
             self.connections,
         )  # fmt: skip
@@ -173,9 +173,12 @@ class Bench:
         """Over HTTP, beside a bare echo."""
         self.directory.chmod(0o711)
         bar = self.progress.add_task("server", total=None)
-        seconds, rounds = (1.0, 1) if self.quick else (4.0, self.rounds)
+        seconds = 1.0 if self.quick else 2.0
         rows = over_http.run(
-            self.directory, seconds, rounds, lambda name: self.progress.update(bar, advance=1, description=name)
+            self.directory,
+            seconds,
+            self.few_rounds,
+            lambda name: self.progress.update(bar, advance=1, description=name),
         )
         self.runs["server"] = rows
         for engine in ("sqlite", "postgres"):
@@ -192,7 +195,9 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a taste: fewer rounds, fewer holds, a shorter past")
-    parser.add_argument("--rounds", type=int, help="rounds per scenario (5, with --quick 3; PostgreSQL 3 and 1)")
+    parser.add_argument(
+        "--rounds", type=int, help="rounds per scenario (5, with --quick 3; PostgreSQL and the server 3 and 1)"
+    )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some parts only")
     parser.add_argument("--dir", type=Path, default=BUILD, help="where the databases go: a real disk, not memory")
     parser.add_argument(
