@@ -117,6 +117,13 @@ def test_a_full_table_turns_away_births_but_no_end() -> None:
     assert world.counters("p") == (10, 1, 1)
 
 
+def test_no_command_of_the_group_takes_the_place_of_its_guard(world: World) -> None:
+    thief = place("a", "p", 60, op="k")
+    for _ in range(2):
+        assert [said(one) for one in world.under("k", thief, place("b", "p", 60))] == ["operation_conflict", "done"]
+    assert world.counters("p") == (10, 1, 0)
+
+
 def test_it_is_asked_for_even_where_births_are_taken_for_new() -> None:
     group = Group((place("a", "p", 60, op="k#0"),), guard=Guard("acme", "k", "f"))
     need = needs([group, Group((Sweep(),))])
