@@ -1,4 +1,4 @@
-"""R1: one state machine drives every engine together; and the canary that it would notice an off-by-one in expiry.
+"""R1: one state machine drives every engine together; and canaries: that it would notice an off-by-one in expiry, and a batch whose key was used before.
 
 HOLDKIT_EXAMPLES, HOLDKIT_STEPS and HOLDKIT_SEED make longer runs and repeat one; HOLDKIT_SEED=random looks for new ones.
 """
@@ -20,7 +20,7 @@ from holdkit.core.commands import Group, Sweep
 from holdkit.core.outcomes import Outcome, Reason
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied
-from holdkit.testing.broken import ExpiresLate
+from holdkit.testing.broken import ExpiresLate, PassesEveryGuard
 
 from .driven import EnginesAgree, compare
 from .fleet import BUILDERS, MEMORY, Builder, Disagreement, postgres
@@ -125,6 +125,13 @@ def test_canary_an_off_by_one_in_expiry_is_noticed() -> None:
     _, story = machine.found
     batches = short_story(machine).count(": batch")
     assert 0 < batches <= 5, f"{len(story)} steps were shortened to {batches} batches"
+
+
+def test_canary_a_guard_that_lets_everything_pass_is_noticed() -> None:
+    careless: Builder = lambda _, clock, limits: PassesEveryGuard(clock=clock, limits=limits)  # noqa: E731
+    machine = machine_on({"memory": MEMORY, "careless": careless}, 1)
+    with pytest.raises(Disagreement):
+        run(machine, 100)
 
 
 def test_same_engine_twice_never_disagrees_with_itself() -> None:
