@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 LANES: Final = 4
 MINUTE: Final = 60 * SECOND
-PATIENCE: Final = 30.0
+PATIENCE: Final = 120.0
 """Seconds until something that should have happened is given up."""
 _numbers = count(1)
 
