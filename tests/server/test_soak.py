@@ -31,6 +31,8 @@ SECONDS = float(os.environ.get("HOLDKIT_SOAK", "4"))
 CLIENTS = 3
 PARTS = 4
 """In so many parts the soak is measured; the first one warms the server up."""
+TURNS = 60
+"""So many turns each part has at least, however slow the machine is."""
 SPARE_MEMORY = 24 * 2**20
 """What caches and the allocator may still take after the first part; a leak takes more with every part."""
 SPARE_DESCRIPTORS = 8
@@ -173,8 +175,8 @@ def test_memory_descriptors_and_threads_stay_flat(tmp_path: Path) -> None:
         load.start(slow_reader, address, key)
         for _ in range(PARTS):
             until = time.monotonic() + SECONDS / PARTS
-            done = load.done
-            while (time.monotonic() < until or load.done < done + 20) and not load.trouble:
+            enough = load.done + TURNS
+            while (time.monotonic() < until or load.done < enough or not load.told) and not load.trouble:
                 load.over.wait(0.05)
             marks.append(use_of(process))
     assert not load.trouble, load.trouble
