@@ -15,6 +15,7 @@ from holdkit.faces._sync.sagas import Sagas
 from holdkit.faces.saga_records import hold_id_of
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.waiters import Submitter
+from tests.kernel.rig import PATIENCE
 
 from .rig import AsyncErrand, Errand
 from .stage import Points, Struck
@@ -192,7 +193,7 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
 
     def wait(_intent: Any, step: holdkit.SagaStep) -> None:
         silent.on = True
-        assert lost.wait(20)
+        assert lost.wait(PATIENCE)
         seen = hk.record("~saga", step.id)
         assert seen is not None
         pause = threading.Event()

@@ -152,6 +152,16 @@ class WireBatch(Struct):
     answers: list[WireAnswer]
 
 
+read_hold: Final = msgspec.json.Decoder(WireHold).decode
+"""Made here, once: msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
+read_holds: Final = msgspec.json.Decoder(HoldPage).decode
+read_pool: Final = msgspec.json.Decoder(WirePool).decode
+read_pools: Final = msgspec.json.Decoder(PoolPage).decode
+read_entry: Final = msgspec.json.Decoder(RemoteEntry).decode
+read_entries: Final = msgspec.json.Decoder(EntryPage).decode
+read_batch: Final = msgspec.json.Decoder(WireBatch).decode
+
+
 def slot_of(at: datetime) -> Slot:
     """A time as a slot, exactly."""
     slot: Slot = moment(at)
@@ -196,7 +206,7 @@ def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
 def pool_answer(answer: httpx.Response) -> Pool:
     """The pool of an answer."""
     replayed = "idempotency-replayed" in answer.headers
-    return pool_from(msgspec.json.decode(answer.content, type=WirePool), replayed)
+    return pool_from(read_pool(answer.content), replayed)
 
 
 def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:

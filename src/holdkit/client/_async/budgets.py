@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any, Unpack
 from uuid import UUID
 
-import msgspec
-
 from ...core.commands import Overage, Ttl
 from ...core.validation import text
 from ...faces.allowances import Allowance, Spent, Usage
@@ -15,7 +13,7 @@ from ...kernel.spelling import amounts_of, reference
 from ...kernel.surface import Hold
 from ..addresses import path_of
 from ..clock import ServerClock
-from ..face_wire import UsagePage, allowance_json, usage_from
+from ..face_wire import allowance_json, read_usages, usage_from
 from ..wire import seconds
 from .calling import AsyncCalling
 from .transport import AsyncTransport
@@ -97,4 +95,4 @@ class AsyncRemoteBudgets(AsyncCalling):
     async def usage(self, client: str) -> list[Usage]:
         """How the client stands in each window that runs, in order of budget."""
         answer = await self._get(path_of("budgets", self.name, "usage"), client=client)
-        return [usage_from(wire) for wire in msgspec.json.decode(answer.content, type=UsagePage).items]
+        return [usage_from(wire) for wire in read_usages(answer.content).items]

@@ -7,15 +7,13 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 from uuid import UUID
 
-import msgspec
-
 from ...core.commands import Ttl
 from ...core.validation import invalid
 from ...faces.item import Item
 from ...kernel._sync.calls import Call
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold
-from ..face_wire import ItemPage
+from ..face_wire import read_items
 from ..wire import seconds
 from .calling import Calling, no_transaction
 
@@ -60,13 +58,13 @@ class RemoteItems(Calling):
         if not names:
             return []
         answer = self._transport.ask("POST", "/v1/items/states", {"ids": names})
-        return msgspec.json.decode(answer.content, type=ItemPage).items
+        return read_items(answer.content).items
 
     def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
         """Items in order of id; give the last id as `after` for the next page."""
         no_transaction(tx)
         answer = self._get("/v1/items", prefix=prefix, after=after, limit=limit)
-        return msgspec.json.decode(answer.content, type=ItemPage).items
+        return read_items(answer.content).items
 
 
 def _names(ids: Iterable[str]) -> list[str]:

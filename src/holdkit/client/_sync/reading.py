@@ -19,9 +19,20 @@ from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
 from ..addresses import path_of
-from ..face_wire import WireVerify
+from ..face_wire import read_verify
 from ..following import Place
-from ..wire import EntryPage, HoldPage, PoolPage, RemoteEntry, WireHold, hold_from, pool_answer, pool_from, slot_of
+from ..wire import (
+    RemoteEntry,
+    hold_from,
+    pool_answer,
+    pool_from,
+    read_entries,
+    read_entry,
+    read_hold,
+    read_holds,
+    read_pools,
+    slot_of,
+)
 from .calling import Calling
 
 
@@ -36,13 +47,13 @@ class RemoteReads(Calling):
         """Pools in order of id; give the last id as `after` for the next page."""
         query = {"prefix": prefix, "after": after, "limit": limit}
         answer = self._transport.ask("GET", "/v1/pools", params=query)
-        return [pool_from(wire) for wire in msgspec.json.decode(answer.content, type=PoolPage).items]
+        return [pool_from(wire) for wire in read_pools(answer.content).items]
 
     def get(self, hold: Hold | str | UUID) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         answer = self._transport.ask("GET", path_of("holds", check_hold_id(id)))
-        return hold_from(msgspec.json.decode(answer.content, type=WireHold), None)
+        return hold_from(read_hold(answer.content), None)
 
     def holds(
         self,
@@ -57,7 +68,7 @@ class RemoteReads(Calling):
         said = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
         query = {name: str(value) for name, value in said.items() if value is not None}
         answer = self._transport.ask("GET", "/v1/holds", params=query)
-        return [hold_from(wire, None) for wire in msgspec.json.decode(answer.content, type=HoldPage).items]
+        return [hold_from(wire, None) for wire in read_holds(answer.content).items]
 
     def history(self, subject: Hold | str | UUID) -> list[RemoteEntry]:
         """All that happened to a hold (or to a pool, by its id), in journal order."""
@@ -87,7 +98,7 @@ class RemoteReads(Calling):
                             yield entry
                     place.cursor = line[4:]
                 elif line.startswith('data: {"position"'):
-                    entry = msgspec.json.decode(line[6:], type=RemoteEntry)
+                    entry = read_entry(line[6:])
                     if place.fresh(entry):
                         yield entry
             self.ready()
@@ -113,7 +124,7 @@ class RemoteReads(Calling):
         """Fold the whole journal and compare it with every stored row: for admins of the default tenant. Names the first
         thousand differences."""
         answer = self._transport.ask("POST", "/v1/verify")
-        return VerifyReport(msgspec.json.decode(answer.content, type=WireVerify).found)
+        return VerifyReport(read_verify(answer.content).found)
 
     def stats(self) -> dict[str, Any]:
         """The server's numbers since it started."""
@@ -122,4 +133,4 @@ class RemoteReads(Calling):
 
 
 def _entries(answer: httpx.Response) -> list[RemoteEntry]:
-    return msgspec.json.decode(answer.content, type=EntryPage).items
+    return read_entries(answer.content).items

@@ -8,8 +8,6 @@ from datetime import datetime
 from typing import Any, Final, Unpack
 from uuid import UUID
 
-import msgspec
-
 from ...core.commands import Amounts, AnyCommand, Overage, Ttl
 from ...core.model import Pool, Slot
 from ...errors import InvalidRequest
@@ -20,13 +18,13 @@ from ...kernel.spelling import hold_id as spelled
 from ...kernel.surface import Hold
 from ..addresses import path_of
 from ..wire import (
-    WireBatch,
     command_json,
     hold_from,
     instant,
     legs_json,
     pool_answer,
     pool_from,
+    read_batch,
     refusal_from,
     seconds,
 )
@@ -164,7 +162,7 @@ class RemoteVerbs(RemoteReads):
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
         answer = self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
-        wires = msgspec.json.decode(answer.content, type=WireBatch).answers
+        wires = read_batch(answer.content).answers
         found: list[Answer] = []
         for command, wire in zip(listed, wires, strict=True):
             if wire.hold is not None:
