@@ -1,7 +1,8 @@
 """Group commit for threads: the caller that finds no leader leads, and carries everyone queued behind it. It wakes its
 followers before it passes the lead (else batches alternate between 1 and n).
 
-Nobody is left waiting, whatever strikes the leader: what it had sent is *unknown*, what it had not is queued again.
+Nobody is left waiting, whatever strikes the leader: what it had sent is in doubt, and asked about by whoever waits for it;
+what it had not is queued again.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import threading
 from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..engines.port import Engine
-from ..errors import EngineError
-from .batches import LeftOut, Submission, unsettled
+from ..errors import EngineError, OutcomeUnknown
+from .submissions import Doubtful, LeftOut, Submission, unsettled
 from .turnstile import CLOSED, Queue, Undo
+from .unknowns import ask_again
 from .workers import Signal
 
 
@@ -51,12 +53,26 @@ class Line(Queue):
             return caller.outcomes
         if isinstance(caller.error, LeftOut):
             return self._wait_for(caller.error.what, group, minted)
+        if isinstance(caller.error, Doubtful):
+            return self._ask(caller)
         return caller.result()
 
     def _wait_for(self, what: str, group: Group, minted: bool) -> list[Outcome]:
         """The engine would have had to wait for something. In here, whoever has to wait longer is told so."""
         del group, minted
         raise LeftOut(what)
+
+    def _ask(self, caller: _Caller) -> list[Outcome]:
+        """What became of a submission whose leader was interrupted, if it has a retry key. No need to queue: nobody else can
+        have written what is asked for."""
+        message = "interrupted while the batch was being written: ask again with the same operation id"
+        try:
+            found = ask_again(self.engine, caller.group, minted=caller.minted, patient=self._runner.patient)
+        except Exception as error:
+            raise OutcomeUnknown(message) from error  # it does not settle the first attempt
+        if found is None:
+            raise OutcomeUnknown(message)
+        return found
 
     def _ride(self, caller: _Caller, batch: list[_Caller]) -> None:
         try:
@@ -113,7 +129,9 @@ class Line(Queue):
 
     def _dismiss(self, caller: _Caller, batch: list[_Caller]) -> None:
         """Wake the followers. Whoever was not even sent, because the leader was interrupted, goes back to the head."""
-        again = unsettled(batch)
+        sent, again = unsettled(batch)
+        for follower in sent:
+            follower.error = Doubtful()
         for follower in batch:
             woken = follower.woken
             if woken is not None and woken.locked() and follower not in again:
