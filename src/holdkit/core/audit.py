@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from ..errors import PromiseBroken
+from ..errors import PromiseBroken, plain
 from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
@@ -82,7 +82,7 @@ def audit(
         try:
             fold(folded, entry)
         except PromiseBroken as broken:
-            yield Difference("journal", str(entry.seq), "subject", entry.subject, str(broken))
+            yield Difference("journal", str(entry.seq), "subject", entry.subject, plain(broken))
     if folded.fence_floor != stored.fence_floor:
         yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
     yield from _compare("pools", stored.pools, _present(folded.pools))
