@@ -75,8 +75,8 @@ class AsyncAccounts(AsyncWindows):
         return amounts
 
     async def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
-        """The legs of a hold, for the caller's transaction if there is one; none if there is no such hold, which the core
-        will say."""
+        """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,
+        which the core will say."""
         row = await self.desk.read(FindHold((self.tenant, id)), tx)
         return () if row is None else row.legs
 

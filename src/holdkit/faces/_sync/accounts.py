@@ -76,8 +76,8 @@ class Accounts(Windows):
         return amounts
 
     def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
-        """The legs of a hold, for the caller's transaction if there is one; none if there is no such hold, which the core
-        will say."""
+        """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,
+        which the core will say."""
         row = self.desk.read(FindHold((self.tenant, id)), tx)
         return () if row is None else row.legs
 
