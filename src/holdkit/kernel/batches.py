@@ -48,7 +48,7 @@ class Runner:
             if waiting and not self._untouched():
                 self._resolve(waiting, _unclear(error))
                 return True
-            wrote = bool(waiting) and self._isolate(waiting)
+            wrote = self._isolate(waiting) if waiting else True
             if all(submission.outcomes is not None or submission.left_out for submission in batch):
                 raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
             return wrote

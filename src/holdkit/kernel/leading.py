@@ -13,7 +13,7 @@ from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..engines.port import Engine
 from ..errors import EngineError, OutcomeUnknown
-from .submissions import Doubtful, LeftOut, Submission, unsettled
+from .submissions import INTERRUPTED, Doubtful, LeftOut, Submission, unsettled
 from .turnstile import CLOSED, Queue, Undo
 from .unknowns import ask_again
 from .workers import Signal
@@ -65,13 +65,12 @@ class Line(Queue):
     def _ask(self, caller: _Caller) -> list[Outcome]:
         """What became of a submission whose leader was interrupted, if it has a retry key. No need to queue: nobody else can
         have written what is asked for."""
-        message = "interrupted while the batch was being written: ask again with the same operation id"
         try:
             found = ask_again(self.engine, caller.group, minted=caller.minted, patient=self._runner.patient)
         except Exception as error:
-            raise OutcomeUnknown(message) from error  # it does not settle the first attempt
+            raise OutcomeUnknown(INTERRUPTED) from error  # it does not settle the first attempt
         if found is None:
-            raise OutcomeUnknown(message)
+            raise OutcomeUnknown(INTERRUPTED)
         return found
 
     def _ride(self, caller: _Caller, batch: list[_Caller]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from ..core.commands import Group
 from ..engines.port import Engine
 from ..errors import OutcomeUnknown
-from .submissions import LeftOut, Submission, broken, fail, unsettled
+from .submissions import INTERRUPTED, LeftOut, Submission, broken, fail, unsettled
 from .turnstile import Queue, Undo
 from .workers import AsyncSignal
 
@@ -113,9 +113,7 @@ class Pump(Queue):
 
     def _settle(self, batch: list[Awaited], wrote: bool) -> None:
         sent, again = unsettled(batch)
-        fail(
-            sent, OutcomeUnknown("interrupted while the batch was being written: ask again with the same operation id")
-        )
+        fail(sent, OutcomeUnknown(INTERRUPTED))
         self._queue.extendleft(reversed(again))
         self._queued += sum([submission.size for submission in again])
         self._flight = ()

@@ -18,6 +18,8 @@ S = TypeVar("S", bound="Submission")
 
 MAX_COMMANDS: Final = 1_000
 """Commands of one batch: a bound on how long the write lock is held."""
+INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
+"""What whoever it was sent for is told, if no more can be found out."""
 
 
 class LeftOut(Exception):
