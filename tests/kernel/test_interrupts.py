@@ -129,6 +129,30 @@ def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engi
     alive(hk)
 
 
+def test_a_struck_leader_hands_over_once(hk: Kernel, engine: Watched) -> None:
+    """Whoever it queued again may be in the next batch by the time it leaves for good: they are not its own any more."""
+    dismissed: list[int] = []
+    real, take = Submitter._dismiss, Submitter._take
+
+    def count(self: Submitter, caller: Any, batch: list[Any]) -> None:
+        dismissed.append(len(batch))
+        real(self, caller, batch)
+
+    def strike_once(self: Submitter, batch: list[Any]) -> None:
+        take(self, batch)
+        if len(batch) == 4:
+            raise Struck
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Submitter, "_dismiss", count)
+        patch.setattr(Submitter, "_take", strike_once)
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+            pass
+        riders.join()
+    assert dismissed == [4, 3]
+    alive(hk)
+
+
 def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, engine: Watched) -> None:
     """Poison forces halves; the leader is struck in the first half: the second was not sent, and is not lost."""
     calls = [lambda: hk.hold("p", 1, ttl=60)] * 3 + [lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")]

@@ -13,7 +13,7 @@ from ..core.commands import Group
 from ..core.reading import FindEnds
 from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from .submissions import LeftOut, Submission, broken, fail
+from .submissions import INTERRUPTED, LeftOut, Submission, broken, fail
 from .unknowns import ask_again
 
 SIZES = 11
@@ -26,7 +26,7 @@ class Runner:
 
     def __init__(self, engine: Engine, *, patient: bool = False) -> None:
         self.engine = engine
-        self.patient = patient
+        self._patient = patient
         self._end: int | None = None
         self._alone = engine.lanes == 1 and not patient
         """Whether the journal's length can prove anything; not where others write at the same time."""
@@ -60,7 +60,7 @@ class Runner:
         try:
             if failure is not None:
                 raise failure
-            applied = self.engine.apply(groups, patient=True) if self.patient else self.engine.apply(groups)
+            applied = self.engine.apply(groups, patient=True) if self._patient else self.engine.apply(groups)
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True
@@ -118,6 +118,10 @@ class Runner:
                 fail(submissions, _plain(error) if isinstance(error, BatchRejected) else error)
         return wrote
 
+    def ask_about(self, doubtful: Sequence[Submission]) -> None:
+        """Settle what was sent by somebody who was interrupted: found out, or unknown."""
+        self._resolve(doubtful, OutcomeUnknown(INTERRUPTED))
+
     def _untouched(self) -> bool:
         """Whether the journal is as long as before: then nothing at all was applied, for certain."""
         end = self._look() if self._alone else None
@@ -162,7 +166,7 @@ class Runner:
             try:
                 if answering:
                     submission.outcomes = ask_again(
-                        self.engine, submission.group, minted=submission.minted, patient=self.patient
+                        self.engine, submission.group, minted=submission.minted, patient=self._patient
                     )
             except Exception:  # noqa: BLE001 - whatever it is, this attempt does not settle the first one
                 answering = False

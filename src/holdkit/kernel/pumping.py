@@ -112,8 +112,10 @@ class Pump(Queue):
                 self._loop.call_soon_threadsafe(self._settle, batch, wrote)
 
     def _settle(self, batch: list[Awaited], wrote: bool) -> None:
-        sent, again = unsettled(batch)
-        fail(sent, OutcomeUnknown(INTERRUPTED))
+        again = unsettled(batch)
+        if again:
+            fail([submission for submission in again if submission.sent], OutcomeUnknown(INTERRUPTED))
+            again = unsettled(again)
         self._queue.extendleft(reversed(again))
         self._queued += sum([submission.size for submission in again])
         self._flight = ()

@@ -19,7 +19,7 @@ S = TypeVar("S", bound="Submission")
 MAX_COMMANDS: Final = 1_000
 """Commands of one batch: a bound on how long the write lock is held."""
 INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
-"""What whoever it was sent for is told, if no more can be found out."""
+"""What those are told of whom no more can be found out."""
 
 
 class LeftOut(Exception):
@@ -28,10 +28,6 @@ class LeftOut(Exception):
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.what = what
-
-
-class Doubtful(Exception):
-    """The leader was interrupted after it had sent a submission: its owner asks what became of it. Never leaves the kernel."""
 
 
 class Submission:
@@ -93,10 +89,9 @@ def fail(batch: Iterable[Submission], error: HoldkitError) -> None:
         submission.error = copy
 
 
-def unsettled(batch: Sequence[S]) -> tuple[list[S], list[S]]:
-    """After an interrupt: those without an answer, first what was sent and then what was not."""
-    waiting = [one for one in batch if one.outcomes is None and one.error is None]
-    return [one for one in waiting if one.sent], [one for one in waiting if not one.sent]
+def unsettled(batch: Sequence[S]) -> list[S]:
+    """After an interrupt: those without an answer."""
+    return [one for one in batch if one.outcomes is None and one.error is None]
 
 
 def broken(cause: BaseException) -> PromiseBroken:
