@@ -17,8 +17,8 @@ from ..core.commands import Consume, Group, PlaceHold
 from ..core.model import SECOND
 from ..core.outcomes import Outcome
 from ..errors import EngineError, Overloaded
-from .batches import LeftOut
 from .leading import Line
+from .submissions import LeftOut
 from .turnstile import CLOSED, Queue
 
 ROOMS: Final = 16
