@@ -7,15 +7,18 @@ unknown is asked about. What was sent and has no answer is unknown; what was not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from ..core.commands import Group
 from ..core.reading import FindEnds
-from ..engines.port import Applied, BatchRejected, Engine
+from ..engines.port import Applied, BatchRejected, Boarding, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from .submissions import INTERRUPTED, LeftOut, Submission, broken, fail
 from .unknowns import ask_again
 
+More: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Submission]]
+"""Given a test, moves into the batch what is queued and passes it, and gives that."""
 SIZES = 11
 """Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
 
@@ -33,11 +36,12 @@ class Runner:
         self.batches = self.commands = self.largest = 0
         self.sizes = [0] * SIZES
 
-    def run(self, batch: Sequence[Submission], failed: Exception | None = None) -> bool:
+    def run(self, batch: Sequence[Submission], failed: Exception | None = None, more: More | None = None) -> bool:
         """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault. One that
-        has been applied elsewhere, and `failed` there, is settled as if it had been here."""
+        has been applied elsewhere, and `failed` there, is settled as if it had been here. One that had to wait for a lock may
+        have become `more` meanwhile."""
         try:
-            return self._apply(batch, failed)
+            return self._apply(batch, failed, more)
         except BatchRejected as rejected:
             if len(batch) == 1:
                 fail(batch, _plain(rejected))
@@ -53,14 +57,14 @@ class Runner:
                 raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
             return wrote
 
-    def _apply(self, batch: Sequence[Submission], failure: Exception | None = None) -> bool:
+    def _apply(self, batch: Sequence[Submission], failure: Exception | None = None, more: More | None = None) -> bool:
         if self._end is None and self._alone and failure is None:
             self._end = self._look()
         groups = self.begin(batch)
         try:
             if failure is not None:
                 raise failure
-            applied = self.engine.apply(groups, patient=True) if self._patient else self.engine.apply(groups)
+            applied = self._send(groups, more)
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True
@@ -70,6 +74,21 @@ class Runner:
             fail(batch, failed)
             return False
         return self.accept(batch, applied)
+
+    def _send(self, groups: Sequence[Group], more: More | None) -> Applied:
+        if not self._patient:
+            return self.engine.apply(groups)
+        if more is None or not isinstance(self.engine, Boarding):
+            return self.engine.apply(groups, patient=True)
+
+        def board(fits: Callable[[Group], bool]) -> list[Group]:
+            joining = more(fits)
+            for submission in joining:
+                submission.sent = True
+            self.commands += sum([submission.size for submission in joining])
+            return [submission.group for submission in joining]
+
+        return self.engine.apply_boarding(groups, board)
 
     def begin(self, batch: Sequence[Submission]) -> list[Group]:
         """Count the batch, unless it was sent before, and mark what is in it as sent."""

@@ -8,12 +8,14 @@ it had sent is asked about by whoever leads next; what it had not is sent.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..engines.port import Engine
 from ..errors import EngineError
-from .submissions import LeftOut, Submission, unsettled
+from .submissions import LeftOut, Submission, take_batch, unsettled
 from .turnstile import CLOSED, Queue, Undo
 from .workers import Signal
 
@@ -97,11 +99,23 @@ class Line(Queue):
         try:
             if batch[0].sent:  # by one who was interrupted: such come first
                 self._runner.ask_about([one for one in batch if one.sent])
-                batch = [one for one in batch if not one.sent]
-            wrote = self._runner.run(batch) if batch else True
+                rest = [one for one in batch if not one.sent]
+                wrote = self._runner.run(rest) if rest else True
+            else:
+                wrote = self._run(batch)
         finally:
             if wrote:
                 self.committed.notify()
+
+    def _run(self, batch: list[_Caller]) -> bool:
+        return self._runner.run(batch)
+
+    def _let_in(self, batch: list[Any], fits: Callable[[Group], bool]) -> list[Any]:
+        """Those who have come meanwhile, as far as they fit."""
+        before = len(batch)
+        with self._lock:
+            self._queued -= take_batch(self._queue, batch, fits=fits)
+        return batch[before:]
 
     def _leave(self, caller: _Caller, batch: list[_Caller]) -> None:
         """Wake those who rode along, then pass the lead. An interrupt (Ctrl-C, a job's time limit) may strike in here

@@ -7,7 +7,7 @@ again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from ..core.commands import Group
@@ -66,14 +66,20 @@ class Submission:
             del self  # the error's traceback would keep us, and we the error
 
 
-def take_batch(queue: deque[Submission], batch: list[Submission], most: int = MAX_COMMANDS) -> int:
-    """Move into the batch what is queued, in order, up to the bound; a batch that is empty takes at least one.
+def take_batch(
+    queue: deque[Submission],
+    batch: list[Submission],
+    most: int = MAX_COMMANDS,
+    fits: Callable[[Group], bool] | None = None,
+) -> int:
+    """Move into the batch what is queued, in order, up to the bound or the first that does not fit; a batch that is empty takes
+    at least one.
 
     Gives the number of commands that left the queue.
     """
     room = most - sum([submission.size for submission in batch])
     taken = 0
-    while queue and (queue[0].size <= room - taken or not batch):
+    while queue and (queue[0].size <= room - taken or not batch) and (fits is None or fits(queue[0].group)):
         taken += queue[0].size
         batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
         queue.popleft()
