@@ -2,7 +2,7 @@
 import { ask, segment } from "./api";
 import { number } from "./format";
 import { askFirst, Field } from "./parts/Dialog";
-import type { Hold, Pool } from "./types";
+import type { Hold, Pool, Saga } from "./types";
 
 export function releaseHold(hold: Hold, after: () => void): void {
   const units = hold.legs.reduce((sum, leg) => sum + leg.held, 0);
@@ -50,6 +50,45 @@ export function extendHold(hold: Hold, after: () => void): void {
       await ask(`v1/holds/${segment(hold.id)}/extend`, { method: "POST", op, body });
       after();
       return "Extended.";
+    },
+  });
+}
+
+/** How a person ends a saga: what it is called there, and what becomes of what it holds. */
+const ENDS = {
+  done: {
+    title: "End this saga as done",
+    verb: "End as done",
+    said: "What it was to do has happened, and is not done again. What it holds is confirmed.",
+  },
+  cancelled: {
+    title: "Cancel this saga",
+    verb: "Cancel the saga",
+    said: "What it was to do has not happened, and never will. What it holds becomes available at once.",
+  },
+};
+
+export function resolveSaga(saga: Saga, how: keyof typeof ENDS, after: () => void): void {
+  const { title, verb, said } = ENDS[how];
+  askFirst({
+    title,
+    verb,
+    danger: how === "cancelled",
+    leave: "Leave it",
+    body: (
+      <>
+        <p>{said} Only somebody who has looked can know that.</p>
+        <p>
+          <code class="id">{saga.id}</code>
+        </p>
+        <Field name="reason" label="Reason" hint="kept with the saga, and in the journal" />
+      </>
+    ),
+    act: async (fields, op) => {
+      const body = { how, reason: fields.reason };
+      const ended: Saga = await ask(`v1/sagas/${segment(saga.id)}/resolve`, { method: "POST", op, body });
+      after();
+      return `The saga is ${ended.phase}.`;
     },
   });
 }

@@ -133,6 +133,8 @@ export interface Saga {
   failures: number;
   intent: unknown;
   error: { kind: string; message: string } | null;
+  /** Why an operator has ended it. */
+  resolved: string | null;
   begun_at: string;
   since: string;
 }

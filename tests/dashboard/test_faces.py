@@ -91,3 +91,53 @@ def test_sagas_and_what_is_stuck(browser: Browser, tmp_path: Path) -> None:
         expect(cards).to_contain_text("ValueError <b>the card was refused</b>")
         cards.get_by_role("link", name="its hold").click()
         expect(page.locator(".life-card .badge")).to_have_text("held")
+
+
+def test_a_stuck_saga_is_ended_by_hand_with_a_reason(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        Api(http).pool("seat", 5)
+        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+            errands = hk.sagas.register(Errand())
+            for id in ("order/1", "order/2"):
+                with pytest.raises(holdkit.SagaParked):
+                    errands.run(id, {"fails": "the line went dead"})
+        page = looking.open("sagas")
+        first, second = (page.locator(".saga").filter(has_text=id) for id in ("order/1", "order/2"))
+        first.get_by_role("button", name="It has happened").click()
+        dialog = page.get_by_role("dialog", name="End this saga as done")
+        dialog.get_by_role("button", name="End as done").click()
+        assert Api(http).get("/v1/sagas/order%2F1")["phase"] == "parked", "a reason is asked for"
+        dialog.get_by_label("Reason").fill("the bank has it")
+        dialog.get_by_role("button", name="End as done").click()
+        expect(page.get_by_text("The saga is done.")).to_be_visible()
+        expect(first.locator(".badge")).to_have_text("done")
+        expect(first).to_contain_text("Ended by hand: the bank has it")
+        expect(first.get_by_role("button")).to_have_count(0)
+        second.get_by_role("button", name="Cancel it").click()
+        dialog = page.get_by_role("dialog", name="Cancel this saga")
+        dialog.get_by_label("Reason").fill("the bank knows nothing of it")
+        dialog.get_by_role("button", name="Leave it").click()
+        assert Api(http).get("/v1/sagas/order%2F2")["phase"] == "parked"
+        second.get_by_role("button", name="Cancel it").click()
+        dialog.get_by_label("Reason").fill("the bank knows nothing of it")
+        dialog.get_by_role("button", name="Cancel the saga").click()
+        expect(second.locator(".badge")).to_have_text("aborted")
+        expect(page.get_by_text("stuck:")).to_have_count(0)
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        pool = hk.pool("seat")
+        assert (pool.held, pool.consumed) == (0, 1)
+        reasons = ["the bank has it", "the bank knows nothing of it"]
+        assert [saga.resolved for saga in hk.sagas.list()] == reasons
+        assert [list(hk.history(saga.hold or ""))[-1].reason for saga in hk.sagas.list()] == reasons
+        assert hk.verify().ok
+
+
+def test_a_key_that_may_only_hold_is_offered_no_way_to_end_a_saga(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        Api(http).pool("seat", 5)
+        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk, pytest.raises(holdkit.SagaParked):
+            hk.sagas.register(Errand()).run("order:1", {"fails": "the line went dead"})
+        key = http.post("/v1/keys", json={"name": "desk", "scope": "hold"}).json()["key"]
+        page = looking.open("sagas", key=key)
+        expect(page.locator(".saga")).to_contain_text("parked")
+        expect(page.locator(".saga").get_by_role("button")).to_have_count(0)

@@ -39,6 +39,7 @@ BODIES: dict[str, Any] = {
     "reserve_items": {"ids": ["seat"]},
     "release_items": {"hold": "0" * 32},
     "finalize_items": {"hold": "0" * 32},
+    "resolve_saga": {"how": "done", "reason": "I looked"},
     "make_key": {"name": "n"},
     "make_webhook": {"url": "https://192.0.2.1/"},
 }

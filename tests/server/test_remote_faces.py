@@ -47,7 +47,7 @@ def hk(server: Live) -> Iterator[RemoteKernel]:
         ),
         (RemoteItems, Items, "add reserve release finalize states listed"),
         (RemoteBudgets, Budgets, "hold consume confirm uncovered remaining usage"),
-        (RemoteSagas, Sagas, "get list stuck"),
+        (RemoteSagas, Sagas, "get list stuck resolve"),
         (RemoteKernel, holdkit.Kernel, "holding lease verify"),
     ],
 )
@@ -203,6 +203,12 @@ def test_sagas_are_as_the_kernel_shows_them(tmp_path: Any) -> None:
         assert hk.sagas.stuck("1h") == []
         with pytest.raises(holdkit.InvalidRequest):
             hk.sagas.list(phase="odd")
+        ended = hk.sagas.resolve("two", "cancelled", reason="nobody came")
+        assert ended == local.sagas.get("two")
+        assert (ended.phase, ended.resolved) == ("aborted", "nobody came")
+        with pytest.raises(holdkit.InvalidRequest) as no:
+            hk.sagas.resolve("two", "done", reason="after all")
+        assert (no.value.code, no.value.field) == ("saga_ended", "id")
 
 
 def test_verify_names_every_difference_as_the_kernel_does(tmp_path: Any) -> None:

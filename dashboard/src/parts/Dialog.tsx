@@ -11,6 +11,8 @@ export interface Question {
   body: ComponentChildren;
   verb: string;
   danger?: boolean;
+  /** What the button is called that changes nothing. */
+  leave?: string;
   /** Does it, given the fields by name and the retry key; gives what to say afterwards. */
   act: (fields: Record<string, string>, op: string) => Promise<string>;
 }
@@ -82,7 +84,7 @@ function Ask({ asked }: { asked: Question }) {
         )}
         <div class="dialog-buttons">
           <button type="button" class="button" onClick={close}>
-            Cancel
+            {asked.leave ?? "Cancel"}
           </button>
           <button type="submit" class={asked.danger ? "button danger" : "button primary"} disabled={busy}>
             {busy ? "Working…" : asked.verb}

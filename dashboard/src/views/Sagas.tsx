@@ -1,5 +1,6 @@
 /** Sagas: work of several steps that is driven to its end; what is stuck comes first. */
 import { useSignal } from "@preact/signals";
+import { resolveSaga } from "../actions";
 import { ask } from "../api";
 import { useFetched } from "../fetched";
 import { moment, number } from "../format";
@@ -8,7 +9,7 @@ import { NotOffered } from "../parts/Lookup";
 import { Broken, Notice, Waiting } from "../parts/Notice";
 import { Head } from "../parts/Shell";
 import { link } from "../route";
-import { revision } from "../store";
+import { may, revision } from "../store";
 import type { Page, Saga } from "../types";
 import { Chips } from "./Pools";
 
@@ -79,14 +80,14 @@ function List({ shown }: { shown: Shown }) {
         </p>
       )}
       {inOrder.map((saga) => (
-        <One key={saga.id} saga={saga} stuck={worrying.has(saga.id)} />
+        <One key={saga.id} saga={saga} stuck={worrying.has(saga.id)} changed={() => void found.refresh()} />
       ))}
       {list.next !== null && <p class="muted small">The first {number(MOST)}.</p>}
     </>
   );
 }
 
-function One({ saga, stuck }: { saga: Saga; stuck: boolean }) {
+function One({ saga, stuck, changed }: { saga: Saga; stuck: boolean; changed: () => void }) {
   return (
     <section class="card saga" data-stuck={stuck ? "" : undefined}>
       <div class="story-line">
@@ -119,9 +120,25 @@ function One({ saga, stuck }: { saga: Saga; stuck: boolean }) {
           <pre class="json">{JSON.stringify(saga.intent, null, 2)}</pre>
         </details>
       )}
-      {saga.phase === "parked" && (
-        <p class="small">It waits for a decision: mend what is wrong, then resolve it as done or cancelled.</p>
-      )}
+      {saga.resolved !== null && <p class="small">Ended by hand: {saga.resolved}</p>}
+      {stuck && may("admin") && <Resolve saga={saga} changed={changed} />}
     </section>
+  );
+}
+
+function Resolve({ saga, changed }: { saga: Saga; changed: () => void }) {
+  return (
+    <div class="resolve">
+      <p class="small">
+        {saga.phase === "parked" ? "It waits for a decision." : "Nobody has ended it yet."} Look whether it has
+        happened; then say so.
+      </p>
+      <button type="button" class="button small" onClick={() => resolveSaga(saga, "done", changed)}>
+        It has happened
+      </button>
+      <button type="button" class="button small danger" onClick={() => resolveSaga(saga, "cancelled", changed)}>
+        Cancel it
+      </button>
+    </div>
   );
 }

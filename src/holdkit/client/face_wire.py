@@ -87,6 +87,7 @@ class WireSaga(Struct, kw_only=True):
     begun_at: datetime
     since: datetime
     leased_until: datetime | None
+    resolved: str | None = None
 
 
 class SagaPage(Struct):
@@ -162,6 +163,7 @@ def saga_from(wire: WireSaga) -> SagaRecord:
         begun_at=slot_of(wire.begun_at),
         since=slot_of(wire.since),
         leased_until=_slot(wire.leased_until) or 0,
+        resolved=wire.resolved,
     )
 
 

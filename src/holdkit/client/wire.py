@@ -297,7 +297,7 @@ def error_from(problem: dict[str, Any], status: int) -> errors.HoldkitError:
         return refusal
     if problem.get("effect", "unknown") != "none":
         return errors.OutcomeUnknown(detail or f"the server answered {status}")
-    if reason == "invalid_request":
+    if reason == "invalid_request" or "code" in problem:
         field = str(problem.get("field", "body"))
         return errors.InvalidRequest(detail.removeprefix(f"{field}: "), field=field, code=str(problem.get("code", "")))
     if status in (401, 403):
@@ -305,7 +305,8 @@ def error_from(problem: dict[str, Any], status: int) -> errors.HoldkitError:
     if reason == "cursor_lost":
         return errors.CursorLost(detail)
     if status in (409, 429, 503):
-        return errors.Overloaded(detail, retry_after=float(problem.get("retry_after", 0.1)))
+        turned_away = errors.SagaBusy if reason == "saga_busy" else errors.Overloaded
+        return turned_away(detail, retry_after=float(problem.get("retry_after", 0.1)))
     if 400 <= status < 500:
         return errors.InvalidRequest(detail, field="request", code=reason)
     return errors.EngineError(detail)

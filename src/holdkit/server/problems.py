@@ -23,6 +23,7 @@ STATUSES: Final[dict[str, int]] = {
     "hold_not_found": 404,
     "key_not_found": 404,
     "saga_not_found": 404,
+    "saga_busy": 503,
     "claim_not_found": 404,
     "budget_not_found": 404,
     "webhook_not_found": 404,
@@ -32,6 +33,9 @@ STATUSES: Final[dict[str, int]] = {
     "version_conflict": 412,
 }
 """The status of a refusal; all others are 409."""
+
+STORED: Final = frozenset(("key_not_found", "saga_not_found", "saga_ended"))
+"""Codes of calls that are wrong because of what is stored, and not malformed: they are reasons of their own."""
 
 TITLES: Final = {
     400: "The request is malformed",
@@ -80,15 +84,16 @@ def problem_of(error: BaseException) -> Problem:
         return error
     if isinstance(error, errors.Refused):
         return refusal_problem(error)
-    if isinstance(error, errors.InvalidRequest) and error.code == "key_not_found":
-        return Problem(404, error.code, plain(error))
     if isinstance(error, errors.InvalidRequest):
-        return Problem(400, "invalid_request", plain(error), field=error.field, code=error.code)
+        stored = error.code in STORED
+        status, reason = (STATUSES.get(error.code, 409), error.code) if stored else (400, "invalid_request")
+        return Problem(status, reason, plain(error), field=error.field, code=error.code)
     if isinstance(error, errors.OutcomeUnknown):
         said = "it may or may not have happened: ask again with the same Idempotency-Key"
         return Problem(503, "outcome_unknown", said, effect="unknown", retry_after=0.5)
     if isinstance(error, errors.Overloaded):
-        return Problem(503, "overloaded", plain(error), retry_after=error.retry_after)
+        reason = "saga_busy" if isinstance(error, errors.SagaBusy) else "overloaded"
+        return Problem(503, reason, plain(error), retry_after=error.retry_after)
     if isinstance(error, errors.CursorLost):
         return Problem(410, "cursor_lost", plain(error))
     if isinstance(error, errors.EngineError):

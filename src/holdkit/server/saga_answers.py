@@ -1,16 +1,16 @@
-"""Sagas as they are shown: where each is, who drives it until when, what went wrong last. They are only looked at from here:
-their steps are code of the application."""
+"""Sagas as they are shown: where each is, who drives it until when, what went wrong last. From here they are looked at, and
+ended by hand; their steps are code of the application."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from ..faces.saga_records import SagaRecord
 from .answers import at
-from .bodies import Limit
+from .bodies import Body, Limit
 
 
 class SagasQuery(Struct, forbid_unknown_fields=True):
@@ -21,6 +21,15 @@ class SagasQuery(Struct, forbid_unknown_fields=True):
     older_than: Annotated[str, Meta(description="with stuck: how long in one phase is too long")] = "5m"
     after: str = ""
     limit: Limit = 100
+
+
+class ResolveSaga(Body, kw_only=True):
+    """End a saga by hand, for good."""
+
+    how: Annotated[
+        Literal["done", "cancelled"], Meta(description="done: what it holds is confirmed; cancelled: it is released")
+    ]
+    reason: Annotated[str, Meta(description="kept with the saga, and in the journal")]
 
 
 class SagaAnswer(Struct, kw_only=True):
@@ -36,6 +45,7 @@ class SagaAnswer(Struct, kw_only=True):
     error: Any
     intent: Any
     result: Any
+    resolved: Annotated[str | None, Meta(description="why an operator has ended it")]
     begun_at: datetime
     since: datetime
     leased_until: datetime | None
@@ -63,6 +73,7 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
         error=saga.error,
         intent=saga.intent,
         result=saga.result,
+        resolved=saga.resolved,
         begun_at=at(saga.begun_at),
         since=at(saga.since),
         leased_until=at(saga.leased_until) if saga.leased_until else None,

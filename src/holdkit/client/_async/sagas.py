@@ -1,8 +1,8 @@
-"""`remote.sagas`: sagas to look at. They are driven where their code is."""
+"""`remote.sagas`: sagas to look at, and to end by hand. They are driven where their code is."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from ...core.commands import Ttl
 from ...core.model import SECOND
@@ -41,3 +41,11 @@ class AsyncRemoteSagas(AsyncCalling):
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = await self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
         return [saga_from(wire) for wire in read_sagas(answer.content).items]
+
+    async def resolve(
+        self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None
+    ) -> SagaRecord:
+        """End a saga by hand, for good; see `holdkit.Sagas.resolve`."""
+        path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "resolve")
+        answer = await self._post(path, {"how": how}, {"op": op, "reason": reason})
+        return saga_from(read_saga(answer.content))

@@ -110,11 +110,15 @@ class AsyncSagas(AsyncSagaReads):
         counts["pruned"] = await self._prune()
         return RecoveryReport(**{**counts, "more": more})
 
-    async def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str) -> SagaRecord:
+    async def resolve(
+        self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None
+    ) -> SagaRecord:
         """End a saga by hand, for good. `done`: what it holds is confirmed. `cancelled`: what it holds is released, and
         running it again raises `SagaCancelled`.
 
-        For an operator who has looked: whether the effect has happened, nobody else can know.
+        For an operator who has looked: whether the effect has happened, nobody else can know. A saga that has ended this way
+        already is the answer, as it is. `SagaBusy`: somebody drives it. `VersionConflict`: it has moved on meanwhile; look
+        again.
         """
         if how not in ("done", "cancelled"):
             raise invalid("how", "how_unknown", "must be done or cancelled")
@@ -139,11 +143,11 @@ class AsyncSagas(AsyncSagaReads):
             raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
         after = replace(body, phase=phase, epoch=body.epoch + 1, lease=0, since=record.slot, resolved=reason)
         put, *others = step_commands(record, body, after, *beside)
-        by_hand = replace(put, reason=reason, actor=around.actor)
+        by_hand = replace(put, reason=reason, actor=around.actor, op=op)
         try:
             return shown(written(record, await self._desk.do_together([by_hand, *others])), after)
         except LeaseLost:
-            raise SagaBusy(f"saga {id!r} has moved on meanwhile: look again") from None
+            raise refusal_of(Refusal(Reason.VERSION_CONFLICT, record.id)) from None
 
     async def _recover(self, record: Record) -> str:
         """One saga of a recovery: which count it belongs to. Whatever goes wrong with it stays with it."""
