@@ -1,4 +1,5 @@
-/** The keyboard: / searches, j and k move, Enter opens, Escape leaves, g and a letter goes somewhere, ? tells. */
+/** The keyboard: / searches, j and k (in a list also the arrows) move, Enter opens, Escape leaves, g and a letter goes
+ * somewhere, ? tells. */
 import { signal } from "@preact/signals";
 import { asking } from "./parts/Dialog";
 import { active } from "./parts/Virtual";
@@ -43,6 +44,11 @@ function press(event: KeyboardEvent): void {
       return step(event, 1);
     case "k":
       return step(event, -1);
+    case "ArrowDown":
+    case "ArrowUp":
+      if (event.target instanceof Element && event.target.closest(".virtual"))
+        step(event, event.key === "ArrowDown" ? 1 : -1);
+      break;
     case "g":
       going = true;
       break;

@@ -1,5 +1,7 @@
-/** The frame around every view: where one can go, whether the line is live, the switches. */
+/** The frame around every view: where one can go, whether the line is live, the switches. Only what a listener must know is
+ * announced: not the rate, not the seconds. */
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { now } from "../clock";
 import { brief } from "../format";
 import { forgetKey } from "../key";
@@ -20,7 +22,17 @@ const PLACES: [string, string, IconName][] = [
 const BELONGS: Record<string, string> = { pool: "pools", hold: "pools" };
 
 export function Shell({ children }: { children: ComponentChildren }) {
-  const here = BELONGS[route.value.view] ?? route.value.view;
+  const { view, id } = route.value;
+  const here = BELONGS[view] ?? view;
+  const main = useRef<HTMLElement>(null);
+  const began = useRef(false);
+  useEffect(() => {
+    const name = PLACES.find(([place]) => place === here)?.[1] ?? "Holdkit";
+    document.title = `${id || name} · Holdkit`;
+    // whoever went somewhere is there: the next Tab goes on in the new view
+    if (began.current) main.current?.focus({ preventScroll: true });
+    began.current = true;
+  }, [view, id]);
   return (
     <div class="shell">
       <a
@@ -71,7 +83,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         </div>
       </header>
       <Trouble />
-      <main id="main" tabIndex={-1}>
+      <main id="main" ref={main} tabIndex={-1}>
         {children}
       </main>
     </div>
@@ -82,9 +94,9 @@ function Line() {
   const state = stream.link.value.state;
   const rate = perSecond.value;
   return (
-    <div class="line" data-state={state} role="status">
+    <div class="line" data-state={state}>
       <i />
-      {state === "live" ? "Live" : state === "refused" ? "Stopped" : "Connecting"}
+      <span role="status">{state === "live" ? "Live" : state === "refused" ? "Stopped" : "Connecting"}</span>
       {state === "live" && <span class="muted">{brief(Math.round(rate * 10) / 10)}/s</span>}
     </div>
   );
@@ -96,8 +108,11 @@ function Trouble() {
     void now.value; // so that the seconds count down
     const left = Math.max(0, Math.ceil((line.until - Date.now()) / 1_000));
     return (
-      <div class="trouble" role="alert">
-        <span>The server is gone. What you see is as it was. Trying again{left > 0 ? ` in ${left} s` : ""}…</span>
+      <div class="trouble">
+        <span>
+          <span role="alert">The server is gone. What you see is as it was.</span> Trying again
+          {left > 0 ? ` in ${left} s` : ""}…
+        </span>
         <button type="button" class="button small" onClick={stream.retry}>
           Now
         </button>

@@ -1,6 +1,6 @@
 /**
- * A list of any length of which only what is visible is in the document. One row has the focus; j and k move it, Enter
- * follows it. Scrolls with the page's one scroller, `main`.
+ * A list of any length of which only what is visible is in the document. Tab reaches one row of it: the chosen one; j and k,
+ * or the arrows, move on from there, Enter follows it. Scrolls with the page's one scroller, `main`.
  */
 import { signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -79,6 +79,12 @@ export function Virtual({ label, count, rowHeight, keyOf, row }: Props) {
   useLayoutEffect(focusWanted);
 
   const [first, last] = seen.value;
+  const visible = chosen.value >= first && chosen.value < Math.min(last, count);
+  const reached = visible ? chosen.value : Math.min(count - 1, first + SPARE);
+  useLayoutEffect(() => {
+    for (const target of box.current?.querySelectorAll<HTMLElement>(".virtual-row > a") ?? [])
+      target.tabIndex = Number(target.parentElement?.dataset.index) === reached ? 0 : -1;
+  });
   const rows = [];
   for (let index = first; index < Math.min(last, count); index += 1) {
     rows.push(

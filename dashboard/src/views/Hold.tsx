@@ -33,10 +33,11 @@ export function HoldView({ id }: { id: string }) {
     },
   );
   if (found.value === null)
-    return found.error ? (
-      <Broken error={found.error} again={() => void found.refresh()} />
-    ) : (
-      <Waiting what="the hold" />
+    return (
+      <>
+        <Head over="Hold" title={<span class="id">{id}</span>} />
+        {found.error ? <Broken error={found.error} again={() => void found.refresh()} /> : <Waiting what="the hold" />}
+      </>
     );
   const [hold, history] = found.value;
   const again = (): void => void found.refresh();

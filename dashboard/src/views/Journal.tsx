@@ -137,7 +137,7 @@ export function Journal() {
           <kbd>/</kbd>
         </label>
         <Chips names={KINDS} chosen={kind} />
-        <span class="muted count" role="status">
+        <span class="muted count">
           {number(list.length)} of the last {number(ring.items.length)}
         </span>
       </div>

@@ -42,7 +42,12 @@ export function PoolView({ id }: { id: string }) {
   );
   const pool = live ?? read.value;
   if (pool === null)
-    return read.error ? <Broken error={read.error} again={() => void read.refresh()} /> : <Waiting what="the pool" />;
+    return (
+      <>
+        <Head over={<a href={link("pools")}>Pools</a>} title={<span class="id">{id}</span>} />
+        {read.error ? <Broken error={read.error} again={() => void read.refresh()} /> : <Waiting what="the pool" />}
+      </>
+    );
   return (
     <>
       <Head over={<a href={link("pools")}>Pools</a>} title={<span class="id">{id}</span>}>

@@ -105,7 +105,7 @@ export function Pools() {
             ))}
           </select>
         </label>
-        <span class="muted count" role="status">
+        <span class="muted count" role="status" aria-live={only.value === "all" ? "polite" : "off"}>
           {number(list.length)} {list.length === 1 ? "pool" : "pools"}
         </span>
       </div>
