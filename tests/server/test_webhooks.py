@@ -116,6 +116,10 @@ def test_gone_stops_a_hook_until_it_is_replayed_and_removing_ends_it() -> None:
                     (shown,) = (await here.call("GET", "/v1/webhooks")).json()["items"]
                     if shown["state"] == "stopped":
                         break
+            await here.call("POST", "/v1/pools", {"id": "b", "total": 5})
+            assert (await here.call("POST", f"/v1/webhooks/{hook['id']}/replay")).status_code == 200
+            assert await receiver.wait(2) == [204, 204]
+            assert [json.loads(body)["subject"] for _, body in receiver.taken] == ["a", "b"], "410 lost nothing"
             gone = await here.call("DELETE", f"/v1/webhooks/{hook['id']}")
             assert gone.status_code == 200
             assert (await here.call("GET", "/v1/webhooks")).json()["items"] == []

@@ -93,7 +93,7 @@ class AsyncFollower:
                 if self._over(stop):
                     return
             if fresh and self._name is not None:
-                await self._keep_place()
+                await self.keep_place()
             if self.at_end and not wait:
                 return
             if self.at_end:
@@ -119,8 +119,9 @@ class AsyncFollower:
                     "start anew, from the beginning or from cursor()"
                 )
 
-    async def _keep_place(self) -> None:
-        body = msgspec.json.encode(encode_cursor(self._place)).decode()
+    async def keep_place(self, behind: JournalEntry | None = None) -> None:
+        """Write our place down under our name: where the last page ended, or behind one of its entries."""
+        body = msgspec.json.encode(encode_cursor(self._place) if behind is None else behind.cursor).decode()
         name = self._name or ""
         command = PutRecord(tenant=self._tenant, kind=CURSORS, id=name, body=body, if_version=self._version)
         try:

@@ -94,7 +94,7 @@ class Follower:
                 if self._over(stop):
                     return
             if fresh and self._name is not None:
-                self._keep_place()
+                self.keep_place()
             if self.at_end and not wait:
                 return
             if self.at_end:
@@ -120,8 +120,9 @@ class Follower:
                     "start anew, from the beginning or from cursor()"
                 )
 
-    def _keep_place(self) -> None:
-        body = msgspec.json.encode(encode_cursor(self._place)).decode()
+    def keep_place(self, behind: JournalEntry | None = None) -> None:
+        """Write our place down under our name: where the last page ended, or behind one of its entries."""
+        body = msgspec.json.encode(encode_cursor(self._place) if behind is None else behind.cursor).decode()
         name = self._name or ""
         command = PutRecord(tenant=self._tenant, kind=CURSORS, id=name, body=body, if_version=self._version)
         try:

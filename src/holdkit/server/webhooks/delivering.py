@@ -1,4 +1,5 @@
-"""Delivery: one task per hook follows the journal under the hook's own name, so that its place survives this process.
+"""Delivery: one task per hook follows the journal under the hook's own name, so that its place survives this process; of
+several servers, the one with the hook's lease delivers.
 
 An entry is tried again with growing pauses, then parked, and the next one goes on: a poisonous entry or a dead receiver
 stops nobody else, and no hold ever waits for one. Redirects are not followed; answers are not read beyond their status.
@@ -16,16 +17,26 @@ import httpx
 
 from ...errors import CursorLost, HoldkitError
 from ...faces._async.kernel import AsyncKernel
+from ...kernel._async.following import AsyncFollower
 from ...kernel.surface import JournalEntry
 from ..settings import Delivery
 from .envelope import envelope, event_id, signed_headers
-from .hooks import MAX_PARKED, Hook, Hooks, Parked, tenants_with_hooks
+from .hooks import MAX_PARKED, Hook, Hooks, Parked, place_of, tenants_with_hooks
+from .leasing import Elsewhere, Lease
 from .targets import Refusal, Resolver, pin, system_resolver
 
 log = logging.getLogger("holdkit.server")
 
-ELSEWHERE: Final = 30.0
-"""Seconds before we look again at a hook that another server delivers."""
+PAGE: Final = 500
+KEPT: Final = 20
+"""Deliveries after which the place is written down: so many may come again when a server dies."""
+POLL: Final = 0.5
+LOST: Final = 30.0
+"""Seconds before a hook whose place is gone is looked at again."""
+
+
+class Stopped(Exception):
+    """The hook is active no more."""
 
 
 class Courier:
@@ -49,7 +60,7 @@ class Courier:
         active = {hook.id: hook for hook in await hooks.listed() if hook.state == "active"}
         for owner, id in list(self._tasks):
             if owner == tenant and (id not in active or self._tasks[owner, id].done()):
-                await self._end(self._tasks.pop((owner, id)))
+                await _end(self._tasks.pop((owner, id)))
         for id, hook in active.items():
             if (tenant, id) not in self._tasks:
                 self._tasks[tenant, id] = asyncio.create_task(self._run(kernel, hooks, hook), name="holdkit-webhook")
@@ -60,53 +71,101 @@ class Courier:
             await self.attend(kernel.tenant(tenant) if tenant else kernel, tenant)
 
     async def _run(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook) -> None:
-        while not kernel.closed:
-            try:
-                async for entry in kernel.follow(f"webhook:{hook.id}", after=hook.after or None):
-                    if not entry.part and (not hook.actions or entry.action in hook.actions):
-                        await self._deliver(hooks, hook, entry)
-                return
-            except CursorLost as lost:
-                log.warning("webhook %s waits: %s", hook.id, lost)
-                await asyncio.sleep(ELSEWHERE)
-            except HoldkitError as failed:
-                if not kernel.closed:
-                    log.warning("webhook %s could not go on, will try again: %s", hook.id, failed)
-                    await asyncio.sleep(1.0)
+        lease = Lease(kernel.desk, hooks.tenant, hook.id, 2 * self._delivery.seconds)
+        try:
+            while not kernel.closed:
+                await self._go_on(kernel, hooks, hook, lease)
+        except Stopped:
+            return
+        finally:
+            if not kernel.closed:
+                await lease.give_back()
 
-    async def _deliver(self, hooks: Hooks, hook: Hook, entry: JournalEntry) -> None:
+    async def _go_on(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: Lease) -> None:
+        try:
+            await lease.free()
+            await self._follow(kernel, hooks, hook, lease)
+        except Elsewhere:
+            return
+        except CursorLost as lost:
+            log.warning("webhook %s waits: %s", hook.id, lost)
+            await asyncio.sleep(LOST)
+        except HoldkitError as failed:
+            if not kernel.closed:
+                log.warning("webhook %s could not go on, will try again: %s", hook.id, failed)
+                await asyncio.sleep(1.0)
+
+    async def _follow(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: Lease) -> None:
+        """From the place that is kept: until the kernel closes, or another server may have moved that place."""
+        desk = kernel.desk
+        follower = AsyncFollower(desk, hooks.tenant, place_of(hook.id))
+        await follower.begin(hook.after or None)
+        committed = desk.submitter.committed
+        desk.submitter.listen()
+        while not committed.closed:
+            count = committed.count
+            entries = await follower.page(PAGE)
+            if entries:
+                if await lease.hold():  # what we have read may have been delivered meanwhile
+                    await _check_active(hooks, hook)
+                    return
+                await self._deliver_all(hooks, hook, lease, follower, entries)
+            if follower.at_end:
+                await committed.wait(count, POLL)
+
+    async def _deliver_all(
+        self, hooks: Hooks, hook: Hook, lease: Lease, follower: AsyncFollower, entries: list[JournalEntry]
+    ) -> None:
+        last: JournalEntry | None = None
+        unkept = 0
+        try:
+            for entry in entries:
+                if not entry.part and (not hook.actions or entry.action in hook.actions):
+                    await self._deliver(hooks, hook, lease, entry)
+                    unkept += 1
+                last = entry
+                if unkept == KEPT:
+                    unkept = 0
+                    await follower.keep_place(last)
+        except (asyncio.CancelledError, Stopped):
+            if unkept:  # what was taken is not sent again
+                await follower.keep_place(last)
+            raise
+        await follower.keep_place()
+
+    async def _deliver(self, hooks: Hooks, hook: Hook, lease: Lease, entry: JournalEntry) -> None:
         id = event_id(hook.id, entry)
         body = envelope(self._delivery.source, id, entry)
         why = ""
         for pause in (*self._delivery.pauses, None):
+            await lease.hold()
             why = await self.attempt(hook, id, body)
             if not why:
                 return
             if why == "gone":
                 await hooks.set_state(hook, "stopped", "the receiver answered 410")
-                return
+                raise Stopped
             if pause is not None:
-                await asyncio.sleep(pause)
+                await lease.pause(pause)
         self.parked += 1
         await hooks.park(Parked(id=id, body=body.decode(), why=why))
         if len(await hooks.parked(hook.id)) >= MAX_PARKED:
             await hooks.set_state(hook, "stopped", f"{MAX_PARKED} deliveries are parked")
+            raise Stopped
 
     async def attempt(self, hook: Hook, id: str, body: bytes) -> str:
         """Deliver once: empty if it was taken, else why not. What the receiver said is never kept: it may be anything."""
         try:
-            target = await pin(hook.url, self._delivery.allowed, self._resolve)
+            async with asyncio.timeout(self._delivery.seconds):
+                target = await pin(hook.url, self._delivery.allowed, self._resolve)
+                headers = signed_headers(id, int(self._clock()), body, hook.secret) | {"host": target.authority}
+                named = {"sni_hostname": target.host}
+                async with self._http.stream(
+                    "POST", target.url, content=body, headers=headers, extensions=named
+                ) as answer:
+                    status = answer.status_code
         except Refusal as refused:
             return self._failed(str(refused))
-        headers = signed_headers(id, int(self._clock()), body, hook.secret) | {"host": target.authority}
-        try:
-            async with (
-                asyncio.timeout(self._delivery.seconds),
-                self._http.stream(
-                    "POST", target.url, content=body, headers=headers, extensions={"sni_hostname": target.host}
-                ) as answer,
-            ):
-                status = answer.status_code
         except (httpx.HTTPError, TimeoutError, OSError) as failed:
             return self._failed(type(failed).__name__)
         if 200 <= status < 300:
@@ -130,13 +189,19 @@ class Courier:
 
     async def close(self) -> None:
         """End every task; each goes on where it was when a server starts again."""
-        for task in self._tasks.values():
-            task.cancel()
-        for task in self._tasks.values():
-            await self._end(task)
+        await _end(*self._tasks.values())
         self._tasks.clear()
         await self._http.aclose()
 
-    async def _end(self, task: asyncio.Task[None]) -> None:
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _check_active(hooks: Hooks, hook: Hook) -> None:
+    """Another server may have stopped or removed it."""
+    found = await hooks.find(hook.id)
+    if found is None or found.state != "active":
+        raise Stopped

@@ -15,11 +15,14 @@ from ...core.reading import FindRecord, ListRecords
 from ...core.validation import invalid, text
 from ...errors import VersionConflict
 from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.following import CURSORS
 from .envelope import new_secret
 from .targets import check_url
 
 HOOKS: Final = "~webhook"
 PARKED: Final = "~parked"
+LEASES: Final = "~webhook.lease"
+"""Who delivers each, and until when."""
 TENANTS: Final = "~webhooks"
 """In the default tenant: which tenants have hooks."""
 MAX_HOOKS: Final = 50
@@ -50,6 +53,11 @@ class Parked(Struct, frozen=True, kw_only=True):
     id: str
     body: str
     why: str
+
+
+def place_of(id: str) -> str:
+    """The name under which a hook's place in the journal is kept."""
+    return f"webhook:{id}"
 
 
 _hook: Final = msgspec.json.Decoder(Hook)
@@ -102,9 +110,11 @@ class Hooks:
         return None if row is None else _hook.decode(row.body)
 
     async def remove(self, id: str) -> None:
-        """It and what it has parked."""
+        """It, what it has parked, its place in the journal and its lease."""
         for parked in await self.parked(id):
             await self._put(PARKED, parked.id, None, None)
+        await self._put(CURSORS, place_of(id), None, None)
+        await self._put(LEASES, id, None, None)
         await self._put(HOOKS, id, None, None)
 
     async def set_state(self, hook: Hook, state: Literal["active", "stopped"], why: str | None) -> None:
