@@ -11,8 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import holdkit
+from tests.server.rig import Live
 
-from .stage import DESKTOP, PHONE, Api, Live, served, watched
+from .stage import DESKTOP, PHONE, Api, served, watched
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 RUN = """async () => {

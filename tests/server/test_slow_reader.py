@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 
 import pytest
@@ -17,7 +18,8 @@ from .rig import PATIENCE, live, stand
 @pytest.mark.parametrize("kind", ["entries", "summary"])
 def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) -> None:
     settings = Settings(key_refresh=0.1, sweep_every=0, stream_timeout=0.3, summary_every=0.001)
-    with live(settings=settings) as server, server.client() as http:
+    heard = Ears()
+    with live(settings=settings) as server, server.client() as http, heard:
         names = [f"{n:0500}" for n in range(100)]
         made = {"commands": [{"type": "create_pool", "id": name, "total": 10**9} for name in names]}
         assert http.post("/v1/batch", json=made, headers={"Idempotency-Key": "pools"}).status_code == 200
@@ -35,6 +37,30 @@ def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) ->
                 batches += 1
                 assert batches < 500, "the slow reader was never dropped"
         assert http.get("/readyz").status_code == 200
+    (told,) = heard.records
+    assert (told.name, told.levelname) == ("holdkit.server", "WARNING")
+    assert told.getMessage().endswith("dropped: its reader took nothing for 0.3 s")
+
+
+class Ears(logging.Handler):
+    """Everything that our server and uvicorn log, from warnings upwards."""
+
+    LOGGERS = ("holdkit.server", "uvicorn.error")
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    def __enter__(self) -> None:
+        for name in self.LOGGERS:
+            logging.getLogger(name).addHandler(self)
+
+    def __exit__(self, *_error: object) -> None:
+        for name in self.LOGGERS:
+            logging.getLogger(name).removeHandler(self)
 
 
 def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:

@@ -1,5 +1,6 @@
 """uvicorn's protocol with the bounds it lacks: a request must have arrived whole within a time, and there are only so many
-connections. A caller who dribbles loses the connection, and costs nobody else anything."""
+connections. A caller who dribbles loses the connection, and costs nobody else anything; one who takes nothing can be hung up
+on, which ASGI has no word for."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+HANG_UP = "holdkit.hang_up"
+"""In the state of a request's scope: cuts the connection at once."""
 _ARRIVED = (h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
 
 
@@ -20,6 +23,7 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Too many: hang up at once."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, HANG_UP: transport.abort}
         if len(self.connections) > self._settings.max_connections:
             transport.abort()
         else:

@@ -22,6 +22,7 @@ from .answers import PoolAnswer, encode, entry_answer, pool_fields
 from .asgi import Send
 from .bodies import EventsQuery
 from .problems import Problem
+from .protocol import HANG_UP
 from .request import Request
 
 log = logging.getLogger("holdkit.server")
@@ -57,12 +58,24 @@ async def events(request: Request, send: Send) -> None:
                 headers=dict(running.plain_headers(request)),
             )
             await response(request.scope, request.receive, send)
-    except (SendTimeoutError, OSError):
-        pass  # too slow, or gone
+    except SendTimeoutError:
+        log.warning("stream %s dropped: its reader took nothing for %g s", request.id, running.settings.stream_timeout)
+        await _hang_up(request)
+    except OSError:
+        pass  # gone
     except Exception:  # the answer has begun: there is nobody left to tell but the log
         log.exception("stream %s broke", request.id)
     finally:
         running.streams -= 1
+
+
+async def _hang_up(request: Request) -> None:
+    """Nothing can be sent any more, not even the end. (Under a server that is not ours, that one must cut the line.)"""
+    cut = request.scope.get("state", {}).get(HANG_UP)
+    if cut is not None:
+        cut()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
 
 
 def _last_seen(request: Request) -> str | None:
