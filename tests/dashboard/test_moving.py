@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Error, expect
 
 import holdkit
+from holdkit import CreatePool
 from holdkit.testing.postgres.server import free_port
 from tests.server.rig import QUICK, live
 
@@ -72,6 +73,37 @@ def test_ten_thousand_pools_scroll_and_the_document_does_not_grow(browser: Brows
         )
         page.get_by_role("searchbox").fill("0777")
         expect(page.get_by_text("11 pools")).to_be_visible()
+
+
+def test_more_pools_than_are_kept_are_searched_for_on_the_server(browser: Browser, tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        for start in range(0, 120_000, 1_000):
+            hk.apply([CreatePool(id=f"shelf:{n:06}", total=9) for n in range(start, start + 1_000)])
+        hk.create_pool("zebra:7", total=5)
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        page = looking.open()
+        expect(page.get_by_text("of the first 50,000 by name")).to_be_visible()
+        rows = page.get_by_role("list", name="Pools").get_by_role("listitem")
+        page.get_by_role("searchbox").fill("zebra")
+        expect(rows).to_have_count(1)
+        expect(page.get_by_text("1 pool so far")).to_be_visible()
+        page.get_by_role("button", name="Look on").click()
+        expect(page.get_by_text("1 pool in all")).to_be_visible()
+        page.get_by_role("searchbox").fill("LF:11999")
+        expect(page.get_by_text("None so far")).to_be_visible()
+        page.get_by_role("button", name="Look on").click()
+        expect(page.get_by_text("10 pools in all")).to_be_visible()
+        page.get_by_role("searchbox").fill("shelf:0777")
+        expect(rows.first).to_contain_text("shelf:077700")
+        page.get_by_role("searchbox").fill("nothing of the kind")
+        expect(page.get_by_text("None so far")).to_be_visible()
+        page.get_by_role("button", name="Look on").click()
+        expect(page.get_by_text("No pool fits")).to_be_visible()
+        page.get_by_role("searchbox").fill("zebra:7")
+        rows.get_by_role("link").click()
+        expect(page.locator("[data-figure=held]")).to_have_text("0")
+        Api(http).hold("zebra:7", 3)  # beyond what is kept, and yet it moves
+        expect(page.locator("[data-figure=held]")).to_have_text("3")
 
 
 def test_thousands_of_entries_are_kept_within_bounds(browser: Browser, tmp_path: Path) -> None:

@@ -96,6 +96,28 @@ def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:
     asyncio.run(main())
 
 
+def test_a_feed_tells_nothing_of_pools_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdkit.server.feed.MAX_POOLS", 2)
+
+    async def main() -> None:
+        async with stand() as here:
+            kernel = here.running.kernel
+            feed = Feed(kernel, "")
+            await feed.ready.wait()
+            for name in ("a", "b", "c"):
+                await kernel.create_pool(name, 5)
+            await kernel.hold({"a": 1, "c": 1}, ttl=60)
+            async with asyncio.timeout(20):
+                while not feed.actions["hold.held"]:
+                    await feed.news(feed.tick, 1)
+            pools, removed, _ = feed.since(0)
+            assert ([pool.id for pool in pools], removed) == (["b", "a"], []), "one that is not kept is not gone"
+            assert (feed.complete, feed.sums.pools, feed.sums.held) == (False, 2, 1)
+            await feed.close()
+
+    asyncio.run(main())
+
+
 def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> None:
     async def main() -> None:
         async with stand() as here:

@@ -38,7 +38,9 @@ export function PoolView({ id }: { id: string }) {
   const read = useFetched<Pool>(
     path,
     (signal) => ask(path, { signal }),
-    () => undefined,
+    () => {
+      if (!pools.has(id)) void revision.value; // one of too many to be told of by itself
+    },
   );
   const pool = live ?? read.value;
   if (pool === null)

@@ -1,15 +1,17 @@
 /** All pools, with what is held, consumed and free of each, as it changes. */
 import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { createPool } from "../actions";
 import { brief, number } from "../format";
 import { phone } from "../screen";
 import { complete, loading, may, membership, pools, revision, sums } from "../store";
 import { Bar, Figures } from "../parts/Bar";
 import { Icon } from "../parts/Icon";
-import { Notice, Waiting } from "../parts/Notice";
+import { Broken, Notice, Waiting } from "../parts/Notice";
 import { Head } from "../parts/Shell";
 import { Virtual } from "../parts/Virtual";
 import { link } from "../route";
+import { Search } from "../search";
 import type { Pool } from "../types";
 
 type Order = "name" | "fullest" | "held" | "free";
@@ -42,6 +44,8 @@ const ONLY_NAMES: [Only, string][] = [
 ];
 /** Milliseconds between two sortings by what changes all the time. */
 const SETTLE = 1_000;
+/** Milliseconds without a key after which a search is sent. */
+const TYPING = 250;
 
 // Kept while one looks at a pool and comes back.
 const kept = { sought: "", order: "name" as Order, only: "all" as Only };
@@ -71,6 +75,7 @@ export function Pools() {
     return found.sort((a, b) => compare(a.peek(), b.peek()));
   });
   const list = shown.value;
+  const everywhere = !complete.value && sought.value !== "";
   return (
     <>
       <Head title="Pools">
@@ -105,37 +110,87 @@ export function Pools() {
             ))}
           </select>
         </label>
-        <span class="muted count" role="status" aria-live={only.value === "all" ? "polite" : "off"}>
-          {number(list.length)} {list.length === 1 ? "pool" : "pools"}
-        </span>
+        {!everywhere && (
+          <span class="muted count" role="status" aria-live={only.value === "all" ? "polite" : "off"}>
+            {number(list.length)} {list.length === 1 ? "pool" : "pools"}
+          </span>
+        )}
       </div>
-      {!complete.value && (
-        <p class="muted small">There are more pools than this page keeps. The sums count all of them.</p>
-      )}
-      {list.length > 0 ? (
-        <section class="table pools">
-          <div class="table-head row pool-row" aria-hidden="true">
-            <span>Pool</span>
-            <span />
-            <span class="figure">consumed</span>
-            <span class="figure">held</span>
-            <span class="figure">free</span>
-            <span class="figure">total</span>
-          </div>
-          <Virtual
-            label="Pools"
-            count={list.length}
-            rowHeight={phone.value ? 64 : 44}
-            keyOf={(index) => list[index]?.peek().id ?? ""}
-            row={(index) => {
-              const pool = list[index];
-              return pool && <PoolRow pool={pool} />;
-            }}
-          />
-        </section>
+      {everywhere ? (
+        <Everywhere sought={sought.value} />
       ) : (
-        <Nothing filtered={sought.value !== "" || only.value !== "all"} />
+        <>
+          {!complete.value && (
+            <p class="muted small">
+              There are more pools than are watched here. The list, its sums and its filters are of the first{" "}
+              {number(pools.size)} by name; the search looks through all.
+            </p>
+          )}
+          {list.length > 0 ? <Table list={list} /> : <Nothing filtered={sought.value !== "" || only.value !== "all"} />}
+        </>
       )}
+    </>
+  );
+}
+
+function Table({ list }: { list: Signal<Pool>[] }) {
+  return (
+    <section class="table pools">
+      <div class="table-head row pool-row" aria-hidden="true">
+        <span>Pool</span>
+        <span />
+        <span class="figure">consumed</span>
+        <span class="figure">held</span>
+        <span class="figure">free</span>
+        <span class="figure">total</span>
+      </div>
+      <Virtual
+        label="Pools"
+        count={list.length}
+        rowHeight={phone.value ? 64 : 44}
+        keyOf={(index) => list[index]?.peek().id ?? ""}
+        row={(index) => {
+          const pool = list[index];
+          return pool && <PoolRow pool={pool} />;
+        }}
+      />
+    </section>
+  );
+}
+
+/** What the server finds, by itself and without filters: there are too many pools to have them all here. */
+function Everywhere({ sought }: { sought: string }) {
+  const [settled, settle] = useState(sought);
+  useEffect(() => {
+    const timer = setTimeout(() => settle(sought), TYPING);
+    return () => clearTimeout(timer);
+  }, [sought]);
+  const search = useMemo(() => new Search(settled), [settled]);
+  useEffect(() => {
+    void search.go();
+    return () => search.stop();
+  }, [search]);
+  const list = search.found.value;
+  const state = sought === settled ? search.state.value : "looking";
+  const count = list.length === 0 ? "None" : `${number(list.length)} ${list.length === 1 ? "pool" : "pools"}`;
+  if (state === "broken") return <Broken error={search.error} again={() => void search.go()} />;
+  return (
+    <>
+      <p class="muted small found">
+        <span role="status">
+          {state === "looking"
+            ? "Looking through all pools…"
+            : state === "done"
+              ? `${count} in all, those that begin with it first.`
+              : `${count} so far, those that begin with it first. There are more names to look through.`}
+        </span>
+        {state === "paused" && (
+          <button type="button" class="button small" onClick={() => void search.go()}>
+            Look on
+          </button>
+        )}
+      </p>
+      {list.length > 0 ? <Table list={list} /> : state === "done" && <Nothing filtered />}
     </>
   );
 }
@@ -167,6 +222,7 @@ function Totals() {
           <dt>{name}</dt>
           <dd class={kind} data-sum={name}>
             {value === undefined ? "–" : brief(value)}
+            {name === "pools" && !complete.value && "+"}
           </dd>
         </div>
       ))}

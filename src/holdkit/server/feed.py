@@ -134,6 +134,7 @@ class Feed:
             self._put(pool)
         else:
             self.complete = False
+            return
         self._changed[pool.id] = self.tick
         self._changed.move_to_end(pool.id)
         if len(self._changed) > MAX_POOLS:

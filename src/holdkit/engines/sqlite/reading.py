@@ -68,11 +68,15 @@ def find_pools(at: At, query: FindPools) -> list[Pool | None]:
     return [found.get(key) for key in query.keys]
 
 
+_BEHIND_ALL_TEXT: Final = b""  # SQLite sorts every blob behind every text
+
+
 def list_pools(at: At, query: ListPools) -> list[Pool]:
     """A page of pools by id."""
     name = "read_pools"
     parameters: dict[str, Any] = {
-        "tenant": query.tenant, "after": query.after, "prefix": query.prefix, "upper": beyond(query.prefix), "now": at.now,
+        "tenant": query.tenant, "after": query.after, "lower": max(query.after, query.prefix),
+        "upper": beyond(query.prefix) or _BEHIND_ALL_TEXT, "now": at.now,
         "reserved": query.prefix.startswith("~"), "limit": query.limit}  # fmt: skip
     if query.entity is not None:
         name, parameters = "read_pools_of_entity", {**parameters, "entity": query.entity}

@@ -10,13 +10,13 @@ from holdkit_pools p
 where p.tenant = ?1 and p.id = ?2
 
 -- name: read_pools
--- a page of pools, by id; reserved ones only if the prefix asks for them
+-- a page of pools, by id; reserved ones only if the prefix asks for them. One bound at each end: of two, SQLite seeks by one
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
        p.entity,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
 from holdkit_pools p
-where p.tenant = :tenant and p.id > :after and p.id >= :prefix and (:upper is null or p.id < :upper)
+where p.tenant = :tenant and p.id >= :lower and p.id < :upper and p.id <> :after
   and (:reserved or substr(p.id, 1, 1) <> '~')
 order by p.id
 limit :limit
@@ -36,8 +36,8 @@ select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, 
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
 from holdkit_pools p indexed by holdkit_pools_entity
-where p.tenant = :tenant and p.entity = :entity and p.id > :after and p.id >= :prefix
-  and (:upper is null or p.id < :upper) and (:reserved or substr(p.id, 1, 1) <> '~')
+where p.tenant = :tenant and p.entity = :entity and p.id >= :lower and p.id < :upper and p.id <> :after
+  and (:reserved or substr(p.id, 1, 1) <> '~')
 order by p.id
 limit :limit
 

@@ -1,0 +1,60 @@
+/**
+ * A search through every pool the server has, for when there are more than this page keeps: first those that begin with what is
+ * sought, at once; then those that have it anywhere, some names at a time.
+ */
+import { signal, type Signal } from "@preact/signals";
+import { ask } from "./api";
+import { pools } from "./store";
+import type { Page, Pool } from "./types";
+
+const MOST = 500;
+/** Questions in a row; the server looks through some twenty thousand names for each. */
+const ROUND = 5;
+
+export class Search {
+  readonly found = signal<Signal<Pool>[]>([]);
+  readonly state = signal<"looking" | "paused" | "done" | "broken">("looking");
+  error: unknown = null;
+  private readonly seen = new Set<string>();
+  private readonly aborter = new AbortController();
+  private begun = false;
+  private after = "";
+
+  constructor(private readonly sought: string) {}
+
+  /** Look on: until a round is over, enough is found, or all names were looked through. */
+  readonly go = async (): Promise<void> => {
+    this.state.value = "looking";
+    try {
+      if (!this.begun) await this.take({ prefix: this.sought, limit: MOST });
+      this.begun = true;
+      const enough = this.found.peek().length + MOST;
+      for (let asked = 0; asked < ROUND && this.found.peek().length < enough; asked += 1) {
+        const next = await this.take({ contains: this.sought, after: this.after, limit: MOST });
+        if (next === null) {
+          this.state.value = "done";
+          return;
+        }
+        this.after = next;
+      }
+      this.state.value = "paused";
+    } catch (error) {
+      if (this.aborter.signal.aborted) return;
+      this.error = error;
+      this.state.value = "broken";
+    }
+  };
+
+  stop(): void {
+    this.aborter.abort();
+  }
+
+  private async take(query: Record<string, string | number>): Promise<string | null> {
+    const page: Page<Pool> = await ask("v1/pools", { query, signal: this.aborter.signal });
+    const fresh = page.items.filter((pool) => !this.seen.has(pool.id));
+    for (const pool of fresh) this.seen.add(pool.id);
+    if (fresh.length > 0)
+      this.found.value = [...this.found.peek(), ...fresh.map((pool) => pools.get(pool.id) ?? signal(pool))];
+    return page.next;
+  }
+}
