@@ -1,6 +1,7 @@
 /** Entries of the journal: as rows of a live list, and as the story of one hold or pool. */
 import { clock, moment, number, tail } from "../format";
 import { link } from "../route";
+import { phone } from "../screen";
 import type { Entry } from "../types";
 
 /** The word that stands for an action, and the colour it has. */
@@ -58,7 +59,7 @@ export function EntryRow({ entry }: { entry: Entry }) {
       <time>{clock(entry.at, true)}</time>
       <Action action={entry.action} />
       <span class="id entry-subject">{tail(entry.subject)}</span>
-      <Effects entry={entry} />
+      <Effects entry={entry} most={phone.value ? 1 : 2} />
       <span class="muted entry-who">
         {[entry.actor, entry.forced ? "forced" : null, entry.reason].filter(Boolean).join(" · ")}
       </span>

@@ -51,6 +51,7 @@ export function Broken({ error, again }: { error: unknown; again?: () => void })
 
 function titleOf(problem: Problem): string {
   if (problem.status === 0) return "The server cannot be reached";
+  if (problem.status === 400) return "That was not understood";
   if (problem.status === 403) return "This key may not do that";
   if (problem.status === 404) return "There is nothing here";
   if (problem.status === 410) return "It was here once";
@@ -72,6 +73,14 @@ export function adviceOf(problem: Problem): string {
       return "It may have been removed, or it belongs to another tenant.";
     case "below_in_use":
       return "More than that is held or consumed right now. Choose a larger total, or release holds first.";
+    case "invalid_request":
+      return "Something in it is not as it must be.";
+    case "saga_ended":
+      return "Somebody has ended it the other way meanwhile.";
+    case "saga_busy":
+      return "It is being worked on. Look again in a little while.";
+    case "version_conflict":
+      return "It has moved on meanwhile. Look again.";
     case "not_owner":
       return "The owner token is not the one of this hold.";
     default:
