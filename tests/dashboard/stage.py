@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+import holdkit
 from tests.server.rig import QUICK, Live, live
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -112,3 +113,18 @@ class Api:
         assert answer.is_success, answer.text
         found: dict[str, Any] = answer.json()
         return found
+
+
+class Errand(holdkit.Saga):
+    """Takes a seat, and fails where it is told to."""
+
+    name = "errand"
+    max_attempts = 1
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "seat"
+
+    def effect(self, intent: Any, step: Any) -> str:
+        if "fails" in intent:
+            raise ValueError(intent["fails"])
+        return "done"

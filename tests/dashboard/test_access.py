@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 import holdkit
 from tests.server.rig import Live
 
-from .stage import DESKTOP, PHONE, Api, served, watched
+from .stage import DESKTOP, PHONE, Api, Errand, served, watched
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 RUN = """async () => {
@@ -30,28 +30,15 @@ def found(page: Page) -> list[str]:
     return complaints
 
 
-class Errand(holdkit.Saga):
-    """Takes a seat, and fails."""
-
-    name = "errand"
-    max_attempts = 1
-
-    def reserve(self, intent: Any, step: Any) -> str:
-        return "hall"
-
-    def effect(self, intent: Any, step: Any) -> str:
-        raise ValueError("the line went dead")
-
-
 class Scene:
     """A server with something to see on every page."""
 
     def __init__(self, server: Live, api: Api, folder: Path) -> None:
         self.server = server
-        for name in ("hall", "stage", "balcony"):
+        for name in ("hall", "seat", "balcony"):
             api.pool(name, 4)
         self.held = api.hold("hall", 2, entity="order:9", metadata={"channel": "web"})["id"]
-        ended = api.hold("stage", 4)
+        ended = api.hold("seat", 3)
         api.confirm(ended)
         self.ended = ended["id"]
         claim = {"type": "email", "value": "u@example.org", "ttl": 600}
@@ -59,7 +46,7 @@ class Scene:
         api.http.post("/v1/items", json={"ids": ["seat:a1", "seat:a2", "seat:a3"]})
         api.http.post("/v1/items/reserve", json={"ids": ["seat:a2"]}, headers={"Idempotency-Key": "i"})
         with holdkit.connect(f"sqlite:///{folder}/holds.db") as hk, pytest.raises(holdkit.SagaParked):
-            hk.sagas.register(Errand()).run("order:1", {"what": "this"})
+            hk.sagas.register(Errand()).run("order:1", {"fails": "the line went dead"})
 
     @property
     def views(self) -> list[tuple[str, str]]:

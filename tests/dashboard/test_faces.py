@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 import holdkit
 
-from .stage import Api, served, watched
+from .stage import Api, Errand, served, watched
 
 
 def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) -> None:
@@ -52,21 +52,6 @@ def test_items_are_available_held_or_spent(browser: Browser, tmp_path: Path) -> 
         expect(items.nth(1)).to_have_attribute("data-state", "missing")
         items.nth(0).get_by_role("link").click()
         expect(page.locator("h1")).to_have_text(taken["id"])
-
-
-class Errand(holdkit.Saga):
-    """Takes a seat, and fails where it is told to."""
-
-    name = "errand"
-    max_attempts = 1
-
-    def reserve(self, intent: Any, step: Any) -> str:
-        return "seat"
-
-    def effect(self, intent: Any, step: Any) -> str:
-        if "fails" in intent:
-            raise ValueError(intent["fails"])
-        return "done"
 
 
 def test_sagas_and_what_is_stuck(browser: Browser, tmp_path: Path) -> None:
