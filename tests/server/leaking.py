@@ -39,11 +39,11 @@ def main(name: str, arguments: list[str]) -> int:
     """Serve, and leak."""
     honest = Application.__call__
 
-    async def leaking(*request: Any) -> None:
+    async def leaking(application: Application, scope: Any, receive: Any, send: Any) -> None:
         LEAKS[name]()
-        await honest(*request)
+        await honest(application, scope, receive, send)
 
-    Application.__call__ = leaking  # type: ignore[method-assign, assignment]
+    Application.__call__ = leaking  # type: ignore[method-assign]
     return serving.main(arguments)
 
 

@@ -226,7 +226,7 @@ def test_closing_twice_is_quiet_and_calls_afterwards_are_refused(engine: SqliteE
             call()
 
 
-NAMED = ("tenant", "after", "prefix", "upper", "reserved", "limit", "now", "state", "entity", "pool")
+NAMED = ("tenant", "after", "lower", "upper", "reserved", "limit", "now", "state", "entity", "pool")
 
 
 def test_every_statement_has_a_reason_and_is_valid_sql(engine: SqliteEngine, path: Path) -> None:
@@ -259,11 +259,15 @@ def places(sql: str) -> int:
         ("prune_holds", "SEARCH holdkit_holds USING INDEX holdkit_holds_ended (ended_at>? AND ended_at<?)"),
         ("read_history", "SEARCH holdkit_journal USING INDEX holdkit_journal_subject (tenant=? AND subject=?)"),
         ("read_pool", "SEARCH l USING PRIMARY KEY (tenant=? AND pool=? AND deadline<?)"),
+        ("read_pools", "SEARCH p USING PRIMARY KEY (tenant=? AND id>? AND id<?)"),
+        ("read_pools_of_entity", "SEARCH p USING INDEX holdkit_pools_entity (tenant=? AND entity=? AND id>? AND id<?)"),
     ],
 )
 def test_hot_statements_are_answered_by_an_index(engine: SqliteEngine, path: Path, name: str, index: str) -> None:
     sql = load()[name]
-    plan = rows(path, f"explain query plan {sql}", *[None] * places(sql))
+    with outside(path) as connection:
+        parameters = dict.fromkeys(NAMED) if ":tenant" in sql else [None] * places(sql)
+        plan = connection.execute(f"explain query plan {sql}", parameters).fetchall()
     assert index in [row[3] for row in plan]
     assert not any("TEMP B-TREE" in row[3] for row in plan)
 

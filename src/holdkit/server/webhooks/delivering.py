@@ -138,7 +138,7 @@ class Courier:
         body = envelope(self._delivery.source, id, entry)
         why = ""
         for pause in (*self._delivery.pauses, None):
-            await lease.hold()
+            await lease.keep()
             why = await self.attempt(hook, id, body)
             if not why:
                 return

@@ -63,6 +63,11 @@ class Lease:
         self._until = began + self._seconds
         return row is None or _lease.decode(row.body) != self._ours or seen != before
 
+    async def keep(self) -> None:
+        """Have it still, without a break; or raise `Elsewhere`: then what we know may be old."""
+        if await self.hold():
+            raise Elsewhere
+
     async def free(self) -> None:
         """Wait until nobody else has it."""
         while True:
@@ -75,7 +80,7 @@ class Lease:
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
             await asyncio.sleep(min(left, self._seconds / 4))
-            await self.hold()
+            await self.keep()
 
     async def give_back(self) -> None:
         """Let another server go on at once."""
