@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdkit.server import Application, serving
 
-ROOM: Final = 2**20
+ROOM: Final = 2**18
 kept: Final[list[Any]] = []
 
 
