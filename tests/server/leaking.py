@@ -43,7 +43,7 @@ def main(name: str, arguments: list[str]) -> int:
         LEAKS[name]()
         await honest(application, scope, receive, send)
 
-    Application.__call__ = leaking  # type: ignore[method-assign]
+    Application.__call__ = leaking  # type: ignore[method-assign, assignment]
     return serving.main(arguments)
 
 
