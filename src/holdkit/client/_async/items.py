@@ -14,8 +14,8 @@ from ...faces.item import Item
 from ...kernel._async.calls import Call
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold
+from ..command_wire import seconds
 from ..face_wire import ItemPage
-from ..wire import seconds
 from .calling import AsyncCalling, no_transaction
 
 
@@ -39,6 +39,26 @@ class AsyncRemoteItems(AsyncCalling):
         """Take every one of these, or none: `ItemsTaken` names those that others have."""
         body = {"ids": _names(ids), "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
         return await self._change("/v1/items/reserve", body, call, owner)
+
+    async def best_available(
+        self,
+        count: int,
+        *,
+        within: Iterable[str] | None = None,
+        prefix: str | None = None,
+        adjacent: bool = True,
+        ttl: Ttl | None = None,
+        owner: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Take the first `count` items that are free and side by side (or, with `adjacent=False`, anywhere): of the list
+        `within`, in its order, or of up to 1,000 that begin with `prefix`. `ItemsTaken` if there are not enough. The server
+        looks and takes, in this one request."""
+        names = None if within is None else _names(within, "within")
+        body = {"count": count, "within": names, "prefix": prefix, "adjacent": adjacent, "ttl": seconds(ttl),
+                "owner": owner, "metadata": metadata}  # fmt: skip
+        return await self._change("/v1/items/best", body, call, owner)
 
     async def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
         """Every item of the hold is available again. Takes what `reserve` gave, its ticket, or its id with `owner=`."""
@@ -68,10 +88,10 @@ class AsyncRemoteItems(AsyncCalling):
         return msgspec.json.decode(answer.content, type=ItemPage).items
 
 
-def _names(ids: Iterable[str]) -> list[str]:
+def _names(ids: Iterable[str], field: str = "items") -> list[str]:
     if isinstance(ids, str):
-        raise invalid("items", "items_malformed", "must be a list of item ids")
+        raise invalid(field, f"{field}_malformed", "must be a list of item ids")
     try:
         return list(ids)
     except TypeError:
-        raise invalid("items", "items_malformed", "must be a list of item ids") from None
+        raise invalid(field, f"{field}_malformed", "must be a list of item ids") from None

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
 
@@ -23,6 +24,8 @@ class AsyncTransport:
 
     def __init__(self, http: httpx.AsyncClient, policy: Policy) -> None:
         self._http, self._policy = http, policy
+        self.closed = False
+        self._receivers: set[Receiver] = set()
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
@@ -34,6 +37,8 @@ class AsyncTransport:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
+        if self.closed:
+            raise EngineError("this client is closed")
         while True:
             error: HoldkitError
             try:
@@ -50,25 +55,32 @@ class AsyncTransport:
             await asyncio.sleep(wait)  # async-only
             # sync-only: sleep(wait)
 
-    async def lines(self, path: str, after: str | None) -> AsyncIterator[str]:
-        """The lines of an event stream, until it ends or breaks."""
+    async def lines(self, path: str, after: str | None, receiver: Receiver) -> AsyncIterator[str]:
+        """The lines of an event stream, until it ends or breaks, or somebody hangs up."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
+        self._receivers.add(receiver)
         try:
             async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     await answer.aread()  # async-only
                     # sync-only: answer.read()
                     raise _problem(answer)
+                receiver.lift(answer)
                 async for line in answer.aiter_lines():  # async-only
                     yield line  # async-only
                 # sync-only: for line in answer.iter_lines():
                 # sync-only:     yield line
         except httpx.HTTPError:
             return
+        finally:
+            self._receivers.discard(receiver)
 
     async def aclose(self) -> None:
-        """Give back every connection."""
+        """End what is being followed, and give back every connection."""
+        self.closed = True
+        for receiver in list(self._receivers):
+            receiver.hang_up()
         await self._http.aclose()
 
 

@@ -10,25 +10,16 @@ from uuid import UUID
 import msgspec
 
 from ...core.commands import Amounts, AnyCommand, Overage, Ttl
-from ...core.model import Pool, Slot
+from ...core.model import Pool, Record, Slot
 from ...errors import InvalidRequest
 from ...kernel._async.calls import Call
 from ...kernel.answers import Answer
 from ...kernel.spelling import What, amounts_of, legs_of, reference
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.surface import Hold
-from ..addresses import path_of
-from ..wire import (
-    WireBatch,
-    command_json,
-    hold_from,
-    instant,
-    legs_json,
-    pool_answer,
-    pool_from,
-    refusal_from,
-    seconds,
-)
+from ..addresses import path_of, record_path
+from ..command_wire import command_json, instant, legs_json, seconds
+from ..wire import RecordNow, WireBatch, hold_from, pool_answer, pool_from, record_from, refusal_from
 from .reading import AsyncRemoteReads
 from .transport import new_op
 
@@ -155,6 +146,15 @@ class AsyncRemoteVerbs(AsyncRemoteReads):
         id, token = reference(hold, owner)
         body = {"owner": token, "quantity": amounts_of(quantity)}
         return await self._change(path_of("holds", id, "return"), body, call, token)
+
+    async def put_record(
+        self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
+    ) -> Record | None:
+        """Write (or with body None remove) a small JSON document. Raises `VersionConflict`."""
+        said = {"body": body} | ({} if if_version is None else {"if_version": if_version}) | self._frame(call)
+        answer = await self._transport.ask("PUT", record_path(kind, id), said, op=call.get("op") or new_op())
+        wire = msgspec.json.decode(answer.content, type=RecordNow).record
+        return None if wire is None else record_from(wire)
 
     async def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None

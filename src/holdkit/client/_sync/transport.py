@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
 
@@ -22,6 +23,8 @@ class Transport:
 
     def __init__(self, http: httpx.Client, policy: Policy) -> None:
         self._http, self._policy = http, policy
+        self.closed = False
+        self._receivers: set[Receiver] = set()
 
     def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
         """The answer, or the exception of its problem."""
@@ -31,6 +34,8 @@ class Transport:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
+        if self.closed:
+            raise EngineError("this client is closed")
         while True:
             error: HoldkitError
             try:
@@ -46,22 +51,29 @@ class Transport:
             wait = asking.pause(error, time.monotonic())
             sleep(wait)
 
-    def lines(self, path: str, after: str | None) -> Iterator[str]:
-        """The lines of an event stream, until it ends or breaks."""
+    def lines(self, path: str, after: str | None, receiver: Receiver) -> Iterator[str]:
+        """The lines of an event stream, until it ends or breaks, or somebody hangs up."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
+        self._receivers.add(receiver)
         try:
             with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     answer.read()
                     raise _problem(answer)
+                receiver.lift(answer)
                 for line in answer.iter_lines():
                     yield line
         except httpx.HTTPError:
             return
+        finally:
+            self._receivers.discard(receiver)
 
     def close(self) -> None:
-        """Give back every connection."""
+        """End what is being followed, and give back every connection."""
+        self.closed = True
+        for receiver in list(self._receivers):
+            receiver.hang_up()
         self._http.close()
 
 

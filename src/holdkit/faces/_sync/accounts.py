@@ -12,23 +12,27 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from ...core.commands import ConfirmHold, Overage, ReleaseHold
-from ...core.model import MAX_QUANTITY, HeldLeg, Pool
+from ...core.model import HeldLeg, Pool
 from ...core.outcomes import Done
-from ...core.values import invalid, whole
+from ...core.values import invalid
 from ...kernel._sync.calls import Call
 from ...kernel._sync.port import DeskPort
 from ...kernel.answers import hold_of
 from ...kernel.surface import Hold
 from ...kernel.waiters import Undo
-from ..allowances import Spent, Usage
-from .windows import Birth, Frame, Windows
+from ..allowances import Spent, Usage, amounts_by
+from .windows import Birth, Windows
 
 
 class AccountsPort(Protocol):
     """What budgets and their blocks need of accounts, wherever those are kept."""
 
-    desk: DeskPort
-    frame: Frame
+    @property
+    def desk(self) -> DeskPort:
+        """Where blocks end their holds."""
+
+    def frame(self, call: Call, /) -> dict[str, Any]:
+        """The fields every command has."""
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget."""
@@ -108,20 +112,8 @@ class Accounts(Windows):
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget, checked: of those that are `held`, else of all."""
-        budgets = [*({meter.budget: None for meter in self.meters} if held is None else held)]
-        if not isinstance(given, Mapping):
-            if len(budgets) > 1:
-                names = ", ".join(budgets)
-                raise invalid(field, f"{field}_ambiguous", f"there are several budgets: name amounts by {names}")
-            given = dict.fromkeys(budgets, given)
-        amounts = dict(given)
-        for budget, amount in amounts.items():
-            if budget not in budgets:
-                raise invalid(field, "budget_unknown", f"must name {', '.join(budgets)} only")
-            whole(amount, field, least, MAX_QUANTITY)
-        if not amounts:
-            raise invalid(field, f"{field}_required", "must name an amount for at least one budget")
-        return amounts
+        budgets = {meter.budget: None for meter in self.meters} if held is None else held
+        return amounts_by(given, field, least, list(budgets))
 
     def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
         """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,

@@ -36,6 +36,22 @@ KNOWN = "op, actor, correlation_id, reason, tx"
 _KNOWN = frozenset(KNOWN.split(", "))
 
 
+def framed(call: Call, tenant: str) -> dict[str, Any]:
+    """The fields every command has, from the call or from the context."""
+    if not _KNOWN.issuperset(call):
+        unknown = min(set(call) - _KNOWN)
+        raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
+    around = current()
+    actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
+    return {
+        "tenant": tenant,
+        "op": call.get("op"),
+        "actor": around.actor if actor is None else actor_text(actor),
+        "correlation_id": around.correlation_id if correlation_id is None else correlation_id,
+        "reason": around.reason if reason is None else reason,
+    }
+
+
 class Calls:
     """Speaks for one tenant."""
 
@@ -48,18 +64,7 @@ class Calls:
 
     def _frame(self, call: Call) -> dict[str, Any]:
         """The fields every command has, from the call or from the context."""
-        if not _KNOWN.issuperset(call):
-            unknown = min(set(call) - _KNOWN)
-            raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
-        around = current()
-        actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
-        return {
-            "tenant": self._tenant,
-            "op": call.get("op"),
-            "actor": around.actor if actor is None else actor_text(actor),
-            "correlation_id": around.correlation_id if correlation_id is None else correlation_id,
-            "reason": around.reason if reason is None else reason,
-        }
+        return framed(call, self._tenant)
 
     def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
