@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+import holdkit
 from holdkit.engines.port import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
@@ -84,13 +85,29 @@ class Live:
 
 
 @contextmanager
-def live(url: str = "memory://", *, settings: Settings = QUICK, port: int = 0) -> Iterator[Live]:
+def live(
+    url: str = "memory://",
+    *,
+    settings: Settings = QUICK,
+    port: int = 0,
+    clock: Clock | None = None,
+    limits: holdkit.Limits | None = None,
+) -> Iterator[Live]:
     """A server in a thread, with one admin key; stopped at the end, within its grace."""
     ready: threading.Event = threading.Event()
     told: dict[str, Any] = {}
     made = server(url, port=port, settings=settings)
 
     async def run() -> None:
+        if clock is None and limits is None:
+            await serve()
+            return
+        async with await holdkit.connect_async(url, clock=clock, limits=limits) as kernel:
+            nonlocal made
+            made = server(kernel, port=port, settings=settings)
+            await serve()
+
+    async def serve() -> None:
         listening = asyncio.Event()
 
         def on_started(address: str) -> None:

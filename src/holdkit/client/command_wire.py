@@ -19,6 +19,7 @@ from ..core.commands import (
     ExpireHold,
     ExtendHold,
     PlaceHold,
+    PutRecord,
     ReleaseHold,
     ResizePool,
     ReturnUnits,
@@ -83,6 +84,13 @@ def window_json(command: AnyCommand) -> dict[str, Any]:
     if isinstance(command, PlaceHold | Consume):
         found["legs"] = [_window_leg(leg) for leg in command.legs]
     return found
+
+
+def record_json(command: PutRecord) -> dict[str, Any]:
+    """A record; its kind and id are in the address."""
+    fields = ("if_version", "actor", "correlation_id", "reason")
+    said = {name: getattr(command, name) for name in fields if getattr(command, name) is not None}
+    return {"body": command.body, **said}
 
 
 def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:

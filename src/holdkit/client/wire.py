@@ -102,6 +102,11 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
     before: dict[str, Any]
     after: dict[str, Any]
 
+    @property
+    def slot(self) -> Slot:
+        """When it was decided."""
+        return slot_of(self.at)
+
 
 class HoldPage(Struct):
     """Holds."""

@@ -22,18 +22,18 @@ class AsyncCalling:
         self._transport, self._clock = transport, clock
 
     def _frame(self, call: Call) -> dict[str, Any]:
-        """What every change says beside itself, from the call or from the context."""
-        said = self.frame(call)
-        return {name: said[name] for name in ("actor", "correlation_id", "reason") if said[name] is not None}
-
-    def frame(self, call: Call) -> dict[str, Any]:
-        """The fields every command has."""
+        """The fields every command has, from the call or from the context."""
         no_transaction(call.get("tx"))
         return framed(call, "")
 
+    def _said(self, call: Call) -> dict[str, Any]:
+        """What every change says beside itself."""
+        said = self._frame(call)
+        return {name: said[name] for name in ("actor", "correlation_id", "reason") if said[name] is not None}
+
     async def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
         """A change, under the caller's retry key or one of its own."""
-        sent = {name: value for name, value in body.items() if value is not None} | self._frame(call)
+        sent = {name: value for name, value in body.items() if value is not None} | self._said(call)
         return await self._transport.ask("POST", path, sent, op=call.get("op") or new_op())
 
     async def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:

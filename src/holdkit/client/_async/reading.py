@@ -48,6 +48,7 @@ class AsyncRemoteReads(AsyncCalling):
     def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
         self._desk = AsyncRemoteDesk(transport, clock)
+        self._limits = self._desk.limits
 
     async def pool(self, id: str) -> Pool:
         """One pool. Raises `PoolNotFound`."""

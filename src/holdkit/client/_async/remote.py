@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack, overload
 
 import httpx
 
-from ...core.commands import PlaceHold, Ttl
+from ...core.commands import Ttl
 from ...faces._async.accounts import AsyncAccounts
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.calendar import AsyncCalendar
@@ -23,7 +23,7 @@ from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
 from ...kernel._async.calls import Call
 from ...kernel._async.lending import AsyncHolding, AsyncLease
-from ...kernel.spelling import What, legs_of, span
+from ...kernel.spelling import What
 from ...kernel.workers import GRACE
 from ..absent import NotOfKernel
 from ..clock import ServerClock
@@ -34,7 +34,7 @@ from .desk import AsyncRemoteDesk
 from .items import AsyncRemoteItems
 from .sagas import AsyncRemoteSagas
 from .transport import AsyncTransport
-from .verbs import MAX_LEGS, AsyncRemoteVerbs
+from .verbs import AsyncRemoteVerbs
 
 
 class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
@@ -77,7 +77,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client, as you say here: that needs an admin's key."""
-        return AsyncRates(AsyncWindows(self._desk, self.frame, "", meters_of("rates", name, {"": allowances})))
+        return AsyncRates(AsyncWindows(self._desk, self._frame, "", meters_of("rates", name, {"": allowances})))
 
     @overload
     def budgets(self, name: str, /) -> AsyncRemoteBudgets: ...
@@ -88,7 +88,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         needs an admin's key."""
         if not budgets:
             return AsyncRemoteBudgets(AsyncRemoteAccounts(self._transport, self._clock, self._desk, name))
-        return AsyncBudgets(AsyncAccounts(self._desk, self.frame, "", meters_of("budgets", name, budgets)))
+        return AsyncBudgets(AsyncAccounts(self._desk, self._frame, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,
@@ -100,7 +100,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         closed: Closed = (),
     ) -> AsyncCalendar:
         """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
-        return AsyncCalendar(self._desk, self.frame, "", grid_of(name, rooms, zone, every, closed))
+        return AsyncCalendar(self._desk, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,
@@ -113,17 +113,13 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         **call: Unpack[Call],
     ) -> AsyncHolding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
-        return AsyncHolding(self._desk, self._placing(what, quantity, ttl, metadata, call), entity)
+        return AsyncHolding(
+            self._desk, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
+        )
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
-        return AsyncLease(self._desk, self._placing(what, quantity, ttl, None, call))
-
-    def _placing(
-        self, what: What, quantity: int | None, ttl: Ttl, metadata: dict[str, Any] | None, call: Call
-    ) -> PlaceHold:
-        legs = legs_of(what, quantity, MAX_LEGS)
-        return PlaceHold(legs=legs, ttl_slots=span(ttl), metadata=metadata, **self.frame(call))
+        return AsyncLease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     async def aclose(self) -> None:
         """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""

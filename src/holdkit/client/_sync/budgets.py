@@ -39,6 +39,10 @@ class RemoteAccounts(Calling):
         super().__init__(transport, clock)
         self.desk, self.name = desk, text(name, "name", 64)
 
+    def frame(self, call: Call) -> dict[str, Any]:
+        """The fields every command has."""
+        return self._frame(call)
+
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget, as far as they can be checked here."""
         budgets = [ONLY] if held is None else list(held)
@@ -70,7 +74,7 @@ class RemoteAccounts(Calling):
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
         body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
                 "overage": overage}  # fmt: skip
-        said = {name: value for name, value in body.items() if value is not None} | self._frame(call)
+        said = {name: value for name, value in body.items() if value is not None} | self._said(call)
         return hold_of(self.desk.hand_in(self._path("confirm"), said, call.get("op"), stays=stays), token)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:

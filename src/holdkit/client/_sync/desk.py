@@ -11,20 +11,35 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from ...core.commands import AnyCommand, Consume, PlaceHold
-from ...core.model import Key, Limits, Pool, Slot, StoredHold
+from ...core.commands import AnyCommand, Consume, CreatePool, PlaceHold, PutRecord, ResizePool
+from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
+from ...core.validation import check
 from ...errors import HoldNotFound, HoldRetired
+from ...kernel.spelling import combined
 from ...kernel.waiters import Undo
 from ...kernel.workers import Signal, Work, Worker
-from ..addresses import path_of
+from ..addresses import path_of, record_path
 from ..cancelling import Finisher
 from ..clock import ServerClock
-from ..command_wire import verb_json, verb_of, window_json
-from ..wire import EntryPage, WindowPage, WireHold, WireWindow, done_from, pool_from, slot_of
+from ..command_wire import record_json, verb_json, verb_of, window_json
+from ..wire import (
+    EntryPage,
+    RecordNow,
+    WindowPage,
+    WireHold,
+    WireWindow,
+    done_from,
+    pool_answer,
+    pool_from,
+    record_from,
+    slot_of,
+)
 from .calling import Calling, no_transaction
 from .transport import Transport, new_op
 
+ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
+"""Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
 BIRTHS: Final = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
@@ -37,8 +52,7 @@ class RemoteDesk(Calling):
 
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
-        self.limits = Limits()
-        """The defaults, so that nonsense stops here; the server's own are checked there."""
+        self.limits = ANY
         self.crew: set[Worker] = set()
         self._finisher = Finisher(self.crew, self.do)
 
@@ -55,11 +69,34 @@ class RemoteDesk(Calling):
         """One command, in one request; a refusal is raised. `undo` and `stays` say what becomes of it if the caller is
         cancelled."""
         no_transaction(tx)
+        check(command, self.limits, faces=faces)
         if faces or wish is not None:
             return self._finisher.finish(self._window(command, wish), undo, stays=stays)
+        if isinstance(command, CreatePool | ResizePool):
+            return self._pool(command)
+        if isinstance(command, PutRecord):
+            return self._record(command)
         id: str = getattr(command, "id", "")
         path = path_of("holds", id, verb_of(command))
         return self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
+
+    def _pool(self, command: CreatePool | ResizePool) -> Done:
+        op, body = command.op or new_op(), verb_json(command)
+        if isinstance(command, CreatePool):
+            answer = self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
+        else:
+            version = command.if_version
+            headers = {} if version is None else {"If-Match": f'"{version}.0"'}
+            answer = self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
+        pool = pool_answer(answer)
+        return Done(slot=self.now(), pool=pool, replayed=pool.replayed)
+
+    def _record(self, command: PutRecord) -> Done:
+        path, op = record_path(command.kind, command.id), command.op or new_op()
+        answer = self._transport.ask("PUT", path, record_json(command), op=op)
+        wire = msgspec.json.decode(answer.content, type=RecordNow).record
+        record = None if wire is None else record_from(wire)
+        return Done(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
 
     def _window(self, command: AnyCommand, wish: AnyCommand | None) -> Done:
         body = {"commands": [window_json(command)]} | ({} if wish is None else {"wish": window_json(wish)})
@@ -83,6 +120,7 @@ class RemoteDesk(Calling):
     def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
         """Units, keys and items, in one request."""
         no_transaction(tx)
+        check(command, self.limits, faces=combined(command))
         return self.hand_in(BIRTHS[type(command)], verb_json(command), command.op, undo)
 
     def hand_in(

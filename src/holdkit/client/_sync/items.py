@@ -25,7 +25,7 @@ class RemoteItems(Calling):
 
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
-        body = {"ids": _names(ids)} | self._frame(call)
+        body = {"ids": _names(ids)} | self._said(call)
         self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     def reserve(

@@ -49,6 +49,7 @@ class RemoteReads(Calling):
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
         self._desk = RemoteDesk(transport, clock)
+        self._limits = self._desk.limits
 
     def pool(self, id: str) -> Pool:
         """One pool. Raises `PoolNotFound`."""

@@ -13,7 +13,7 @@ from typing import Any, Self, Unpack, overload
 
 import httpx
 
-from ...core.commands import PlaceHold, Ttl
+from ...core.commands import Ttl
 from ...faces._sync.accounts import Accounts
 from ...faces._sync.budgets import Budgets
 from ...faces._sync.calendar import Calendar
@@ -24,7 +24,7 @@ from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
 from ...kernel._sync.calls import Call
 from ...kernel._sync.lending import Holding, Lease
-from ...kernel.spelling import What, legs_of, span
+from ...kernel.spelling import What
 from ...kernel.workers import GRACE
 from ..absent import NotOfKernel
 from ..clock import ServerClock
@@ -35,7 +35,7 @@ from .desk import RemoteDesk
 from .items import RemoteItems
 from .sagas import RemoteSagas
 from .transport import Transport
-from .verbs import MAX_LEGS, RemoteVerbs
+from .verbs import RemoteVerbs
 
 
 class RemoteKernel(RemoteVerbs, NotOfKernel):
@@ -78,7 +78,7 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client, as you say here: that needs an admin's key."""
-        return Rates(Windows(self._desk, self.frame, "", meters_of("rates", name, {"": allowances})))
+        return Rates(Windows(self._desk, self._frame, "", meters_of("rates", name, {"": allowances})))
 
     @overload
     def budgets(self, name: str, /) -> RemoteBudgets: ...
@@ -89,7 +89,7 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         needs an admin's key."""
         if not budgets:
             return RemoteBudgets(RemoteAccounts(self._transport, self._clock, self._desk, name))
-        return Budgets(Accounts(self._desk, self.frame, "", meters_of("budgets", name, budgets)))
+        return Budgets(Accounts(self._desk, self._frame, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,
@@ -101,7 +101,7 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         closed: Closed = (),
     ) -> Calendar:
         """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
-        return Calendar(self._desk, self.frame, "", grid_of(name, rooms, zone, every, closed))
+        return Calendar(self._desk, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,
@@ -114,17 +114,11 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         **call: Unpack[Call],
     ) -> Holding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
-        return Holding(self._desk, self._placing(what, quantity, ttl, metadata, call), entity)
+        return Holding(self._desk, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity)
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
-        return Lease(self._desk, self._placing(what, quantity, ttl, None, call))
-
-    def _placing(
-        self, what: What, quantity: int | None, ttl: Ttl, metadata: dict[str, Any] | None, call: Call
-    ) -> PlaceHold:
-        legs = legs_of(what, quantity, MAX_LEGS)
-        return PlaceHold(legs=legs, ttl_slots=span(ttl), metadata=metadata, **self.frame(call))
+        return Lease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def close(self) -> None:
         """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""

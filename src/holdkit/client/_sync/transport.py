@@ -12,10 +12,13 @@ from uuid import uuid4
 import httpx
 import msgspec
 
+from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
+
+MAX_KEY = 200
 
 
 class Transport:
@@ -28,7 +31,7 @@ class Transport:
 
     def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
         """The answer, or the exception of its problem."""
-        headers = {} if op is None else {"Idempotency-Key": op}
+        headers = {} if op is None else {"Idempotency-Key": _sendable(op)}
         headers |= more.pop("headers", {})
         if body is not None:
             more["content"] = msgspec.json.encode(body)
@@ -80,6 +83,12 @@ class Transport:
 def new_op() -> str:
     """A retry key for a caller who gave none: the retries within one call need it."""
     return uuid4().hex
+
+
+def _sendable(op: str) -> str:
+    if len(op) > MAX_KEY or not op.isascii() or not op.isprintable():
+        raise invalid("op", "op_unsendable", f"travels as a header: at most {MAX_KEY} printable ASCII characters")
+    return op
 
 
 def _problem(answer: httpx.Response) -> HoldkitError:

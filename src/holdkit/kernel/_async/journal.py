@@ -11,12 +11,13 @@ from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
+from .calls import AsyncCalls
 from .following import AsyncFollower, end_of_journal
 from .places import MAX_NAME
 from .verbs import AsyncVerbs
 
 
-class AsyncJournal(AsyncVerbs):
+class AsyncJournal(AsyncCalls, AsyncVerbs):
     """Everything that reads the journal."""
 
     async def history(self, subject: Hold | str | UUID) -> list[JournalEntry]:

@@ -12,12 +12,13 @@ from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
+from .calls import Calls
 from .following import Follower, end_of_journal
 from .places import MAX_NAME
 from .verbs import Verbs
 
 
-class Journal(Verbs):
+class Journal(Calls, Verbs):
     """Everything that reads the journal."""
 
     def history(self, subject: Hold | str | UUID) -> list[JournalEntry]:
