@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import httpx
 import msgspec
 
-from ...errors import InvalidRequest, Overloaded
+from ...errors import HoldkitError, InvalidRequest, Overloaded
 from ...kernel.workers import AsyncSignal
 from ..addresses import path_of
 from ..clock import ServerClock
@@ -27,8 +29,9 @@ class AsyncRemoteFollower(AsyncCalling):
         super().__init__(transport, clock)
         self.place, self.receiver = Place(after), Receiver()
         self._name, self._version = name, 0
+        self._kept = after
 
-    async def begin(self) -> None:
+    async def _begin(self) -> None:
         """Take up the place that is kept under the name, if there is one."""
         if self._name is None:
             return
@@ -39,60 +42,71 @@ class AsyncRemoteFollower(AsyncCalling):
                 raise
             return
         kept = msgspec.json.decode(answer.content, type=KeptCursor)
-        self.place, self._version = Place(kept.cursor), kept.version
+        self.place, self._kept, self._version = Place(kept.cursor), kept.cursor, kept.version
 
-    async def follow(self, wait: bool) -> AsyncIterator[RemoteEntry]:
+    async def follow(self, wait: bool, *, from_now: bool = False) -> AsyncIterator[RemoteEntry]:
         """Entries until somebody hangs up, the client closes or (without `wait`) the journal ends."""
-        async for entry in self._pages():
-            yield entry
-        if wait and self.place.cursor is None:  # nothing has happened yet: find out where the stream is to begin
-            end = await self.end()
-            async for entry in self._pages():
-                yield entry
-            self.place.begin(end)
-        while wait and not self._over():
-            async for entry in self._stream():
-                yield entry
-            if not self._over():
-                await self._get("/readyz")
-
-    async def _pages(self) -> AsyncIterator[RemoteEntry]:
-        while not self._over():
-            after = {} if self.place.cursor is None else {"after": self.place.cursor}
-            answer = await self._get("/v1/journal", limit=PAGE, **after)
-            page = msgspec.json.decode(answer.content, type=EntryPage).items
-            if not page:
-                return
-            for entry in page:
-                if self.place.fresh(entry):
-                    yield entry
-                if self._over():
+        try:
+            await self._begin()
+            if from_now:
+                self.place.begin(await self.end())
+            while not self._over():
+                page = await self._page()
+                for entry in page:
+                    if self.place.fresh(entry):
+                        yield entry
+                if page:
+                    self.place.cursor = page[-1].cursor
+                    await self._keep()
+                elif not wait:
                     return
-            self.place.cursor = page[-1].cursor
-            await self._keep()
+                elif self.place.cursor is None:
+                    await self._begin_stream()
+                else:
+                    async with self._lines() as lines:
+                        async for line in lines:
+                            if (told := self.place.read(line)) is not None:
+                                yield told
+                            await self._keep()
+        except HoldkitError:
+            if not self._over():  # in the midst of a request
+                raise
 
-    async def _stream(self) -> AsyncIterator[RemoteEntry]:
-        began = self.place.cursor
-        async for line in self._transport.lines("/v1/events", began, self.receiver):
-            entry = self.place.read(line)
-            if entry is not None:
-                yield entry
-            if self._over():
-                return
-            if self.place.cursor != began:
-                began = self.place.cursor
-                await self._keep()
+    async def _page(self) -> list[RemoteEntry]:
+        answer = await self._get("/v1/journal", limit=PAGE, after=self.place.cursor)
+        return msgspec.json.decode(answer.content, type=EntryPage).items
+
+    async def _begin_stream(self) -> None:
+        """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""
+        end = await self.end()
+        if not await self._page():
+            self.place.begin(end)
+
+    @asynccontextmanager
+    async def _lines(self) -> AsyncIterator[AsyncIterator[str]]:
+        """The server's stream; after a break, which may come at once, it waits until the server is there again."""
+        begun = False
+        try:
+            async with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as lines:
+                begun = True
+                yield lines
+        except httpx.HTTPError:
+            if not begun:
+                yield _nothing()
         self.place.broken()
+        if not self._over():
+            await self._get("/readyz")
 
     async def _keep(self) -> None:
-        """Of a named follower: what has been taken so far need not come again."""
-        if self._name is None:
+        """Of a named follower that has moved on: what has been taken so far need not come again."""
+        if self._name is None or self.place.cursor == self._kept:
             return
         body = {"cursor": self.place.cursor, "if_version": self._version}
         try:
             answer = await self._transport.ask("PUT", path_of("cursors", self._name), body, op=new_op())
         except Overloaded:
             return  # kept with the next page
+        self._kept = self.place.cursor
         self._version = msgspec.json.decode(answer.content, type=KeptCursor).version
 
     async def end(self, back: int = 0) -> str:
@@ -107,6 +121,12 @@ class AsyncRemoteFollower(AsyncCalling):
 
     def _over(self) -> bool:
         return self.receiver.closed or self.closed
+
+
+async def _nothing() -> AsyncIterator[str]:
+    lines: tuple[str, ...] = ()
+    for line in lines:
+        yield line
 
 
 class AsyncHangUp(AsyncSignal):
@@ -134,12 +154,9 @@ class AsyncRemoteEar:
         """Whether the client is."""
         return self._follower.closed
 
-    async def listen(self) -> AsyncIterator[RemoteEntry]:
+    def listen(self) -> AsyncIterator[RemoteEntry]:
         """Entries from where it was left."""
-        if self._follower.place.cursor is None:
-            self._follower.place.begin(await self._follower.end())
-        async for entry in self._follower.follow(wait=True):
-            yield entry
+        return self._follower.follow(wait=True, from_now=self._follower.place.cursor is None)
 
     def skip(self) -> None:
         """Go on with what comes."""

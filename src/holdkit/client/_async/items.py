@@ -11,6 +11,7 @@ import msgspec
 from ...core.commands import Ttl
 from ...core.validation import invalid
 from ...faces.item import Item
+from ...faces.keys import item_legs
 from ...kernel._async.calls import Call
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold
@@ -24,7 +25,7 @@ class AsyncRemoteItems(AsyncCalling):
 
     async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
-        body = {"ids": _names(ids)} | self._said(call)
+        body = {"ids": _distinct(ids)} | self._said(call)
         await self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     async def reserve(
@@ -37,7 +38,7 @@ class AsyncRemoteItems(AsyncCalling):
         **call: Unpack[Call],
     ) -> Hold:
         """Take every one of these, or none: `ItemsTaken` names those that others have."""
-        body = {"ids": _names(ids), "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
+        body = {"ids": _distinct(ids), "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
         return await self._change("/v1/items/reserve", body, call, owner)
 
     async def best_available(
@@ -86,6 +87,11 @@ class AsyncRemoteItems(AsyncCalling):
         no_transaction(tx)
         answer = await self._get("/v1/items", prefix=prefix, after=after, limit=limit)
         return msgspec.json.decode(answer.content, type=ItemPage).items
+
+
+def _distinct(ids: Iterable[str]) -> list[str]:
+    """Items that are taken or made together, checked as the kernel does."""
+    return [leg.label or "" for leg in item_legs(ids)]
 
 
 def _names(ids: Iterable[str], field: str = "items") -> list[str]:

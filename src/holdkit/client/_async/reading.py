@@ -99,7 +99,7 @@ class AsyncRemoteReads(AsyncCalling):
         """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
         return await self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
 
-    async def follow(
+    def follow(
         self, name: str | None = None, *, after: str | None = None, wait: bool = True, poll: float = 0.5
     ) -> AsyncIterator[RemoteEntry]:
         """Entries as they happen, none skipped and none twice, behind the cursor `after` or from the beginning; goes on after
@@ -110,10 +110,7 @@ class AsyncRemoteReads(AsyncCalling):
         comes again (at least once). The server tells at once: `poll` is for kernels of one's own process.
         """
         check_following(name, after, wait, poll)
-        follower = self._follower(after, name)
-        await follower.begin()
-        async for entry in follower.follow(wait):
-            yield entry
+        return self._follower(after, name).follow(wait)
 
     async def on(self, action: str | None, callback: Callable[[RemoteEntry], Any]) -> AsyncSubscription[RemoteEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio  # async-only
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -41,16 +42,20 @@ class AsyncTransport:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
-        if self.closed:
-            raise EngineError("this client is closed")
         while True:
             error: HoldkitError
+            if self._over():
+                raise asking.settled(EngineError("this client is closed"))
             try:
                 answer = await self._http.request(method, path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
             except httpx.HTTPError as failed:
                 error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
+            except RuntimeError:  # httpx, of a client that was closed just now: nothing was sent
+                if not self._over():
+                    raise
+                continue
             else:
                 if answer.status_code < 400:
                     return answer
@@ -59,26 +64,28 @@ class AsyncTransport:
             await asyncio.sleep(wait)  # async-only
             # sync-only: sleep(wait)
 
-    async def lines(self, path: str, after: str | None, receiver: Receiver) -> AsyncIterator[str]:
-        """The lines of an event stream, until it ends or breaks, or somebody hangs up."""
+    @asynccontextmanager
+    async def stream(self, path: str, after: str | None, receiver: Receiver) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
         self._receivers.add(receiver)
         try:
+            if self._over():
+                raise EngineError("this client is closed")
             async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     await answer.aread()  # async-only
                     # sync-only: answer.read()
                     raise _problem(answer)
                 receiver.lift(answer)
-                async for line in answer.aiter_lines():  # async-only
-                    yield line  # async-only
-                # sync-only: for line in answer.iter_lines():
-                # sync-only:     yield line
-        except httpx.HTTPError:
-            return
+                yield answer.aiter_lines()  # async-only
+                # sync-only: yield answer.iter_lines()
         finally:
             self._receivers.discard(receiver)
+
+    def _over(self) -> bool:
+        return self.closed
 
     async def aclose(self) -> None:
         """End what is being followed, and give back every connection."""

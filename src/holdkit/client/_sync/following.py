@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
+import httpx
 import msgspec
 
-from ...errors import InvalidRequest, Overloaded
+from ...errors import HoldkitError, InvalidRequest, Overloaded
 from ...kernel.workers import Signal
 from ..addresses import path_of
 from ..clock import ServerClock
@@ -26,8 +28,9 @@ class RemoteFollower(Calling):
         super().__init__(transport, clock)
         self.place, self.receiver = Place(after), Receiver()
         self._name, self._version = name, 0
+        self._kept = after
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Take up the place that is kept under the name, if there is one."""
         if self._name is None:
             return
@@ -38,60 +41,71 @@ class RemoteFollower(Calling):
                 raise
             return
         kept = msgspec.json.decode(answer.content, type=KeptCursor)
-        self.place, self._version = Place(kept.cursor), kept.version
+        self.place, self._kept, self._version = Place(kept.cursor), kept.cursor, kept.version
 
-    def follow(self, wait: bool) -> Iterator[RemoteEntry]:
+    def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[RemoteEntry]:
         """Entries until somebody hangs up, the client closes or (without `wait`) the journal ends."""
-        for entry in self._pages():
-            yield entry
-        if wait and self.place.cursor is None:  # nothing has happened yet: find out where the stream is to begin
-            end = self.end()
-            for entry in self._pages():
-                yield entry
-            self.place.begin(end)
-        while wait and not self._over():
-            for entry in self._stream():
-                yield entry
-            if not self._over():
-                self._get("/readyz")
-
-    def _pages(self) -> Iterator[RemoteEntry]:
-        while not self._over():
-            after = {} if self.place.cursor is None else {"after": self.place.cursor}
-            answer = self._get("/v1/journal", limit=PAGE, **after)
-            page = msgspec.json.decode(answer.content, type=EntryPage).items
-            if not page:
-                return
-            for entry in page:
-                if self.place.fresh(entry):
-                    yield entry
-                if self._over():
+        try:
+            self._begin()
+            if from_now:
+                self.place.begin(self.end())
+            while not self._over():
+                page = self._page()
+                for entry in page:
+                    if self.place.fresh(entry):
+                        yield entry
+                if page:
+                    self.place.cursor = page[-1].cursor
+                    self._keep()
+                elif not wait:
                     return
-            self.place.cursor = page[-1].cursor
-            self._keep()
+                elif self.place.cursor is None:
+                    self._begin_stream()
+                else:
+                    with self._lines() as lines:
+                        for line in lines:
+                            if (told := self.place.read(line)) is not None:
+                                yield told
+                            self._keep()
+        except HoldkitError:
+            if not self._over():  # in the midst of a request
+                raise
 
-    def _stream(self) -> Iterator[RemoteEntry]:
-        began = self.place.cursor
-        for line in self._transport.lines("/v1/events", began, self.receiver):
-            entry = self.place.read(line)
-            if entry is not None:
-                yield entry
-            if self._over():
-                return
-            if self.place.cursor != began:
-                began = self.place.cursor
-                self._keep()
+    def _page(self) -> list[RemoteEntry]:
+        answer = self._get("/v1/journal", limit=PAGE, after=self.place.cursor)
+        return msgspec.json.decode(answer.content, type=EntryPage).items
+
+    def _begin_stream(self) -> None:
+        """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""
+        end = self.end()
+        if not self._page():
+            self.place.begin(end)
+
+    @contextmanager
+    def _lines(self) -> Iterator[Iterator[str]]:
+        """The server's stream; after a break, which may come at once, it waits until the server is there again."""
+        begun = False
+        try:
+            with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as lines:
+                begun = True
+                yield lines
+        except httpx.HTTPError:
+            if not begun:
+                yield _nothing()
         self.place.broken()
+        if not self._over():
+            self._get("/readyz")
 
     def _keep(self) -> None:
-        """Of a named follower: what has been taken so far need not come again."""
-        if self._name is None:
+        """Of a named follower that has moved on: what has been taken so far need not come again."""
+        if self._name is None or self.place.cursor == self._kept:
             return
         body = {"cursor": self.place.cursor, "if_version": self._version}
         try:
             answer = self._transport.ask("PUT", path_of("cursors", self._name), body, op=new_op())
         except Overloaded:
             return  # kept with the next page
+        self._kept = self.place.cursor
         self._version = msgspec.json.decode(answer.content, type=KeptCursor).version
 
     def end(self, back: int = 0) -> str:
@@ -106,6 +120,12 @@ class RemoteFollower(Calling):
 
     def _over(self) -> bool:
         return self.receiver.closed or self.closed
+
+
+def _nothing() -> Iterator[str]:
+    lines: tuple[str, ...] = ()
+    for line in lines:
+        yield line
 
 
 class HangUp(Signal):
@@ -135,10 +155,7 @@ class RemoteEar:
 
     def listen(self) -> Iterator[RemoteEntry]:
         """Entries from where it was left."""
-        if self._follower.place.cursor is None:
-            self._follower.place.begin(self._follower.end())
-        for entry in self._follower.follow(wait=True):
-            yield entry
+        return self._follower.follow(wait=True, from_now=self._follower.place.cursor is None)
 
     def skip(self) -> None:
         """Go on with what comes."""

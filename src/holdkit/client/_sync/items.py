@@ -12,6 +12,7 @@ import msgspec
 from ...core.commands import Ttl
 from ...core.validation import invalid
 from ...faces.item import Item
+from ...faces.keys import item_legs
 from ...kernel._sync.calls import Call
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold
@@ -25,7 +26,7 @@ class RemoteItems(Calling):
 
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
-        body = {"ids": _names(ids)} | self._said(call)
+        body = {"ids": _distinct(ids)} | self._said(call)
         self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     def reserve(
@@ -38,7 +39,7 @@ class RemoteItems(Calling):
         **call: Unpack[Call],
     ) -> Hold:
         """Take every one of these, or none: `ItemsTaken` names those that others have."""
-        body = {"ids": _names(ids), "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
+        body = {"ids": _distinct(ids), "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
         return self._change("/v1/items/reserve", body, call, owner)
 
     def best_available(
@@ -87,6 +88,11 @@ class RemoteItems(Calling):
         no_transaction(tx)
         answer = self._get("/v1/items", prefix=prefix, after=after, limit=limit)
         return msgspec.json.decode(answer.content, type=ItemPage).items
+
+
+def _distinct(ids: Iterable[str]) -> list[str]:
+    """Items that are taken or made together, checked as the kernel does."""
+    return [leg.label or "" for leg in item_legs(ids)]
 
 
 def _names(ids: Iterable[str], field: str = "items") -> list[str]:

@@ -111,10 +111,7 @@ class RemoteReads(Calling):
         comes again (at least once). The server tells at once: `poll` is for kernels of one's own process.
         """
         check_following(name, after, wait, poll)
-        follower = self._follower(after, name)
-        follower.begin()
-        for entry in follower.follow(wait):
-            yield entry
+        return self._follower(after, name).follow(wait)
 
     def on(self, action: str | None, callback: Callable[[RemoteEntry], Any]) -> Subscription[RemoteEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.

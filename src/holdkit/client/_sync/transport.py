@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from time import sleep
 from typing import Any
 from uuid import uuid4
@@ -37,16 +38,20 @@ class Transport:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
-        if self.closed:
-            raise EngineError("this client is closed")
         while True:
             error: HoldkitError
+            if self._over():
+                raise asking.settled(EngineError("this client is closed"))
             try:
                 answer = self._http.request(method, path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
             except httpx.HTTPError as failed:
                 error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
+            except RuntimeError:  # httpx, of a client that was closed just now: nothing was sent
+                if not self._over():
+                    raise
+                continue
             else:
                 if answer.status_code < 400:
                     return answer
@@ -54,23 +59,26 @@ class Transport:
             wait = asking.pause(error, time.monotonic())
             sleep(wait)
 
-    def lines(self, path: str, after: str | None, receiver: Receiver) -> Iterator[str]:
-        """The lines of an event stream, until it ends or breaks, or somebody hangs up."""
+    @contextmanager
+    def stream(self, path: str, after: str | None, receiver: Receiver) -> Iterator[Iterator[str]]:
+        """The lines of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
         self._receivers.add(receiver)
         try:
+            if self._over():
+                raise EngineError("this client is closed")
             with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     answer.read()
                     raise _problem(answer)
                 receiver.lift(answer)
-                for line in answer.iter_lines():
-                    yield line
-        except httpx.HTTPError:
-            return
+                yield answer.iter_lines()
         finally:
             self._receivers.discard(receiver)
+
+    def _over(self) -> bool:
+        return self.closed
 
     def close(self) -> None:
         """End what is being followed, and give back every connection."""
