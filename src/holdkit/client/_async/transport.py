@@ -14,6 +14,7 @@ import msgspec
 
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ...kernel.workers import GRACE, AsyncSignal
 from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
@@ -31,6 +32,8 @@ class AsyncTransport:
         self._http, self._policy = http, policy
         self.closed = False
         self._receivers: set[Receiver] = set()
+        self._under_way: set[Asking] = set()
+        self._finished = AsyncSignal()
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
@@ -42,6 +45,16 @@ class AsyncTransport:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
+        self._under_way.add(asking)
+        try:
+            return await self._ask(asking, method, path, headers, more)
+        finally:
+            self._under_way.discard(asking)
+            self._finished.notify()
+
+    async def _ask(
+        self, asking: Asking, method: str, path: str, headers: dict[str, str], more: dict[str, Any]
+    ) -> httpx.Response:
         while True:
             error: HoldkitError
             if self._over():
@@ -88,10 +101,14 @@ class AsyncTransport:
         return self.closed
 
     async def aclose(self) -> None:
-        """End what is being followed, and give back every connection."""
+        """End what is being followed, let requests under way come to their end, and give back every connection."""
         self.closed = True
         for receiver in list(self._receivers):
             receiver.hang_up()
+        until = time.monotonic() + GRACE
+        count = self._finished.count
+        while self._under_way and time.monotonic() < until:
+            count = await self._finished.wait(count, 1.0)
         await self._http.aclose()
 
 

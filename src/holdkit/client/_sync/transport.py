@@ -15,6 +15,7 @@ import msgspec
 
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ...kernel.workers import GRACE, Signal
 from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
@@ -29,6 +30,8 @@ class Transport:
         self._http, self._policy = http, policy
         self.closed = False
         self._receivers: set[Receiver] = set()
+        self._under_way: set[Asking] = set()
+        self._finished = Signal()
 
     def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
         """The answer, or the exception of its problem."""
@@ -38,6 +41,16 @@ class Transport:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
+        self._under_way.add(asking)
+        try:
+            return self._ask(asking, method, path, headers, more)
+        finally:
+            self._under_way.discard(asking)
+            self._finished.notify()
+
+    def _ask(
+        self, asking: Asking, method: str, path: str, headers: dict[str, str], more: dict[str, Any]
+    ) -> httpx.Response:
         while True:
             error: HoldkitError
             if self._over():
@@ -81,10 +94,14 @@ class Transport:
         return self.closed
 
     def close(self) -> None:
-        """End what is being followed, and give back every connection."""
+        """End what is being followed, let requests under way come to their end, and give back every connection."""
         self.closed = True
         for receiver in list(self._receivers):
             receiver.hang_up()
+        until = time.monotonic() + GRACE
+        count = self._finished.count
+        while self._under_way and time.monotonic() < until:
+            count = self._finished.wait(count, 1.0)
         self._http.close()
 
 
