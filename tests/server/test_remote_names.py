@@ -34,7 +34,6 @@ PAIRS: list[tuple[type, type]] = [
     (RemoteSagas, Sagas),
 ]
 """Rates, budgets, calendars and blocks are the kernel's own classes."""
-OTHER_ARGUMENTS = {"apply": "takes a retry key for the batch, and no transaction"}
 MORE = {"ready"}
 """What only a client has."""
 
@@ -52,7 +51,7 @@ def test_no_name_is_missing(ours: type, theirs: type) -> None:
 def test_the_arguments_are_the_kernels_own(ours: type, theirs: type) -> None:
     for name in sorted(names(theirs) & names(ours)):
         mine, kernels = getattr(ours, name), getattr(theirs, name)
-        if isinstance(mine, Absent) or name in OTHER_ARGUMENTS or not inspect.isfunction(kernels):
+        if isinstance(mine, Absent) or not inspect.isfunction(kernels):
             continue
         found = [inspect.signature(one).parameters.values() for one in (mine, kernels)]
         assert [(p.name, p.kind, p.default) for p in found[0]] == [(p.name, p.kind, p.default) for p in found[1]], name

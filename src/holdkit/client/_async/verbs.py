@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from ...core.commands import AnyCommand
-from ...errors import InvalidRequest
+from ...errors import InvalidRequest, OperationConflict
 from ...kernel._async.calls import prepared
 from ...kernel._async.verbs import AsyncVerbs
 from ...kernel.answers import Answer
 from ..command_wire import command_json
 from ..wire import WireAnswer, WireBatch, hold_from, pool_from, refusal_from
+from .calling import no_transaction
 from .reading import AsyncRemoteReads
 from .transport import new_op
 
@@ -21,14 +23,18 @@ class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
     """Everything that changes pools and holds."""
 
     async def apply(
-        self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None
+        self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
     ) -> list[Answer]:
         """Decide several commands in one transaction, in order; outcomes as values. `op` stands for all of them."""
+        no_transaction(tx)
         listed = prepared(commands, atomic, "", self._limits)
         if not listed:
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
-        answer = await self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
+        try:
+            answer = await self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
+        except OperationConflict as used:  # the key of the whole batch
+            return [used for _ in listed]
         wires = msgspec.json.decode(answer.content, type=WireBatch).answers
         return [_answer(command, wire) for command, wire in zip(listed, wires, strict=True)]
 

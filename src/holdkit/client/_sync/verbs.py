@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from ...core.commands import AnyCommand
-from ...errors import InvalidRequest
+from ...errors import InvalidRequest, OperationConflict
 from ...kernel._sync.calls import prepared
 from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer
 from ..command_wire import command_json
 from ..wire import WireAnswer, WireBatch, hold_from, pool_from, refusal_from
+from .calling import no_transaction
 from .reading import RemoteReads
 from .transport import new_op
 
@@ -21,13 +23,19 @@ from .transport import new_op
 class RemoteVerbs(RemoteReads, Verbs):
     """Everything that changes pools and holds."""
 
-    def apply(self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None) -> list[Answer]:
+    def apply(
+        self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
+    ) -> list[Answer]:
         """Decide several commands in one transaction, in order; outcomes as values. `op` stands for all of them."""
+        no_transaction(tx)
         listed = prepared(commands, atomic, "", self._limits)
         if not listed:
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
-        answer = self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
+        try:
+            answer = self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
+        except OperationConflict as used:  # the key of the whole batch
+            return [used for _ in listed]
         wires = msgspec.json.decode(answer.content, type=WireBatch).answers
         return [_answer(command, wire) for command, wire in zip(listed, wires, strict=True)]
 

@@ -120,15 +120,12 @@ def prepared(
     for command in commands:
         if len(ready) == limits.max_batch:
             raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
-        one = _prepared(command, frame, tenant)
-        if op is not None:
-            one = replace(one, op=op_within(op, len(ready), one.op))
-        check(one, limits)
-        ready.append(one)
+        ready.append(_prepared(command, frame, tenant, op, len(ready)))
+        check(ready[-1], limits)
     return ready
 
 
-def _prepared(command: AnyCommand, frame: dict[str, Any], tenant: str) -> AnyCommand:
+def _prepared(command: AnyCommand, frame: dict[str, Any], tenant: str, op: str | None, index: int) -> AnyCommand:
     """One command of a batch: what it leaves open is taken from the context; the tenant is never its own choice."""
     given: object = command
     if not isinstance(given, Command):
@@ -139,6 +136,8 @@ def _prepared(command: AnyCommand, frame: dict[str, Any], tenant: str) -> AnyCom
     changes: dict[str, Any] = {} if command.tenant == tenant else {"tenant": tenant}
     if command.actor is not None:
         changes["actor"] = actor_text(command.actor)
+    if op is not None:
+        changes["op"] = op_within(op, index, command.op)
     if frame:
         changes |= {name: value for name, value in frame.items() if getattr(command, name) is None}
     return normalise(replace(command, **changes) if changes else command)

@@ -18,7 +18,7 @@ from ..places import (
     RecordsQuery,
 )
 from ..problems import Problem
-from ..request import Answer, Headers, Request, answer
+from ..request import REPLAYED, Answer, Request, answer
 from .shared import frame
 
 
@@ -70,7 +70,7 @@ async def put_record(request: Request) -> Answer:
     done = await request.kernel.put_record(
         _kind(kind), id, body.body, if_version=body.if_version, **frame(request, body)
     )
-    headers: Headers = ((b"idempotency-replayed", b"true"),) if done is not None and done.replayed else ()
+    headers = (REPLAYED,) if done is not None and done.replayed else ()
     return answer(RecordNow(None if done is None else _record(done), request.now()), 200, headers)
 
 

@@ -38,8 +38,9 @@ def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
 
 def _leg(leg: LegWish) -> Leg:
     """Units of a pool; or a key or an item, whose pool is the face's own affair."""
-    if [leg.pool, leg.key, leg.item].count(None) != 2:
-        raise invalid("legs", "leg_ambiguous", "a leg names one of pool, key and item")
+    named = 3 - [leg.pool, leg.key, leg.item].count(None)
+    if named != 1:
+        raise invalid("pool", "pool_ambiguous" if named else "pool_required", "a leg names one of pool, key and item")
     if leg.pool is not None:
         return Leg(leg.pool, leg.quantity, leg.create_with_total)
     if (leg.quantity, leg.create_with_total) != (1, None):

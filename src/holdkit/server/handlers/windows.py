@@ -10,7 +10,7 @@ from ...kernel.answers import hold_of
 from ...kernel.context import actor_text
 from ..answers import PoolAnswer, PoolNow, at, hold_now, pool_fields
 from ..problems import Problem
-from ..request import Answer, Headers, Request, answer
+from ..request import REPLAYED, Answer, Request, answer
 from ..windowing import (
     BIRTHS,
     LookAtWindows,
@@ -43,8 +43,7 @@ async def decide(request: Request) -> Answer:
         told.hold = hold_now(hold_of(done, getattr(command, "owner", None)), now, secret=isinstance(command, BIRTHS))
     if done.pool is not None:
         told.pool = PoolNow(**pool_fields(done.pool), server_time=now)
-    replayed: Headers = ((b"idempotency-replayed", b"true"),) if done.replayed else ()
-    return answer(told, 200, replayed)
+    return answer(told, 200, (REPLAYED,) if done.replayed else ())
 
 
 async def _all(request: Request, commands: list[AnyCommand]) -> Answer:
