@@ -59,6 +59,4 @@ class NotOfSagas:
 
     register = Absent(_DRIVEN)
     recover = Absent(_DRIVEN)
-    resolve = Absent(
-        "an operator's decision, beside the data; run `holdkit` there, or a kernel with holdkit.connect(…)"
-    )
+    resolve = Absent("it is an operator's decision, beside the data; open a kernel there with holdkit.connect(…)")
