@@ -22,6 +22,11 @@ class HoldkitError(Exception):
         return _thaw, (type(self), self.args, self.__dict__)
 
 
+def plain(error: BaseException) -> str:
+    """Its message without the prefix: for one that quotes it, and for readers who know whose it is."""
+    return str(error).removeprefix("holdkit: ")
+
+
 def _thaw(cls: type[HoldkitError], args: tuple[Any, ...], fields: dict[str, Any]) -> HoldkitError:
     error = cls.__new__(cls)
     error.args = args

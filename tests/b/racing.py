@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from multiprocessing.sharedctypes import SynchronizedArray
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import holdkit
 
 _start: Barrier
+_shares: SynchronizedArray[int]
 
 PATIENCE = 120.0
 """Seconds until a race that never starts is given up."""
+ENOUGH, MOST = 50, 1_000
+"""Grants that each process must have had before another has so many. In turn they would have as many each; but who is not
+running does not wait, and a machine may be busy with others."""
 
 
 def race(url: str, colour: str, processes: int, attempts: int, holders: int) -> list[list[str]]:
@@ -26,9 +31,34 @@ def race(url: str, colour: str, processes: int, attempts: int, holders: int) -> 
         return [runner.result(PATIENCE) for runner in runners]
 
 
-def _line_up(start: Barrier) -> None:
-    global _start  # noqa: PLW0603  (a barrier can only be inherited, never sent)
+def share(url: str, processes: int, holders: int) -> list[int]:
+    """How many each process was granted until all had enough, or one had far too many."""
+    spawn = get_context("spawn")
+    start, shares = spawn.Barrier(processes), spawn.Array("i", processes)
+    with ProcessPoolExecutor(processes, spawn, initializer=_line_up, initargs=(start, shares)) as pool:
+        for runner in [pool.submit(_take_a_share, url, number, holders) for number in range(processes)]:
+            runner.result(PATIENCE)
+    return shares[:]
+
+
+def _line_up(start: Barrier, shares: SynchronizedArray[int] | None = None) -> None:
+    global _start, _shares  # noqa: PLW0603  (these can only be inherited, never sent)
     _start = start
+    if shares is not None:
+        _shares = shares
+
+
+def _take_a_share(url: str, number: int, holders: int) -> None:
+    def take() -> None:
+        while min(_shares[:]) < ENOUGH and max(_shares[:]) < MOST:
+            hk.hold("seats", 1, ttl=3600)
+            with _shares.get_lock():
+                _shares[number] += 1
+
+    with holdkit.connect(url) as hk, ThreadPoolExecutor(holders) as threads:
+        _start.wait(PATIENCE)
+        for each in [threads.submit(take) for _ in range(holders)]:
+            each.result()
 
 
 def _run(url: str, colour: str, attempts: int, holders: int) -> list[str]:

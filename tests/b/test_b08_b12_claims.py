@@ -10,6 +10,7 @@ import pytest
 import holdkit
 from holdkit.faces.keys import claim_id
 
+from .racing import PATIENCE
 from .stage import Stage, differences
 
 
@@ -108,7 +109,7 @@ def test_of_many_at_once_exactly_one_gets_the_key(
     told: list[object] = []
 
     def sign_up(start: threading.Barrier) -> None:
-        start.wait(20)
+        start.wait(PATIENCE)
         try:
             told.append(hk.claims.reserve("email", "alice@example.com", ttl=300))
         except holdkit.HoldkitError as refused:
@@ -121,7 +122,7 @@ def test_of_many_at_once_exactly_one_gets_the_key(
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(60)
+                thread.join(PATIENCE)
             granted = [one for one in told if isinstance(one, holdkit.Claim)]
             assert len(granted) == 1
             assert len(told) == 6

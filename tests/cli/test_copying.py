@@ -69,7 +69,7 @@ def test_while_others_write(url: str, tmp_path: Path) -> None:
 
         writer = threading.Thread(target=write)
         writer.start()
-        begun.wait(30)
+        assert begun.wait(120)
         for number in range(3):
             run("backup", tmp_path / f"copy{number}")
         stop.set()

@@ -31,7 +31,7 @@ def hk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[holdkit.Kern
     monkeypatch.setenv("HOLDKIT_URL", url)
     with holdkit.connect(url) as kernel:
         kernel.create_pool("gpu", total=4)
-        kernel.hold("gpu", 1, ttl=60, actor="user:7")
+        kernel.hold("gpu", 1, ttl=600, actor="user:7")
         yield kernel
 
 
@@ -58,7 +58,7 @@ def test_pictures_go_on_and_count(hk: holdkit.Kernel) -> None:
         if b'"rates":{"hold.held"' in line:
             break
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert (process.returncode, err.strip()) == (130, b"")
 
 
@@ -82,7 +82,7 @@ def test_the_live_view_on_wide_and_narrow_terminals(hk: holdkit.Kernel, columns:
             shown += more
     except OSError:  # it has gone
         pass
-    assert process.wait(60) == 0
+    assert process.wait(120) == 0
     os.close(master)
     assert b"Traceback" not in shown
     assert b"\x1b[?1049l" in shown, "the screen is given back"

@@ -104,6 +104,39 @@ def test_the_journal_says_what_was_and_what_is(url: str, by_hand: Change) -> Non
     assert (effect.held, effect.held_by, effect.consumed, effect.consumed_by) == (1, -4, 0, -1)
 
 
+DERIVED = {
+    "a flag of the row": "update holdkit_pools set over = {true} where id = '{pool}' and tenant = '{tenant}'",
+    "a counter": "update holdkit_pools set held = held + 1 where id = '{pool}' and tenant = '{tenant}'",
+    "a leg": "delete from holdkit_legs where pool = '{pool}' and tenant = '{tenant}'",
+    "a hold": "update holdkit_holds set open = {false} where tenant = '{tenant}' and id in"
+    " (select hold from holdkit_legs where pool = '{pool}' and tenant = '{tenant}')",
+}
+
+
+def test_only_the_pool_that_was_damaged_is_repaired_whatever_others_are_called(url: str, by_hand: Change) -> None:
+    """A pool is its tenant and its name: neither one of the same name elsewhere, nor one whose name reads like both."""
+    names = {"": "x/p", "acme": "x/p", "acme/x": "p", "b": "c/p", "b/c": "p"}
+    true, false = ("1", "0") if url.startswith("sqlite") else ("true", "false")
+    repaired: list[tuple[str, str]] = []
+    expected: list[tuple[str, str]] = []
+    with holdkit.connect(url) as hk:
+        rooms: dict[str, Any] = {tenant: hk.tenant(tenant) if tenant else hk for tenant in names}
+        for tenant, pool in names.items():
+            rooms[tenant].create_pool(pool, total=9)
+            rooms[tenant].hold(pool, 1, ttl=60)
+        for damage, sql in DERIVED.items():
+            for tenant, pool in names.items():
+                by_hand(sql.format(tenant=tenant, pool=pool, true=true, false=false))
+                assert hk.repair(dry_run=False).mended, damage
+                assert hk.verify().ok
+                expected.append((tenant, pool))
+        for tenant, room in rooms.items():
+            repaired += [
+                (tenant, entry.subject) for entry in room.journal(limit=1_000) if entry.action == "pool.repaired"
+            ]
+        assert sorted(repaired) == sorted(expected)
+
+
 def test_a_pool_that_nobody_created_goes(url: str, by_hand: Change) -> None:
     more, values = (", idle, stamp, due_after, lane", ", false, 0, 0, 0") if url.startswith("postgres") else ("", "")
     no = "0" if url.startswith("sqlite") else "false"

@@ -18,6 +18,8 @@ import holdkit
 from tests.cli.stage import run
 
 RUN = [sys.executable, "-m", "holdkit", "run", "--pool", "gpu"]
+TTL = "6s"
+"""Noticed within a third of it; and long enough for a machine that is busy with others."""
 TALK = "echo ready $HOLDKIT_HOLD $HOLDKIT_FENCE; read answer; exit 9"
 
 
@@ -43,7 +45,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def end(process: subprocess.Popen[str], text: str = "") -> tuple[int, str]:
-    out, err = process.communicate(text, timeout=60)
+    out, err = process.communicate(text, timeout=120)
     assert "Traceback" not in err, err
     return process.returncode, out + err
 
@@ -87,7 +89,7 @@ def test_ctrl_c_strikes_the_command_once(hk: holdkit.Kernel) -> None:
     os.write(master, b"\x03")
     shown += _until(master, b"struck")
     os.write(master, b"a\nb\nc\n")
-    assert process.wait(60) == 3
+    assert process.wait(120) == 3
     shown += _rest(master)
     os.close(master)
     assert shown.count(b"struck") == 1
@@ -117,7 +119,7 @@ def _rest(descriptor: int) -> bytes:
 
 def test_a_lost_hold_stops_the_command(hk: holdkit.Kernel) -> None:
     process = start(
-        "--ttl", "600ms", script="sleep 60 & trap 'echo told; kill $!; exit 0' TERM; echo ready $HOLDKIT_HOLD; wait"
+        "--ttl", TTL, script="sleep 60 & trap 'echo told; kill $!; exit 0' TERM; echo ready $HOLDKIT_HOLD; wait"
     )
     hold_id = said(process).split()[1]
     hk.release(hold_id, force=True, reason="needed elsewhere")
@@ -128,11 +130,9 @@ def test_a_lost_hold_stops_the_command(hk: holdkit.Kernel) -> None:
 
 
 def test_one_that_will_not_stop_is_killed(hk: holdkit.Kernel) -> None:
-    process = start(
-        "--ttl", "600ms", "--grace", "10ms", script="trap '' TERM; echo ready $HOLDKIT_HOLD; read a; read b"
-    )
+    process = start("--ttl", TTL, "--grace", "10ms", script="trap '' TERM; echo ready $HOLDKIT_HOLD; read a; read b")
     hk.release(said(process).split()[1], force=True, reason="needed elsewhere")
-    process.wait(60)
+    process.wait(120)
     assert process.returncode == 7
     end(process)
 
@@ -141,7 +141,7 @@ def test_killed_outright_the_ttl_gives_it_back(hk: holdkit.Kernel) -> None:
     process = start("--ttl", "2s")
     hold = hk.get(said(process).split()[1])
     process.kill()
-    process.wait(60)
+    process.wait(120)
     assert hold.deadline is not None
     hold = hk.get(hold.id)
     assert hold.deadline is not None
@@ -150,7 +150,7 @@ def test_killed_outright_the_ttl_gives_it_back(hk: holdkit.Kernel) -> None:
 
 
 def test_no_room(hk: holdkit.Kernel) -> None:
-    taken = hk.hold("gpu", 1, ttl=60)
+    taken = hk.hold("gpu", 1, ttl=600)
     assert "insufficient_capacity" in run("run", "--pool", "gpu", "--", "true", code=1).err
     assert run("run", "--pool", "gpu", "--refused-code", 75, "--json", "--", "true", code=75).err.startswith("{")
     run("run", "--pool", "gpu", "--wait", "10ms", "--", "true", code=1)
@@ -161,7 +161,7 @@ def test_no_room(hk: holdkit.Kernel) -> None:
 
 
 def test_waiting_can_be_interrupted(hk: holdkit.Kernel) -> None:
-    hk.hold("gpu", 1, ttl=60)
+    hk.hold("gpu", 1, ttl=600)
     seen = hk.cursor()
     process = start("--wait", "1m")
     process.send_signal(signal.SIGTERM)  # before or while it waits: the answer is nearly the same

@@ -164,6 +164,24 @@ PARTS: list[tuple[str, list[Any], str, tuple[int, int], tuple[int, int], list[st
         ["confirmed"],
     ),
     ("released by name", [release("x", {"p": 5, "q": 2})], "released", (0, 0), (0, 0), ["released"]),
+    ("others as held", [confirm("x", {"p": 3}, others_as_held=True)], "confirmed", (0, 3), (0, 2), ["confirmed"]),
+    (
+        "others as they are held by then",
+        [confirm("x", {"q": 1}, keep_rest=True), confirm("x", {"p": 3}, others_as_held=True)],
+        "confirmed",
+        (0, 3),
+        (0, 2),
+        ["partly_confirmed", "confirmed"],
+    ),
+    (
+        "others, and nothing of them is left",
+        [confirm("x", {"q": 2}, keep_rest=True), confirm("x", {"p": 0}, others_as_held=True, entity="order:9")],
+        "released",
+        (0, 0),
+        (0, 2),
+        ["partly_confirmed", "released"],
+    ),
+    ("nothing of all", [confirm("x", {"p": 0, "q": 0}, others_as_held=True)], "released", (0, 0), (0, 0), ["released"]),
 ]
 
 
@@ -193,6 +211,17 @@ def test_a_partial_step_touches_only_the_pools_it_moves(world: World) -> None:
         ("p", -2, 0),
         ("q", -1, 1),
     ]
+
+
+def test_a_confirm_of_nothing_is_the_release_it_stands_for(world: World) -> None:
+    nothing = {"quantity": {"p": 0}, "actor": "user:7", "correlation_id": "c", "reason": "unused"}
+    more = {"op": "o", "fingerprint": "f" * 32}
+    done(world.do(confirm("x", {"q": 2}, keep_rest=True)))
+    assert said(world.do(confirm("x", others_as_held=True, owner="somebody", **nothing))) == "not_owner"
+    done(world.do(confirm("x", others_as_held=True, entity="order:9", **nothing, **more)))
+    entry, hold = world.entries[-1], world.held("x")
+    assert (entry.action, entry.actor, entry.correlation_id) == (Action.HOLD_RELEASED, "user:7", "c")
+    assert (hold.entity, hold.reason, hold.last_op) == ("cart:1", "unused", "f" * 32 + "o")
 
 
 def test_a_number_will_do_for_a_single_leg(world: World) -> None:

@@ -136,9 +136,7 @@ def test_a_changed_entry_is_noticed(world: World) -> None:
 def test_a_hold_that_was_never_born_is_noticed(world: World) -> None:
     entries = [structs.replace(entry, hold=None) if entry.seq == 2 else entry for entry in world.entries]
     said = differences(world, stored(world), entries)
-    assert said[0] == (
-        f"journal 3: subject is {A}, the journal says holdkit: entry 3 changes hold {A}, which was never held"
-    )
+    assert said[0] == (f"journal 3: subject is {A}, the journal says entry 3 changes hold {A}, which was never held")
 
 
 def test_repairs_and_baselines_may_start_from_anywhere(world: World) -> None:

@@ -169,6 +169,7 @@ def test_what_does_not_follow_is_refused_by_its_line(
     assert (refusal.value.field, refusal.value.code) == (f"line {line}", "entry_contradicts")
     assert str(refusal.value).startswith(f"holdkit: line {line}: {FOLLOW}: ")
     assert str(refusal.value).endswith(words)
+    assert str(refusal.value).count("holdkit: ") == 1
     assert isinstance(refusal.value.__cause__, PromiseBroken) == ("never held" in words)
     assert [entry.seq for entry in view.entries] == [*range(1, taken + 1)]  # what came before it, and no more
 

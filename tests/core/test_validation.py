@@ -220,6 +220,7 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     (ExtendHold, {"by_slots": None, "forever": True}, "forever", "forever_reserved", FOR_FACES),
     (ExtendHold, {"forever": 1}, "forever", "forever_not_boolean", "must be True or False"),
     *((command, {"trusted": True}, "trusted", "trusted_reserved", FOR_FACES) for command in VOUCHED),
+    (ConfirmHold, {"others_as_held": True}, "others_as_held", "others_as_held_reserved", FOR_FACES),
     *((command, {"trusted": "yes"}, "trusted", "trusted_not_boolean", "must be True or False") for command in VOUCHED),
     (ConfirmHold, {"overage": "maybe"}, "overage", "overage_unknown", "must be reject, if_available or up_to_available"),
     (ConfirmHold, {"overage": None}, "overage", "overage_unknown", "must be reject, if_available or up_to_available"),
@@ -337,6 +338,7 @@ FACES: list[tuple[type[Any], dict[str, Any]]] = [
     (PutRecord, {"kind": "~k"}),
     (ExtendHold, {"by_slots": None, "forever": True}),
     *((command, {"trusted": True}) for command in VOUCHED),
+    (ConfirmHold, {"others_as_held": True, "quantity": {"p": 0}}),
 ]
 
 

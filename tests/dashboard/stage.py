@@ -16,7 +16,7 @@ from tests.server.rig import QUICK, Live, live
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}
-PATIENCE = 15_000
+PATIENCE = 60_000
 """Milliseconds that a condition is waited for."""
 
 
@@ -69,7 +69,7 @@ def watched(browser: Browser, server: Live, *, quiet: bool = True, **more: Any) 
 def served(folder: Path, **more: Any) -> Iterator[tuple[Live, httpx.Client]]:
     """A server on a file in this folder, and a client with the admin's key."""
     url, settings = f"sqlite:///{folder}/holds.db", more.pop("settings", QUICK)
-    with live(url, settings=settings, **more) as server, server.client(timeout=20) as http:
+    with live(url, settings=settings, **more) as server, server.client() as http:
         yield server, http
 
 

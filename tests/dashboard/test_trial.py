@@ -44,7 +44,7 @@ def running(folder: Path, *arguments: str, how: signal.Signals = signal.SIGINT) 
         assert found is not None
         yield Live(found[1], found[2])
         child.send_signal(how)
-        said, wrong = child.communicate(timeout=30)
+        said, wrong = child.communicate(timeout=120)
         assert (child.returncode, said, wrong) == (0, "Stopped.\n", "")
     finally:
         child.kill()

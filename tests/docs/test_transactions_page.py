@@ -69,7 +69,7 @@ def test_the_example_for_django(url: str) -> None:
         parts = psycopg.conninfo.conninfo_to_dict(url)
         place = {"NAME": parts["dbname"], "USER": parts["user"], "HOST": parts["host"]}
         program = DJANGO.format(place=place, url=url) + source + "\nhk.close()\n"
-        subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
+        subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=120)
         assert hk.pool("lamp").held == 1
         assert connection.execute("select id from orders").fetchall() == [("order:5",)]
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from tests.faults.trials import Nursery
 def nursery() -> Iterator[Nursery]:
     """One per test process. In memory where there is such a place: these faults are not about the disk's own speed."""
     memory = Path("/dev/shm")
-    place = Path(tempfile.mkdtemp(prefix="holdkit-faults-", dir=memory if os.access(memory, os.W_OK) else None))
-    with Nursery(place) as nursery:
+    within = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="holdkit-faults-", dir=within) as place, Nursery(Path(place)) as nursery:
         yield nursery
-    shutil.rmtree(place)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from holdkit.client import Policy, RemoteKernel, connect
 from holdkit.core.commands import PlaceHold, ReleaseHold
 from holdkit.core.model import Leg
 from holdkit.server import Keys
+from holdkit.testing.postgres.server import free_port
 
 KILLS = int(os.environ.get("HOLDKIT_SERVER_KILLS", "20"))
 SEED = int(os.environ.get("HOLDKIT_SEED", "7"))
@@ -33,7 +33,9 @@ TRIALS = 12
 """A kill can be lucky: so often six of them may miss a canary before it counts as not noticed."""
 CLIENTS = 4
 CAPACITY = 40
-PATIENT = Policy(attempts=1_000, seconds=60)
+PATIENCE = 120.0
+PATIENT = Policy(attempts=10**6, seconds=3_600)
+"""Whoever pauses may miss every moment in which the server is up, until it is killed no more."""
 
 
 class Server:
@@ -41,11 +43,9 @@ class Server:
 
     def __init__(self, url: str, canary: str) -> None:
         program = ["holdkit.server"] if not canary else ["tests.faults.broken_server", canary]
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
-        self._command = [sys.executable, "-m", *program, url, "--port", str(self._port)]
-        self.address = f"http://127.0.0.1:{self._port}"
+        port = free_port()
+        self._command = [sys.executable, "-m", *program, url, "--port", str(port)]
+        self.address = f"http://127.0.0.1:{port}"
         self.start()
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class Server:
 
     def kill(self, sig: signal.Signals = signal.SIGKILL) -> None:
         self._process.send_signal(sig)
-        self._process.wait(20)
+        self._process.wait(PATIENCE)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -136,7 +136,8 @@ def trial(directory: Path, kills: int, canary: str = "", seed: int = SEED) -> li
                 break
         over.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "a client hangs"
     finally:
         over.set()
         server.kill(signal.SIGTERM)
@@ -145,7 +146,7 @@ def trial(directory: Path, kills: int, canary: str = "", seed: int = SEED) -> li
 
 def _wait_for_some(ledgers: list[Ledger], rng: random.Random) -> None:
     at = sum(len(ledger.released) for ledger in ledgers) + rng.randrange(1, 12)
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while sum(len(one.released) for one in ledgers) < at and time.monotonic() < until:
         if any(ledger.trouble for ledger in ledgers):
             return

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from . import script
 from .nursery import Job, Report
-from .trials import Ended, Judge, Nursery, Verdict, bury, closed
+from .trials import PATIENCE, Ended, Judge, Nursery, Verdict, bury, closed
 
 CALLS: Final = ("openat", "pread64", "pwrite64", "write", "fsync", "fdatasync", "ftruncate", "unlink", "flock")
 """Calls on files that can fail. (SQLite's own locks, by fcntl, cannot fail for want of disk.)"""
@@ -50,7 +50,7 @@ class Tracer:
     def wait(self) -> str:
         """The whole trace, once the child is gone."""
         assert self._process is not None
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=PATIENCE)
         return self.text()
 
     def text(self) -> str:

@@ -28,7 +28,7 @@ from .files import copy_as_crashed, difference, dump
 from .nursery import Job, Report
 from .points import Fault
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds without a word from a child before it counts as hanging."""
 CERTAIN = frozenset({"EngineError", "Overloaded"})
 

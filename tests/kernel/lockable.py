@@ -13,7 +13,7 @@ from holdkit.core.model import Key
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.port import Applied
+from holdkit.engines.port import Applied, Board
 from holdkit.testing import FakeClock
 
 from .rig import PATIENCE, Driven, wait_until
@@ -43,6 +43,8 @@ class Lockable:
         """What even a patient call leaves out."""
         self.proves = False
         """Says how long its journal is, as an engine that is written to by nobody else."""
+        self.boarding: Callable[[], None] = lambda: None
+        """Called by every patient call, after it has waited."""
         self.closed = False
 
     def lock(self, *pools: str) -> None:
@@ -71,6 +73,7 @@ class Lockable:
             waited = [self._locks.get(pool) for group in groups for one in group.commands for pool in self._pools(one)]
             for lock in waited:
                 assert lock is None or lock.wait(PATIENCE), "never unlocked"
+            self.boarding()
         else:
             left_out = {index: what for index, group in enumerate(groups) if (what := self._locked(group)) is not None}
         if self.before is not None:
@@ -107,6 +110,20 @@ class Lockable:
     def wait_blocked(self) -> None:
         """Wait until a patient call has begun."""
         assert self.blocked.acquire(timeout=PATIENCE), "nobody waits"
+
+
+class Roomy(Lockable):
+    """One whose patient batches take in, once they are free to go, whoever touches the same pools."""
+
+    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
+        everybody = list(groups)
+        wanted = {pool for group in groups for one in group.commands for pool in self._pools(one)}
+
+        def fits(group: Group) -> bool:
+            return {pool for one in group.commands for pool in self._pools(one)} <= wanted
+
+        self.boarding = lambda: everybody.extend(board(fits))
+        return self.apply(everybody, patient=True)
 
 
 def rooms(kernel: Any) -> Any:

@@ -24,8 +24,8 @@ from holdkit.testing import FakeClock
 
 T = TypeVar("T")
 
-PATIENCE = 20.0
-"""Seconds after which a test that waits for a signal has failed. Never slept."""
+PATIENCE = 120.0
+"""Seconds after which a test that waits for a signal has failed: many, for a machine may be slow. Never slept."""
 
 
 class Watched:

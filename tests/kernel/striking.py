@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -32,17 +33,26 @@ class Crowd:
     def __init__(self, submitter: Submitter) -> None:
         self._submitter = submitter
         self.stop = threading.Event()
+        self._born = threading.Semaphore(0)
         self.done: list[str] = []
         self.struck: list[str] = []
         self.threads = [threading.Thread(target=self._live, args=(str(n),), daemon=True) for n in range(CROWD)]
 
+    def start(self) -> None:
+        """Return once everybody lives: who is struck before that was never there."""
+        for thread in self.threads:
+            thread.start()
+            assert self._born.acquire(timeout=PATIENCE)
+
     def _live(self, name: str) -> None:
-        for life in count():
-            try:
-                self._work(f"{name}.{life}")
-                return
-            except Struck:
-                continue
+        with suppress(Struck):  # between two lives: nobody is there to catch it
+            self._born.release()
+            for life in count():
+                try:
+                    self._work(f"{name}.{life}")
+                    return
+                except Struck:
+                    continue
 
     def _work(self, name: str) -> None:
         for number in count():
@@ -62,8 +72,7 @@ def struck_anywhere(submitter: Submitter, rounds: int) -> None:
     """
     engine: Any = submitter.engine
     crowd = Crowd(submitter)
-    for thread in crowd.threads:
-        thread.start()
+    crowd.start()
     for number in range(rounds):
         strike(crowd.threads[number % CROWD])
         before = len(engine.applied)

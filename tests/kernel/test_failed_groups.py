@@ -15,7 +15,8 @@ from holdkit.core.reading import FindPool
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from holdkit.kernel.batches import LeftOut, Runner, Submission
+from holdkit.kernel.batches import Runner
+from holdkit.kernel.submissions import LeftOut, Submission
 from holdkit.testing import FakeClock
 
 

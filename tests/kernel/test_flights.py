@@ -13,9 +13,12 @@ from holdkit import AsyncKernel, Hold, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Grounded
+from holdkit.kernel import flights
 from holdkit.kernel.flights import MOST, SPLIT
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.waiters import AsyncSubmitter
+
+from .rig import PATIENCE
 
 
 class Winged(MemoryEngine):
@@ -114,7 +117,7 @@ def test_answers_do_not_wait_long_for_a_batch_that_does_not_get_under_way() -> N
             engine.gate.set()
             await engine.begun.get()
             engine.gate.clear()
-            await asyncio.wait_for(first, 10)
+            await asyncio.wait_for(first, PATIENCE)
             assert not second.done()
             engine.gate.set()
             await second
@@ -141,7 +144,9 @@ def test_whatever_happens_up_there_everybody_is_answered(trouble: Exception) -> 
     asyncio.run(scene())
 
 
-def test_cancelled_between_landing_and_answer_is_taken_back_once() -> None:
+def test_cancelled_between_landing_and_answer_is_taken_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "PATIENCE", PATIENCE)  # or a slow machine would tell it before it is cancelled
+
     async def scene() -> None:
         hk, engine = await kernel()
         async with hk:

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdkit
@@ -174,7 +174,7 @@ def only_ours(method: str, named: dict[str, Any], call: Callable[[], Any]) -> No
         judge(method, named, error)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(st.lists(a_call(), min_size=1, max_size=5))
 def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
     with kernel() as hk:
@@ -192,7 +192,7 @@ def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[st
         assert hk.pool("p").total >= 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.lists(a_call(), min_size=1, max_size=5))
 def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
     async def main() -> None:
@@ -213,7 +213,7 @@ def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[s
     asyncio.run(main())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(junk, junk, junk)
 def test_context_and_cursors(actor: Any, correlation_id: Any, reason: Any) -> None:
     try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import holdkit
 from holdkit import Hold, Kernel, Limits, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done
@@ -14,7 +17,7 @@ from holdkit.core.reading import JournalRow
 from holdkit.engines.port import Applied
 from holdkit.kernel.waiters import Submitter
 
-from .rig import Riders, Sync, Watched, batch_of, queued, wait_until
+from .rig import PATIENCE, Riders, Sync, Watched, batch_of, queued, wait_until
 from .striking import Struck, strike, struck_anywhere
 
 
@@ -40,14 +43,69 @@ def test_a_leader_struck_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kerne
 
     engine.after = bite
     with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as riders:
-        riders.start(lambda: hk.hold("p", 1, ttl=60))  # rides behind: a batch of its own
-        wait_until(lambda: queued(hk) == 5)
-        engine.before = lambda groups: None
-        engine.after = lambda groups: bite(groups[:4]) if len(groups) == 5 else None
+        pass
     answers = riders.join()
     assert isinstance(answers[0], Struck), "the leader itself gets what struck it"
-    assert [type(answer) for answer in answers[1:]] == [OutcomeUnknown] * 4
+    assert [type(answer) for answer in answers[1:]] == [OutcomeUnknown] * 3
     alive(hk)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("url", ["memory", "sqlite", "postgres"])
+def test_ctrl_c_in_a_leader_and_what_its_riders_hear(
+    url: str, when: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Those with a retry key ask, each for itself, and hear what became of it; without one it is unknown."""
+    if url == "postgres":
+        url = request.getfixturevalue("postgres_url")
+        holdkit.migrate(url)
+    else:
+        url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/h.db"}[url]
+    with holdkit.connect(url) as hk:
+        hk.create_pool("p", 10)
+        old = hk.hold("p", 1, ttl=60)
+        gate = Gate(hk, when)
+        riders = Riders()
+        for index, call in enumerate(
+            [
+                lambda: hk.put_record("first", "x", "1"),  # stands before the gate until the others are queued
+                lambda: hk.hold("p", 1, ttl=60),  # leads them
+                lambda: hk.hold("p", 1, ttl=60),
+                lambda: hk.confirm(old, op="op-1"),
+                lambda: hk.put_record("last", "x", "1"),
+            ]
+        ):
+            riders.start(call)
+            wait_until(lambda index=index: gate.entered and queued(hk) == index)  # type: ignore[misc]
+        gate.opened.set()
+        _, leader, minted, by_op, keyless = riders.join()
+        assert isinstance(leader, KeyboardInterrupt)
+        assert isinstance(minted, Hold)
+        assert by_op.state == "confirmed"
+        assert by_op.replayed is (when == "after")
+        assert isinstance(keyless, OutcomeUnknown)
+        assert (hk.pool("p").held, hk.pool("p").consumed) == (2 if when == "after" else 1, 1)
+        assert hk.verify().ok
+        alive(hk)
+
+
+class Gate:
+    """Stands before an engine: the first batch waits, the one of four is interrupted before or after it was applied."""
+
+    def __init__(self, hk: Kernel, when: str) -> None:
+        self.entered, self.opened = False, threading.Event()
+        self._when, self._apply = when, hk._submitter.engine.apply
+        hk._submitter.engine.apply = self.apply  # type: ignore[method-assign]
+
+    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        self.entered = True
+        assert self.opened.wait(PATIENCE)
+        if len(groups) == 4 and self._when == "before":
+            raise KeyboardInterrupt
+        applied = self._apply(groups, patient=patient)
+        if len(groups) == 4:
+            raise KeyboardInterrupt
+        return applied
 
 
 def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: Watched) -> None:
@@ -71,6 +129,30 @@ def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engi
     alive(hk)
 
 
+def test_a_struck_leader_hands_over_once(hk: Kernel, engine: Watched) -> None:
+    """Whoever it queued again may be in the next batch by the time it leaves for good: they are not its own any more."""
+    dismissed: list[int] = []
+    real, take = Submitter._dismiss, Submitter._take
+
+    def count(self: Submitter, caller: Any, batch: list[Any]) -> None:
+        dismissed.append(len(batch))
+        real(self, caller, batch)
+
+    def strike_once(self: Submitter, batch: list[Any]) -> None:
+        take(self, batch)
+        if len(batch) == 4:
+            raise Struck
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Submitter, "_dismiss", count)
+        patch.setattr(Submitter, "_take", strike_once)
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+            pass
+        riders.join()
+    assert dismissed == [4, 3]
+    alive(hk)
+
+
 def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, engine: Watched) -> None:
     """Poison forces halves; the leader is struck in the first half: the second was not sent, and is not lost."""
     calls = [lambda: hk.hold("p", 1, ttl=60)] * 3 + [lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")]
@@ -86,10 +168,10 @@ def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, e
         pass
     leader, sent, unsent, poisoned = riders.join()
     assert isinstance(leader, Struck)
-    assert isinstance(sent, OutcomeUnknown)
+    assert isinstance(sent, Hold), "in doubt, and asked about"
     assert isinstance(unsent, Hold)
     assert type(poisoned).__name__ == "PromiseBroken"
-    assert hk.pool("p").held == 1
+    assert hk.pool("p").held == 2
     alive(hk)
 
 

@@ -29,7 +29,7 @@ from holdkit.testing import FakeClock
 
 from .rig import PATIENCE, Watched
 
-PATIENT = holdkit.Limits(lock_timeout=5 * SECOND)
+PATIENT = holdkit.Limits(lock_timeout=60 * SECOND)
 
 
 class Place:

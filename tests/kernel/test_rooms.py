@@ -411,7 +411,8 @@ def test_more_than_there_are_rooms_wait_for_one(hk: Any, engine: Lockable) -> No
 
 @pytest.mark.usefixtures("two_rooms")
 def test_nobody_waits_for_a_room_for_ever(colour: Sync | Async) -> None:
-    engine = Lockable(Limits(lock_timeout=20_000))
+    engine = Lockable()
+    engine.limits = Limits(lock_timeout=20_000)  # for the rooms alone: the engine's own turns are as patient as ever
     for hk in opened(colour, engine):
         engine.lock("x", "y", "z")
         riders = block(hk, engine, [hold(hk, "x")])

@@ -13,7 +13,7 @@ import pytest
 from holdkit import AsyncKernel, Hold, Kernel, Limits, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done
-from holdkit.engines.port import Applied
+from holdkit.engines.port import Applied, Board
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.rooms import Room
 from holdkit.kernel.waiters import AsyncSubmitter, Submitter
@@ -392,8 +392,16 @@ class Fickle:
         pass
 
 
-def test_threads_struck_anywhere_in_rooms_leave_nobody_waiting_and_nothing_applied_twice() -> None:
-    submitter = Submitter(Fickle())  # type: ignore[arg-type]
+class Roomier(Fickle):
+    """The same, which takes in whoever has come."""
+
+    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
+        return self.apply([*groups, *board(lambda group: True)], patient=True)
+
+
+@pytest.mark.parametrize("engine", [Fickle, Roomier])
+def test_threads_struck_anywhere_in_rooms_leave_nobody_waiting_and_nothing_applied_twice(engine: type[Fickle]) -> None:
+    submitter = Submitter(engine())  # type: ignore[arg-type]
     struck_anywhere(submitter, rounds=200)
     assert not submitter._rooms._open
     assert not submitter._rooms._standing

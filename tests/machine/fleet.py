@@ -209,6 +209,8 @@ class Fleet:
 
     def close(self) -> None:
         """Give everything back."""
-        for engine in self.engines.values():
-            engine.close()
-        shutil.rmtree(self._directory)
+        try:
+            for engine in self.engines.values():
+                engine.close()
+        finally:
+            shutil.rmtree(self._directory)

@@ -20,12 +20,24 @@ from holdkit.testing.postgres import PostgresServer, ServerAddress
 from holdkit.testing.postgres.shared import memory
 
 
+def measure_long_enough(wanted: list[Scenario], steps: list[str]) -> part.Measured:
+    """A slow machine may do nothing that counts in half a second."""
+    for seconds in (0.5, 5.0, 50.0):
+        steps.clear()
+        try:
+            return part.measure(memory() or Path(tempfile.gettempdir()), wanted, 1, Length(0.05, seconds), steps.append)
+        except BenchFailed as failed:
+            if "in the whole run" not in str(failed):
+                raise
+    raise AssertionError("nothing was measured")
+
+
 @pytest.mark.slow
 def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part, "LIMIT_BATCHES", {1: 3, 8: 2})
     wanted = [Scenario("threads", 1, 1), Scenario("tasks", 4, 3), Scenario("processes", 8, 3)]
     steps: list[str] = []
-    measured = part.measure(memory() or Path(tempfile.gettempdir()), wanted, 1, Length(0.05, 0.5), steps.append)
+    measured = measure_long_enough(wanted, steps)
     assert len(steps) == len(measured.runs) + len(measured.limits) == 3 * len(measured.sides) + 2
     assert list(by_scenario(measured)) == [scenario.name for scenario in wanted]
     assert all(run.holds > 1 and 0 < run.p50 <= run.p99 for run in measured.runs)

@@ -43,7 +43,7 @@ def pytest_in(place: Path, tests: str, *arguments: str, **environment: str) -> s
 
 
 def gone(host: str) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while Path(host).exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     return not Path(host).exists()

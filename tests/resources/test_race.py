@@ -15,6 +15,7 @@ import pytest
 
 import holdkit
 from holdkit import InsufficientCapacity, Resource
+from holdkit.engines.sqlite import open_application_connection
 from holdkit.faces.resources import Question
 
 PATIENCE = 120.0
@@ -66,7 +67,8 @@ def run(url: str, threads: int, attempts: int) -> list[int]:
 def change(url: str, seats: int) -> None:
     sql = f"update shows set seats = {seats}"
     if url.startswith("sqlite"):
-        connection: Any = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=PATIENCE)
+        connection: Any = open_application_connection(url.removeprefix("sqlite:///"), timeout=PATIENCE)
+        connection.execute("begin immediate")
     else:
         connection = psycopg.connect(url)
     connection.execute(sql)
@@ -140,7 +142,7 @@ def test_the_answer_is_asked_for_behind_the_lock(
             answer = real(self, tx, key, window)
             if name == "first":
                 in_first.set()
-                second_asked.wait(2 if early else 0.2)
+                second_asked.wait(PATIENCE if early else 0.2)
                 tx.execute("update shows set seats = 0")  # sold out elsewhere, in the same transaction
             else:
                 second_asked.set()

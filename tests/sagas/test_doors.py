@@ -15,6 +15,7 @@ from holdkit.faces._sync.sagas import Sagas
 from holdkit.faces.saga_records import hold_id_of
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.waiters import Submitter
+from tests.kernel.rig import PATIENCE
 
 from .rig import AsyncErrand, Errand
 from .stage import Points, Struck
@@ -173,6 +174,16 @@ def test_a_hold_id_that_somebody_has_taken_is_passed_over(hk: holdkit.Kernel) ->
     assert (record.phase, record.attempt, hk.pool("p").consumed) == ("done", 3, 1)
 
 
+def test_an_error_of_ours_is_quoted_without_its_prefix() -> None:
+    def fail(_intent: Any, _step: holdkit.SagaStep) -> None:
+        raise holdkit.EngineError("the archive is full")
+
+    with holdkit.connect("memory://") as hk:
+        hk.create_pool("p", 1)
+        with pytest.raises(holdkit.OutcomeUnknown, match="go on with it: the archive is full"):
+            hk.sagas.register(Errand(effect=fail)).run("a", {"pool": "p"})
+
+
 def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     """The lease was renewed and nobody said so: the driver finds out that it was itself."""
     engine = MemoryEngine()
@@ -192,7 +203,7 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
 
     def wait(_intent: Any, step: holdkit.SagaStep) -> None:
         silent.on = True
-        assert lost.wait(20)
+        assert lost.wait(PATIENCE)
         seen = hk.record("~saga", step.id)
         assert seen is not None
         pause = threading.Event()

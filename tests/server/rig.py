@@ -15,8 +15,11 @@ from holdkit.engines.port import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
 
-PATIENCE = 20.0
+PATIENCE = 120.0
+"""Seconds after which a test that waits for a signal has failed: many, for a machine may be slow. Never slept."""
 QUICK = Settings(key_refresh=0.05, sweep_every=0)
+NOON = 1_700_049_600_000_000
+"""A slot far from where any window ends."""
 
 
 class Stand:
@@ -89,7 +92,8 @@ class Live:
 
     def client(self, key: str | None = None, **more: Any) -> httpx.Client:
         """A client with the admin's key."""
-        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key or self.admin}"}, **more)
+        headers = {"Authorization": f"Bearer {key or self.admin}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, **more)
 
 
 @contextmanager

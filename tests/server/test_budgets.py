@@ -5,9 +5,8 @@ from typing import Any
 
 from holdkit.testing import FakeClock
 
-from .rig import Stand, stand
+from .rig import NOON, Stand, stand
 
-NOON = 1_700_049_600_000_000
 LLM = {"budgets": {"tokens": [{"total": 1_000, "per": "day"}, {"total": 400, "per": "minute"}], "dollars": [{"total": 9, "per": "month"}]}}  # fmt: skip
 
 

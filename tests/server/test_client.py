@@ -15,7 +15,7 @@ from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
 from holdkit.client import NotAdmitted, Policy, RemoteKernel, connect, connect_async
 from holdkit.core.commands import AnyCommand
 
-from .rig import Live, live
+from .rig import PATIENCE, Live, live
 
 
 @pytest.fixture(scope="module")
@@ -225,8 +225,8 @@ def test_a_follower_goes_on_after_the_server_came_back(tmp_path: Any) -> None:
 
         thread = threading.Thread(target=follow)
         thread.start()
-        assert got.acquire(timeout=20)
+        assert got.acquire(timeout=PATIENCE)
         hk.create_pool("c", 5)
-        assert got.acquire(timeout=20)
-        thread.join(20)
+        assert got.acquire(timeout=PATIENCE)
+        thread.join(PATIENCE)
     assert seen == ["b", "c"]

@@ -13,7 +13,7 @@ from holdkit.server import Keys
 from holdkit.server.keys import StoredKey, admits, hash_secret, read_key
 from holdkit.testing import FakeClock
 
-from .rig import Stand, stand
+from .rig import PATIENCE, Stand, stand
 
 PEPPER = b"p" * 32
 
@@ -107,7 +107,7 @@ def test_a_key_made_by_another_process_counts_soon(tmp_path: Path) -> None:
     async def work(here: Stand) -> None:
         with holdkit.connect(url) as hk:
             made = Keys(hk).make("elsewhere", scope="read")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (await here.call("GET", "/v1/pools", key=made.text)).status_code != 200:
                 await here.http.get("/readyz")
 

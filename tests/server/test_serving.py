@@ -25,7 +25,7 @@ from holdkit.server import Keys, Settings, app, serve
 from holdkit.server.serving import check_binding, is_loopback
 from holdkit.server.static import Static
 
-from .rig import Stand, live, stand
+from .rig import PATIENCE, Stand, live, stand
 
 OPEN = Settings(open=True)
 
@@ -174,7 +174,7 @@ def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
         async with stand(f"sqlite:///{tmp_path / 'holds.db'}", settings=Settings(sweep_every=0.02)) as here:
             await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
             hold = (await here.call("POST", "/v1/holds", {"pool": "a", "ttl": "50ms"}, op="k")).json()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while not (await here.call("GET", "/v1/stats")).json()["sweeper"]["expired"]:
                     await here.http.get("/readyz")  # which reads: the loop has its turn
             story = (await here.call("GET", f"/v1/holds/{hold['id']}/history")).json()["items"]
@@ -203,10 +203,10 @@ def test_a_request_under_way_is_finished_when_the_server_stops(tmp_path: Path) -
         threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
         for thread in threads:
             thread.start()
-        while len(answers) < 20:
+        while len(answers) < 20 and any(thread.is_alive() for thread in threads):
             threads[0].join(0.01)
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     done = answers.count(201)
     assert set(answers) <= {201, 503}
     with holdkit.connect(f"sqlite:///{tmp_path / 'holds.db'}") as hk:
@@ -225,10 +225,10 @@ def test_the_program_listens_says_where_and_stops(tmp_path: Path) -> None:
         assert url.startswith("http://127.0.0.1:")
         with holdkit.connect(f"sqlite:///{database}") as hk:
             Keys(hk).make("admin", scope="admin")
-        assert httpx.get(f"{url}/livez").status_code == 200
-        assert httpx.get(f"{url}/v1/pools").status_code == 401
+        assert httpx.get(f"{url}/livez", timeout=PATIENCE).status_code == 200
+        assert httpx.get(f"{url}/v1/pools", timeout=PATIENCE).status_code == 401
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     for file in database.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 

@@ -11,7 +11,7 @@ from holdkit import Allowance
 from holdkit.server import Settings
 from holdkit.server.feed import MAX_SHOWN, Feed
 
-from .rig import live, stand
+from .rig import PATIENCE, live, stand
 
 
 @pytest.mark.parametrize("kind", ["entries", "summary"])
@@ -48,7 +48,7 @@ def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:
             for start in range(0, 3_000, 1_000):
                 await kernel.apply([CreatePool(id=f"p{n:04}", total=9) for n in range(start, start + 1_000)])
             await kernel.apply([PlaceHold(legs=(Leg("p0000"),), ttl=60) for _ in range(9)])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while feed.actions["hold.held"] < 9:
                     await feed.news(feed.tick, 1)
             seen: dict[str, int] = {}
@@ -83,7 +83,7 @@ def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> 
             await kernel.budgets("llm", tokens=Allowance(9, per="day")).hold("ann", 3, ttl=60)
             await kernel.create_pool("plain", 5)
             await kernel.hold("plain", 2, ttl=60)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while feed.actions["hold.held"] < 4:
                     await feed.news(feed.tick, 1)
             pools, removed, _ = feed.since(0)

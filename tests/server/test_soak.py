@@ -25,10 +25,14 @@ import holdkit
 from holdkit.client import RemoteKernel, connect
 from holdkit.server import Keys
 
+from .rig import PATIENCE
+
 SECONDS = float(os.environ.get("HOLDKIT_SOAK", "4"))
 CLIENTS = 3
 PARTS = 4
 """In so many parts the soak is measured; the first one warms the server up."""
+TURNS = 60
+"""So many turns each part has at least, however slow the machine is."""
 SPARE_MEMORY = 24 * 2**20
 """What caches and the allocator may still take after the first part; a leak takes more with every part."""
 SPARE_DESCRIPTORS = 8
@@ -57,15 +61,13 @@ def use_of(process: int) -> Use:
 @contextmanager
 def program(url: str) -> Iterator[tuple[int, str]]:
     """The server's process id and its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "holdkit.server", url, "--port", str(port)]
+    command = [sys.executable, "-m", "holdkit.server", url, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None
-            assert "listens" in running.stdout.readline()
-            yield running.pid, f"http://127.0.0.1:{port}"
+            said = running.stdout.readline()
+            assert "listens" in said
+            yield running.pid, said.split()[-1]
         finally:
             running.terminate()
     assert running.returncode == 0, "the server did not stop well"
@@ -94,7 +96,7 @@ class Load:
     def stop(self) -> None:
         self.over.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(PATIENCE)
         assert not any(thread.is_alive() for thread in self._threads)
 
 
@@ -118,7 +120,7 @@ def turn(hk: RemoteKernel, rng: random.Random) -> None:
         (hk.confirm if rng.random() < 0.5 else hk.release)(hold)
     elif kind == 2:
         with suppress(holdkit.AlreadyClaimed):
-            hk.claims.release(hk.claims.reserve("email", f"{rng.randrange(20)}@example.com", ttl=5))
+            hk.claims.release(hk.claims.reserve("email", f"{rng.randrange(20)}@example.com", ttl=300))
     elif kind == 3:
         legs = (holdkit.Leg("seats"),)
         found = hk.apply([holdkit.PlaceHold(legs=legs, ttl=5), *[holdkit.Consume(legs=legs)] * 9])
@@ -173,8 +175,8 @@ def test_memory_descriptors_and_threads_stay_flat(tmp_path: Path) -> None:
         load.start(slow_reader, address, key)
         for _ in range(PARTS):
             until = time.monotonic() + SECONDS / PARTS
-            done = load.done
-            while (time.monotonic() < until or load.done < done + 20) and not load.trouble:
+            enough = load.done + TURNS
+            while (time.monotonic() < until or load.done < enough or not load.told) and not load.trouble:
                 load.over.wait(0.05)
             marks.append(use_of(process))
     assert not load.trouble, load.trouble

@@ -14,7 +14,7 @@ from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.envelope import signed_headers
 from holdkit.server.webhooks.targets import Refusal, check_url, is_public, pin
 
-from .rig import Stand, stand
+from .rig import PATIENCE, Stand, stand
 
 SECRET = "whsec_" + "A" * 43 + "="
 
@@ -43,7 +43,7 @@ class Receiver:
             writer.close()
 
     async def wait(self, times: int) -> list[int]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             return [await self.heard.get() for _ in range(times)]
 
 
@@ -111,7 +111,7 @@ def test_gone_stops_a_hook_until_it_is_replayed_and_removing_ends_it() -> None:
             receiver.plan = [410]
             await here.call("POST", "/v1/pools", {"id": "a", "total": 5})
             await receiver.wait(1)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     (shown,) = (await here.call("GET", "/v1/webhooks")).json()["items"]
                     if shown["state"] == "stopped":

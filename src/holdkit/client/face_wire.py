@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from ..core.audit import Difference
@@ -98,6 +99,16 @@ class WireVerify(Struct):
     """What a look at the whole journal found."""
 
     found: tuple[Difference, ...]
+
+
+read_claim: Final = msgspec.json.Decoder(WireClaim).decode
+"""Made here, once: msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
+read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
+read_items: Final = msgspec.json.Decoder(ItemPage).decode
+read_usages: Final = msgspec.json.Decoder(UsagePage).decode
+read_saga: Final = msgspec.json.Decoder(WireSaga).decode
+read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
+read_verify: Final = msgspec.json.Decoder(WireVerify).decode
 
 
 def claim_from(wire: WireClaim, owner: str | None) -> Claim:

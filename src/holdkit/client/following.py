@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 import httpx
-import msgspec
 from msgspec.structs import replace
 
-from .wire import RemoteEntry
+from .wire import RemoteEntry, read_entry
 
 
 class Place:
@@ -40,7 +39,7 @@ class Place:
         if line.startswith("id: "):
             self._coming = line[4:]
         elif line.startswith("data: "):
-            entry = msgspec.json.decode(line[6:], type=RemoteEntry) if line.startswith('data: {"position"') else None
+            entry = read_entry(line[6:]) if line.startswith('data: {"position"') else None
             if self._coming is not None:
                 self.cursor, self._coming = self._coming, None
             if entry is not None and self.fresh(entry):

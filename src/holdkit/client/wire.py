@@ -173,6 +173,12 @@ class KeptCursor(Struct):
     version: int = 0
 
 
+class Timed(Struct):
+    """When an answer was given."""
+
+    server_time: datetime
+
+
 class WireAnswer(Struct, kw_only=True):
     """One answer of a batch on its way."""
 
@@ -189,6 +195,22 @@ class WireBatch(Struct):
     """The answers of a batch on their way."""
 
     answers: list[WireAnswer]
+
+
+read_hold: Final = msgspec.json.Decoder(WireHold).decode
+"""Made here, once: msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
+read_holds: Final = msgspec.json.Decoder(HoldPage).decode
+read_pool: Final = msgspec.json.Decoder(WirePool).decode
+read_pools: Final = msgspec.json.Decoder(PoolPage).decode
+read_entry: Final = msgspec.json.Decoder(RemoteEntry).decode
+read_entries: Final = msgspec.json.Decoder(EntryPage).decode
+read_batch: Final = msgspec.json.Decoder(WireBatch).decode
+read_window: Final = msgspec.json.Decoder(WireWindow).decode
+read_windows: Final = msgspec.json.Decoder(WindowPage).decode
+read_record: Final = msgspec.json.Decoder(RecordNow).decode
+read_records: Final = msgspec.json.Decoder(RecordPage).decode
+read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
+read_time: Final = msgspec.json.Decoder(Timed).decode
 
 
 def slot_of(at: datetime) -> Slot:
@@ -250,7 +272,7 @@ def record_from(wire: WireRecord) -> Record:
 def pool_answer(answer: httpx.Response) -> Pool:
     """The pool of an answer."""
     replayed = "idempotency-replayed" in answer.headers
-    return pool_from(msgspec.json.decode(answer.content, type=WirePool), replayed)
+    return pool_from(read_pool(answer.content), replayed)
 
 
 def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool) -> errors.Refused | None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from ..errors import PromiseBroken
+from ..errors import PromiseBroken, plain
 from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
@@ -28,6 +28,19 @@ class Difference(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.table} {self.key}: {self.field} is {self.stored}, the journal says {self.expected}"
+
+
+def row_name(key: tuple[str, ...]) -> str:
+    """How a row is called, for people, and so that no two of a table are called the same: tenant and name make a pool."""
+    *above, last = key
+    if not above[0] and "/" not in last:
+        del above[0]
+    return "/".join([*(part.replace("%", "%25").replace("/", "%2F") for part in above), last])
+
+
+def leg_name(tenant: str, pool: str, hold: str) -> str:
+    """How a leg is called."""
+    return f"{row_name((tenant, pool))} of hold {hold}"
 
 
 class Folded:
@@ -69,7 +82,7 @@ def audit(
         try:
             fold(folded, entry)
         except PromiseBroken as broken:
-            yield Difference("journal", str(entry.seq), "subject", entry.subject, str(broken))
+            yield Difference("journal", str(entry.seq), "subject", entry.subject, plain(broken))
     if folded.fence_floor != stored.fence_floor:
         yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
     yield from _compare("pools", stored.pools, _present(folded.pools))
@@ -94,7 +107,7 @@ def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
             was = 0 if before is None else getattr(before, field)
             says = getattr(effect.pool, field) - getattr(effect, field)
             if was != says:
-                where = f"{entry.seq} ({effect.pool.id})"
+                where = f"{entry.seq} ({row_name(effect.pool.key)})"
                 yield Difference("journal", where, f"{field} before", str(says), str(was))
 
 
@@ -104,7 +117,7 @@ def _present(table: Table[Any, Row]) -> dict[Any, Row]:
 
 def _compare(table: str, stored: Mapping[Any, Row], expected: Mapping[Any, Row]) -> Iterator[Difference]:
     for key in sorted({*stored, *expected}):
-        name = "/".join(part for part in key if part)
+        name = row_name(key)
         mine, theirs = stored.get(key), expected.get(key)
         if mine is None or theirs is None:
             yield Difference(table, name, "row", "missing" if mine is None else "there",
@@ -123,13 +136,14 @@ def _compare_legs(stored: Stored, holds: Mapping[Key, StoredHold]) -> Iterator[D
     for key in sorted({*stored.legs, *expected}, key=repr):
         mine, theirs = stored.legs.get(key, 0), expected.get(key, 0)
         if mine != theirs:
-            yield Difference("legs", f"{key[1]} of hold {key[3]}", "units", str(mine), str(theirs))
+            yield Difference("legs", leg_name(key[0], key[1], key[3]), "units", str(mine), str(theirs))
     sums: dict[Key, int] = {}
     for (tenant, pool, _, _), units in stored.legs.items():
         sums[tenant, pool] = sums.get((tenant, pool), 0) + units
     for pool_key, row in sorted(stored.pools.items()):
         if row.held != sums.get(pool_key, 0):
-            yield Difference("pools", row.id, "held", str(row.held), f"{sums.get(pool_key, 0)} (sum of its legs)")
+            total = sums.get(pool_key, 0)
+            yield Difference("pools", row_name(pool_key), "held", str(row.held), f"{total} (sum of its legs)")
 
 
 def outstanding(holds: Iterable[StoredHold]) -> dict[tuple[str, str, int | None, str], int]:

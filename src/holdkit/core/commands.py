@@ -95,6 +95,8 @@ class ConfirmHold(Command, frozen=True):
     keep_rest: bool = False
     """After a partial confirm the rest stays held instead of being released."""
     overage: Overage = "reject"
+    others_as_held: bool = False
+    """A leg that is not named is confirmed as it is held by then, instead of not at all. Faces only."""
     trusted: bool = False
     """A face vouches for the caller, by a record of its own in the same group: no owner token is asked for."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from .audit import Difference, Folded, Stored, outstanding
+from .audit import Difference, Folded, Stored, outstanding, row_name
 from .commands import Command
 from .entries import Action, Effect, Entry
 from .ladders.finding import prunable
@@ -114,16 +114,11 @@ def _present(table: Any) -> dict[Any, Any]:
     return {key: row for key, row in table.changed.items() if row is not None}
 
 
-def _names(key: tuple[str, ...]) -> set[str]:
-    """How differences may name a row."""
-    return {"/".join(part for part in key if part), "/".join(key), key[-1]}
-
-
 def _rows(stored: Mapping[Any, Any], expected: Mapping[Any, Any], named: set[str]) -> dict[Any, Any]:
     return {
         key: expected.get(key)
         for key in sorted({*stored, *expected})
-        if stored.get(key) != expected.get(key) or (named and named & _names(key))
+        if stored.get(key) != expected.get(key) or row_name(key) in named
     }
 
 
@@ -135,7 +130,7 @@ def _holds(
     for key, hold in _rows(stored.holds, expected, named).items():
         if key not in stored.holds:
             assert hold is not None
-            early = limits.max_holds is not None and hold.state is not State.HELD and not named & _names(key)
+            early = limits.max_holds is not None and hold.state is not State.HELD and row_name(key) not in named
             if early or prunable(hold, limits.retention, now):
                 continue
         found[key] = hold

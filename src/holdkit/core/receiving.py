@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from ..errors import InvalidRequest, PromiseBroken
+from ..errors import InvalidRequest, PromiseBroken, plain
 from .audit import counters_agree
 from .decide import Needs
 from .entries import Entry
@@ -71,7 +71,7 @@ def take_in(view: View, chunk: Sequence[Carried]) -> None:
         try:
             fold(view, entry)
         except PromiseBroken as broken:
-            raise contradiction(one.line, str(broken)) from broken
+            raise contradiction(one.line, plain(broken)) from broken
         view.entries.append(entry)
 
 

@@ -88,7 +88,8 @@ def _check_consume(command: Consume, limits: Limits, faces: bool) -> None:
 
 def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
-    _check_amounts(command.quantity)
+    _check_amounts(command.quantity, some=not command.others_as_held)
+    for_faces(command.others_as_held, "others_as_held", faces)
     _check_entity(command.entity)
     flag(command.keep_rest, "keep_rest")
     if command.overage not in ("reject", "if_available", "up_to_available"):
@@ -201,14 +202,14 @@ def _check_span(slots: object, field: str, limits: Limits) -> None:
         raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / SECOND:.12g} s")
 
 
-def _check_amounts(quantity: object) -> None:
+def _check_amounts(quantity: object, *, some: bool = True) -> None:
     if quantity is None:
         return
     if isinstance(quantity, Mapping):
         for pool, amount in quantity.items():
             text(pool, "quantity", MAX_ID)
             whole(amount, "quantity", 0, MAX_QUANTITY)
-        if not any(quantity.values()):
+        if some and not any(quantity.values()):
             raise invalid("quantity", "quantity_required", "must name an amount above 0 for at least one pool")
     else:
         whole(quantity, "quantity", 1, MAX_QUANTITY)

@@ -13,7 +13,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from holdkit import (
@@ -145,15 +144,9 @@ class Crowd:
         return sum(await asyncio.gather(*map(rival, range(rivals))))
 
     async def grab(self, pool: str, holds: int, seats: int, ttl: float) -> dict[str, Any]:
-        """Take many seats, as far as there are any, and do nothing more: for the process that is going to be killed."""
-        taken: list[Hold] = []
-        with suppress(InsufficientCapacity):
-            while len(taken) < holds:
-                taken.append(await self.ask(lambda: self.hk.hold(pool, seats, ttl=ttl)))
-        return {
-            "holds": [hold.id for hold in taken],
-            "deadline": max((hold.deadline or 0 for hold in taken), default=0),
-        }
+        """Take many seats, and do nothing more: for the process that is going to be killed."""
+        taken = [await self.ask(lambda: self.hk.hold(pool, seats, ttl=ttl)) for _ in range(holds)]
+        return {"holds": [hold.id for hold in taken], "deadline": max(hold.deadline or 0 for hold in taken)}
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
         """Call until there is an answer: turned away or unknown means asking again, with the same operation id."""

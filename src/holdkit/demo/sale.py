@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -100,9 +100,10 @@ class Sale:
         """Everybody buys, cancels, forgets, retries, pays late; meanwhile one process is killed."""
         plan = self.plan
         order = {"pool": SHOW, "buyers": plan.buyers, "seconds": plan.seconds, "ttl": plan.ttl}
+        taken = await self.grab_some()
         started = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.kill_one())
+            group.create_task(self.kill_one(taken))
             own = group.create_task(self.crowd.sell(SHOW, plan.buyers, plan.seconds, plan.ttl))
             others = [group.create_task(company.ask(do="sell", **order)) for company in self.companies]
         self.tally.add(self.crowd.news())
@@ -118,25 +119,32 @@ class Sale:
             "expired. No sweeper ran: deadlines need none."
         )
 
-    async def kill_one(self) -> None:
-        """SIGKILL a process that holds seats: its deadlines bring them back."""
+    async def grab_some(self) -> dict[str, Any]:
+        """Before the rush, while there are enough: a process takes seats that it will not live to pay."""
         plan, doomed = self.plan, self.doomed
         assert doomed is not None
         holds, seats = 20, max(1, plan.seats // 200)
-        taken = await doomed.ask(do="grab", pool=SHOW, holds=holds, seats=seats, ttl=plan.seconds / 2)
-        holds = len(taken["holds"])  # fewer, if the others were quicker
         self.killed = Killed(holds=holds, units=holds * seats)
+        taken: dict[str, Any] = await doomed.ask(do="grab", pool=SHOW, holds=holds, seats=seats, ttl=plan.seconds / 2)
+        return taken
+
+    async def kill_one(self, taken: dict[str, Any]) -> None:
+        """SIGKILL a process that holds seats: its deadlines bring them back."""
+        plan, doomed, holds = self.plan, self.doomed, self.killed.holds
+        assert doomed is not None
         await asyncio.sleep(plan.seconds / 8)
         await doomed.kill()
         self.say(
-            f"A fifth process held {holds * seats} seats and was just killed (SIGKILL). Nothing released them: "
+            f"A fifth process held {self.killed.units} seats and was just killed (SIGKILL). Nothing released them: "
             "they stay held until their deadline, and no longer."
         )
         await asyncio.sleep(max(0.0, taken["deadline"] / 1e6 - time.time()) + 0.05)
         ended = [await self.hk.get(hold) for hold in taken["holds"]]
         self.killed.came_back = sum(hold.state is State.EXPIRED for hold in ended)
         if self.killed.came_back == holds:
-            self.say(f"The deadline of the killed process has come: its {holds * seats} seats came back by themselves.")
+            self.say(
+                f"The deadline of the killed process has come: its {self.killed.units} seats came back by themselves."
+            )
         else:
             self.tally.problem(f"only {self.killed.came_back} of {holds} holds of the killed process came back")
 

@@ -176,6 +176,20 @@ class Receiver(Protocol):
         ...
 
 
+Board: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Group]]
+"""Given a test, gives groups that pass it and are to be done too."""
+
+
+@runtime_checkable
+class Boarding(Protocol):
+    """An engine whose patient batches can take in more groups, once they have what they waited for."""
+
+    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
+        """The same as `apply` with patience. Calls `board` when it has its locks, once at most, before it reads the clock: whom
+        that gives is done too, behind the others, and answered in the same list."""
+        ...
+
+
 @runtime_checkable
 class Flying(Protocol):
     """An engine that can also apply a batch on an event loop, without a thread: it never waits but for its server."""

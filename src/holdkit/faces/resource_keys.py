@@ -13,6 +13,7 @@ import json
 import re
 from datetime import UTC, date, datetime
 from enum import Enum
+from threading import RLock
 from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 from uuid import UUID
 
@@ -31,6 +32,8 @@ SHOWN: Final = 180
 """Characters of a key or window that fit into a pool's id as they are; longer ones are hashed."""
 MAX_LENGTH: Final = 16 * 1024
 MAX_DEPTH: Final = 32
+_learning: Final = RLock()
+"""msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
 _unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -135,7 +138,8 @@ def _text(value: Any, kind: Any, field: str) -> str:
 
 
 def _value(found: str, kind: Any) -> Any:
-    value = msgspec.json.decode(found, type=kind, dec_hook=_model)
+    with _learning:
+        value = msgspec.json.decode(found, type=kind, dec_hook=_model)
     return _tuples(value) if kind is Any else value
 
 

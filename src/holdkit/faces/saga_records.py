@@ -125,15 +125,19 @@ def encode(body: SagaBody) -> str:
 def decode(record: Record) -> SagaBody:
     """The body of a record, or `Unreadable`."""
     try:
-        if msgspec.json.decode(record.body, type=_Format).format > FORMAT:
+        if _format.decode(record.body).format > FORMAT:
             raise Unreadable("written by a later release", newer=True)
-        return msgspec.json.decode(record.body, type=SagaBody)
+        return _body.decode(record.body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Unreadable(f"not the record of a saga ({type(error).__name__})") from None
 
 
 class _Format(Struct, frozen=True):
     format: int
+
+
+_format: Final = msgspec.json.Decoder(_Format)
+_body: Final = msgspec.json.Decoder(SagaBody)
 
 
 def shown(record: Record, body: SagaBody) -> SagaRecord:

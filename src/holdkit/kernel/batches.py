@@ -7,81 +7,20 @@ unknown is asked about. What was sent and has no answer is unknown; what was not
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from ..core.commands import Group
-from ..core.outcomes import Outcome
 from ..core.reading import FindEnds
-from ..engines.port import Applied, BatchRejected, Engine
-from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
+from ..engines.port import Applied, BatchRejected, Boarding, Engine
+from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from .submissions import INTERRUPTED, LeftOut, Submission, broken, fail
 from .unknowns import ask_again
 
-S = TypeVar("S", bound="Submission")
-
-MAX_COMMANDS = 1_000
-"""Commands of one batch: a bound on how long the write lock is held."""
+More: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Submission]]
+"""Given a test, moves into the batch what is queued and passes it, and gives that."""
 SIZES = 11
 """Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
-
-
-class LeftOut(Exception):
-    """The engine did nothing of a submission, because it would have had to wait for `what`. Never leaves the kernel."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-
-class Submission:
-    """One caller's group on its way through the queue, and what became of it."""
-
-    __slots__ = ("error", "group", "minted", "outcomes", "sent", "size")
-
-    def __init__(self, group: Group, minted: bool = False) -> None:
-        self.group = group
-        self.size = len(group.commands)
-        self.minted = minted
-        """Its one hold has an id that nobody else can have: the id is a retry key."""
-        self.outcomes: list[Outcome] | None = None
-        self.error: BaseException | None = None
-        self.sent = False
-        """An engine has it, or had it: without an answer its fate is unknown."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether there is an answer."""
-        return self.outcomes is not None or self.error is not None
-
-    @property
-    def left_out(self) -> bool:
-        """Whether it has to wait elsewhere."""
-        return isinstance(self.error, LeftOut)
-
-    def result(self) -> list[Outcome]:
-        """The outcomes, or the error raised."""
-        if self.outcomes is not None:
-            return self.outcomes
-        assert self.error is not None
-        try:
-            raise self.error
-        finally:
-            del self  # the error's traceback would keep us, and we the error
-
-
-def take_batch(queue: deque[Submission], batch: list[Submission], most: int = MAX_COMMANDS) -> int:
-    """Move into the batch what is queued, in order, up to the bound; a batch that is empty takes at least one.
-
-    Gives the number of commands that left the queue.
-    """
-    room = most - sum([submission.size for submission in batch])
-    taken = 0
-    while queue and (queue[0].size <= room - taken or not batch):
-        taken += queue[0].size
-        batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
-        queue.popleft()
-    return taken
 
 
 class Runner:
@@ -97,33 +36,35 @@ class Runner:
         self.batches = self.commands = self.largest = 0
         self.sizes = [0] * SIZES
 
-    def run(self, batch: Sequence[Submission], failed: Exception | None = None) -> bool:
+    def run(self, batch: Sequence[Submission], failed: Exception | None = None, more: More | None = None) -> bool:
         """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault. One that
-        has been applied elsewhere, and `failed` there, is settled as if it had been here."""
+        has been applied elsewhere, and `failed` there, is settled as if it had been here. One that had to wait for a lock may
+        have become `more` meanwhile."""
         try:
-            return self._apply(batch, failed)
+            return self._apply(batch, failed, more)
         except BatchRejected as rejected:
             if len(batch) == 1:
                 fail(batch, _plain(rejected))
                 return False
             return self._isolate(batch)
         except Exception as error:
-            if not self._untouched():
-                self._resolve(batch, _unclear(error))
+            waiting = [submission for submission in batch if not submission.settled]
+            if waiting and not self._untouched():
+                self._resolve(waiting, _unclear(error))
                 return True
-            wrote = self._isolate(batch)
+            wrote = self._isolate(waiting) if waiting else True
             if all(submission.outcomes is not None or submission.left_out for submission in batch):
                 raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
             return wrote
 
-    def _apply(self, batch: Sequence[Submission], failure: Exception | None = None) -> bool:
-        if self._end is None and self._alone:
+    def _apply(self, batch: Sequence[Submission], failure: Exception | None = None, more: More | None = None) -> bool:
+        if self._end is None and self._alone and failure is None:
             self._end = self._look()
         groups = self.begin(batch)
         try:
             if failure is not None:
                 raise failure
-            applied = self.engine.apply(groups, patient=True) if self._patient else self.engine.apply(groups)
+            applied = self._send(groups, more)
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True
@@ -133,6 +74,21 @@ class Runner:
             fail(batch, failed)
             return False
         return self.accept(batch, applied)
+
+    def _send(self, groups: Sequence[Group], more: More | None) -> Applied:
+        if not self._patient:
+            return self.engine.apply(groups)
+        if more is None or not isinstance(self.engine, Boarding):
+            return self.engine.apply(groups, patient=True)
+
+        def board(fits: Callable[[Group], bool]) -> list[Group]:
+            joining = more(fits)
+            for submission in joining:
+                submission.sent = True
+            self.commands += sum([submission.size for submission in joining])
+            return [submission.group for submission in joining]
+
+        return self.engine.apply_boarding(groups, board)
 
     def begin(self, batch: Sequence[Submission]) -> list[Group]:
         """Count the batch, unless it was sent before, and mark what is in it as sent."""
@@ -149,9 +105,7 @@ class Runner:
 
     def accept(self, batch: Sequence[Submission], applied: Applied) -> bool:
         """Give every submission what the engine made of it; says whether anything may have been written."""
-        self._end = applied.last_seq
-        if self._end is None:
-            self._alone = False
+        self._end = None  # whatever breaks in here, nobody can say that nothing was written
         if len(applied.outcomes) != len(batch):
             fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
             return True
@@ -161,6 +115,9 @@ class Runner:
         for index, (submission, outcomes) in enumerate(zip(batch, applied.outcomes, strict=True)):
             if (outcomes or submission.error is None) and index not in applied.failed:
                 submission.outcomes = outcomes
+        self._end = applied.last_seq
+        if self._end is None:
+            self._alone = False
         return self._settle_failed(batch, applied.failed) or applied.wrote
 
     def _settle_failed(self, batch: Sequence[Submission], failed: Mapping[int, HoldkitError]) -> bool:
@@ -179,6 +136,10 @@ class Runner:
             else:
                 fail(submissions, _plain(error) if isinstance(error, BatchRejected) else error)
         return wrote
+
+    def ask_about(self, doubtful: Sequence[Submission]) -> None:
+        """Settle what was sent by somebody who was interrupted: found out, or unknown."""
+        self._resolve(doubtful, OutcomeUnknown(INTERRUPTED))
 
     def _untouched(self) -> bool:
         """Whether the journal is as long as before: then nothing at all was applied, for certain."""
@@ -211,7 +172,7 @@ class Runner:
                     self._resolve(part, _unclear(poison))
                     wrote = True
                 elif len(part) == 1:
-                    part[0].error = poison if isinstance(poison, HoldkitError) else _broken(poison)
+                    part[0].error = poison if isinstance(poison, HoldkitError) else broken(poison)
                 else:
                     wrote |= self._isolate(part)
         return wrote
@@ -244,31 +205,3 @@ def _plain(rejected: BatchRejected) -> EngineError:
     error = EngineError(str(rejected))
     error.__cause__ = rejected.__cause__
     return error
-
-
-def _broken(poison: Exception) -> PromiseBroken:
-    """An exception nobody expected, as what it is: a bug of ours. Its own words stay in the cause: they may be secret."""
-    error = PromiseBroken(f"unexpected {type(poison).__name__}; this command was not applied, please report it")
-    error.__cause__ = poison
-    return error
-
-
-def fail(batch: Iterable[Submission], error: HoldkitError) -> None:
-    """Give every submission its own copy of the error: a shared one would grow a traceback per raiser."""
-    for submission in batch:
-        copy = type(error).__new__(type(error))
-        copy.args, copy.__dict__ = error.args, dict(error.__dict__)
-        copy.__cause__ = error.__cause__
-        submission.error = copy
-
-
-def unsettled(batch: Sequence[S]) -> list[S]:
-    """After an interrupt: settles what was sent, as unknown, and gives back what was not."""
-    if not batch or batch[-1].outcomes is not None:  # they are settled in order
-        return []
-    open_ones = [submission for submission in batch if not submission.settled]
-    if not open_ones:
-        return []
-    message = "interrupted while the batch was being written: ask again with the same operation id"
-    fail([submission for submission in open_ones if submission.sent], OutcomeUnknown(message))
-    return [submission for submission in open_ones if not submission.sent]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..engines.port import Engine, Flying, Grounded
-from .batches import MAX_COMMANDS, take_batch
-from .pumping import Awaited, Pump
+from .pumping import Awaited, Pump, give_up
+from .submissions import MAX_COMMANDS, take_batch
 from .workers import AsyncSignal
 
 SPLIT: Final = 128
@@ -45,24 +45,32 @@ class Flights(Pump):
             return
         self._flight = batch
         self._flying = self._loop.create_task(self._fly(self._wings, batch), name="holdkit-flight")
+        self._flying.add_done_callback(lambda task: self._look_after(task, batch))
 
     async def _fly(self, engine: Flying, batch: list[Awaited]) -> None:
         failed: Exception | None = None
         try:
             applied = await engine.apply_async(self._runner.begin(batch), self._give_answers)
+            wrote = self._runner.accept(batch, applied)
         except Grounded:
             pass
         except Exception as error:  # noqa: BLE001 - the runner knows what each means
             failed = error
-        except BaseException:  # the loop is ending
+        except BaseException as error:  # the loop is ending
+            give_up(batch, error)
             self._give_answers()
             self._settle(batch, True)
             raise
         else:
-            self._land(batch, self._runner.accept(batch, applied))
+            self._land(batch, wrote)
             return
         self._give_answers()
         self._batches.put(lambda: self._run(batch, failed))
+
+    def _look_after(self, task: asyncio.Task[None], batch: list[Awaited]) -> None:
+        """A task that was cancelled before its first step never knew its batch: it is queued again."""
+        if task.cancelled() and self._flight is batch:
+            self._settle(batch, False)
 
     def _land(self, batch: Sequence[Awaited], wrote: bool) -> None:
         """Who is here already flies next, and the answers are given meanwhile; a few are not worth waiting for."""

@@ -1,25 +1,30 @@
 """Group commit for threads: the caller that finds no leader leads, and carries everyone queued behind it. It wakes its
 followers before it passes the lead (else batches alternate between 1 and n).
 
-Nobody is left waiting, whatever strikes the leader: what it had sent is *unknown*, what it had not is queued again.
+Nobody is left waiting, whatever strikes the leader: all that it leaves without an answer is queued again, at the head. What
+it had sent is asked about by whoever leads next; what it had not is sent.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..engines.port import Engine
 from ..errors import EngineError
-from .batches import LeftOut, Submission, unsettled
+from .submissions import LeftOut, Submission, take_batch, unsettled
 from .turnstile import CLOSED, Queue, Undo
 from .workers import Signal
 
 
 class _Caller(Submission):
-    __slots__ = ("woken",)
+    __slots__ = ("dismissed", "woken")
 
+    dismissed: bool
+    """Whoever rode along has been woken or queued again: others may be at work on them by now."""
     woken: threading.Lock | None
     """Held until there is an answer, or the lead to take over. Who leads from the start has none."""
 
@@ -41,6 +46,7 @@ class Line(Queue):
         del undo, stays
         self.check()  # before the lock: in a forked child nobody would ever let go of it
         caller = _Caller(group, minted)
+        caller.dismissed = False
         batch: list[_Caller] = []
         try:
             self._ride(caller, batch)
@@ -91,10 +97,25 @@ class Line(Queue):
                 self._take(batch)
         wrote = True
         try:
-            wrote = self._runner.run(batch)
+            if batch[0].sent:  # by one who was interrupted: such come first
+                self._runner.ask_about([one for one in batch if one.sent])
+                rest = [one for one in batch if not one.sent]
+                wrote = self._runner.run(rest) if rest else True
+            else:
+                wrote = self._run(batch)
         finally:
             if wrote:
                 self.committed.notify()
+
+    def _run(self, batch: list[_Caller]) -> bool:
+        return self._runner.run(batch)
+
+    def _let_in(self, batch: list[Any], fits: Callable[[Group], bool]) -> list[Any]:
+        """Those who have come meanwhile, as far as they fit."""
+        before = len(batch)
+        with self._lock:
+            self._queued -= take_batch(self._queue, batch, fits=fits)
+        return batch[before:]
 
     def _leave(self, caller: _Caller, batch: list[_Caller]) -> None:
         """Wake those who rode along, then pass the lead. An interrupt (Ctrl-C, a job's time limit) may strike in here
@@ -102,7 +123,7 @@ class Line(Queue):
         struck: BaseException | None = None
         for _ in range(100):
             try:
-                if len(batch) > 1 or not caller.settled:
+                if not caller.dismissed and (len(batch) > 1 or not caller.settled):
                     self._dismiss(caller, batch)
                 self._pass_lead(caller)
                 break
@@ -112,7 +133,7 @@ class Line(Queue):
             raise struck
 
     def _dismiss(self, caller: _Caller, batch: list[_Caller]) -> None:
-        """Wake the followers. Whoever was not even sent, because the leader was interrupted, goes back to the head."""
+        """Wake the followers. Whoever has no answer, because the leader was interrupted, goes back to the head."""
         again = unsettled(batch)
         for follower in batch:
             woken = follower.woken
@@ -126,6 +147,7 @@ class Line(Queue):
                     if follower.woken is not None and follower not in self._queue:
                         self._queue.appendleft(follower)
                         self._queued += follower.size
+                caller.dismissed = True
 
     def _pass_lead(self, caller: _Caller) -> None:
         """The first in the queue leads next; with nobody there, whoever comes next does."""

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from ..core.commands import Group
 from ..engines.port import Engine
-from .batches import LeftOut, Submission, unsettled
+from ..errors import OutcomeUnknown
+from .submissions import INTERRUPTED, LeftOut, Submission, broken, fail, unsettled
 from .turnstile import Queue, Undo
 from .workers import AsyncSignal
 
@@ -104,12 +105,17 @@ class Pump(Queue):
         wrote = True
         try:
             wrote = self._runner.run(batch, failed)
+        except BaseException as error:  # noqa: BLE001 - a bug: nobody interrupts this thread from outside
+            give_up(batch, error)
         finally:
             with suppress(RuntimeError):  # the loop was closed under us: nobody waits any more
                 self._loop.call_soon_threadsafe(self._settle, batch, wrote)
 
     def _settle(self, batch: list[Awaited], wrote: bool) -> None:
         again = unsettled(batch)
+        if again:
+            fail([submission for submission in again if submission.sent], OutcomeUnknown(INTERRUPTED))
+            again = unsettled(again)
         self._queue.extendleft(reversed(again))
         self._queued += sum([submission.size for submission in again])
         self._flight = ()
@@ -119,14 +125,25 @@ class Pump(Queue):
     def _answer(self, batch: Sequence[Awaited], wrote: bool) -> None:
         """Everybody hears what became of it."""
         for submission in batch:
-            if isinstance(submission.error, LeftOut):
-                self._pass_on(submission, submission.error.what)
-            elif not submission.waiter.done():
-                submission.waiter.set_result(None)
-            elif submission.undo is not None:
-                self.take_back(submission)
+            try:
+                if isinstance(submission.error, LeftOut):
+                    self._pass_on(submission, submission.error.what)
+                elif not submission.waiter.done():
+                    submission.waiter.set_result(None)
+                elif submission.undo is not None:
+                    self.take_back(submission)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are told, and the pump goes on
+                self._report(submission, error)
         if wrote:
             self.committed.notify()
+
+    def _report(self, submission: Awaited, error: Exception) -> None:
+        """It could neither wait elsewhere nor be taken back: a bug, which whoever waits is told, else the loop's handler."""
+        if submission.waiter.done():
+            self._loop.call_exception_handler({"message": "holdkit: a grant was not taken back", "exception": error})
+        else:
+            fail([submission], broken(error))
+            submission.wake()
 
     def _pass_on(self, submission: Awaited, what: str) -> None:
         """The engine would have had to wait for something: it waits elsewhere."""
@@ -147,6 +164,13 @@ class Pump(Queue):
     def dismiss(self) -> None:
         """The thread ends after the batch it runs."""
         self._dismiss_writer()
+
+
+def give_up(batch: Sequence[Awaited], error: BaseException) -> None:
+    """Something broke before any of a batch was sent: it would break again, for ever, so everybody is told. (If part of it was
+    sent, the rest is tried again: that comes to an end.)"""
+    if not any(submission.sent or submission.settled for submission in batch):
+        fail(batch, broken(error))
 
 
 def _work(batches: SimpleQueue[Callable[[], None] | None]) -> None:

@@ -1,7 +1,7 @@
 """Waiting rooms: who needs what somebody else's transaction has locked waits here, apart from everybody who does not.
 
 A room is a second queue with the same group commit, one per thing that is waited for; its batches are patient. While its
-leader is blocked, everyone else for the same thing queues up behind it and rides in the next batch together. Rooms come with
+leader is blocked, everyone else for the same thing queues up behind it, and rides along once it goes on, or in the next batch. Rooms come with
 the first guest and go with the last. All guests together are bounded, and may take half of the queue's bound at most: a
 locked pool must not turn away the callers of others.
 """
@@ -11,14 +11,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from ..core.commands import Consume, Group, PlaceHold
 from ..core.model import SECOND
 from ..core.outcomes import Outcome
 from ..errors import EngineError, Overloaded
-from .batches import LeftOut
 from .leading import Line
+from .submissions import LeftOut
 from .turnstile import CLOSED, Queue
 
 ROOMS: Final = 16
@@ -80,6 +81,10 @@ class Room(Line):
     def __init__(self, main: Line) -> None:
         super().__init__(main.engine, main.committed, patient=True)
         self.guests: set[_Guest] = set()
+
+    def _run(self, batch: list[Any]) -> bool:
+        """Those who come while the leader is blocked ride with it, if the engine can take them in."""
+        return self._runner.run(batch, more=partial(self._let_in, batch))
 
 
 class Rooms:

@@ -8,9 +8,9 @@ import asyncio
 from ..core.commands import Group
 from ..core.model import SECOND
 from ..errors import HoldkitError, Overloaded
-from .batches import Submission, fail
 from .pumping import Awaited, Pump
 from .rooms import ROOMS, ROUNDS, Bound, known, no_room, still_locked
+from .submissions import Submission, fail
 
 
 class AsyncRoom(Pump):

@@ -13,7 +13,8 @@ from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..engines.port import Engine
 from ..errors import EngineError, Overloaded
-from .batches import Runner, Submission, take_batch
+from .batches import Runner
+from .submissions import Submission, take_batch
 
 CLOSED: Final = "this kernel is closed: connect again"
 

@@ -14,6 +14,8 @@ from .. import errors
 from ..core.model import Slot
 from ..kernel.spelling import datetime_of
 
+plain = errors.plain
+
 STATUSES: Final[dict[str, int]] = {
     "operation_conflict": 422,
     "operation_table_full": 503,
@@ -125,11 +127,6 @@ _SLOTS: Final = ("now", "ended_at", "deadline")
 
 def _time(slot: Slot) -> Any:
     return datetime_of(slot)
-
-
-def plain(error: BaseException) -> str:
-    """The message without the prefix that only Python needs."""
-    return str(error).removeprefix("holdkit: ")
 
 
 def problem_body(problem: Problem, request_id: str, server_time: Any) -> bytes:

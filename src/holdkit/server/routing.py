@@ -68,6 +68,7 @@ class Table:
             for segment in route.path.strip("/").split("/"):
                 node = node.setdefault("{}" if segment.startswith("{") else segment, {})
             decoder = None if route.body is None else msgspec.json.Decoder(route.body)
+            msgspec.json.Decoder(route.query)  # learned before requests come, in whatever thread
             node.setdefault(_METHODS, {})[route.method] = Matched(route, decoder)
 
     def find(self, segments: list[str]) -> tuple[dict[str, Matched] | None, tuple[str, ...]]:

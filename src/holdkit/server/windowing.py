@@ -58,6 +58,7 @@ class WindowConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
     """What a hold came to."""
 
     id: str
+    others_as_held: Annotated[bool, Meta(description="what is not named counts as it is held, and not as 0")] = False
 
 
 class WindowRelease(Body, tag="release", tag_field="type", kw_only=True):
@@ -125,7 +126,8 @@ def command_of(asked: WindowCommand, frame: dict[str, Any]) -> AnyCommand:
         return ReleaseHold(id=asked.id, owner=asked.owner, **frame)
     if isinstance(asked, WindowConfirm):
         return ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=amounts_of(asked.quantity),
-                           keep_rest=asked.keep_rest, overage=asked.overage, **frame)  # fmt: skip
+                           keep_rest=asked.keep_rest, overage=asked.overage, others_as_held=asked.others_as_held,
+                           **frame)  # fmt: skip
     legs = tuple(_leg(leg) for leg in asked.legs)
     if isinstance(asked, WindowConsume):
         return Consume(legs=legs, entity=asked.entity, metadata=asked.metadata, **frame)

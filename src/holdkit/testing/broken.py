@@ -6,8 +6,9 @@ expected to be caught.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, get_ident
 from typing import Any, Final, TypeVar
 
 from msgspec import structs
@@ -186,6 +187,11 @@ class SharesOperations(MemoryEngine):
 class ChecksThenActs(MemoryEngine):
     """Decides without the lock and writes with it: two callers are granted the same last unit."""
 
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._came = {get_ident()}
+        self._pair = Barrier(2)
+
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (the port's signature)
         """Look, let others in, write."""
         slot = self.clock()
@@ -194,10 +200,17 @@ class ChecksThenActs(MemoryEngine):
             self._return_backlog(wanted, slot)
             view = self._view(slot)
             outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
-        time.sleep(0)  # whoever waits has its turn here
+        self._let_others_in()
         with self._lock:
             self._write(view)
             return Applied(outcomes, self._journal.last_seq, bool(view.entries))
+
+    def _let_others_in(self) -> None:
+        """Every other thread that comes for the first time waits for one more: no luck is needed to catch them."""
+        if get_ident() not in self._came:
+            self._came.add(get_ident())
+            with suppress(BrokenBarrierError):
+                self._pair.wait(2)
 
 
 BROKEN: Final[dict[type[MemoryEngine], str]] = {

@@ -27,7 +27,7 @@ def folded(engine: LogEngine) -> Folded:
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     seed=st.integers(0, 2**32),
     limits=st.sampled_from((TIGHT, TIGHT, OPEN)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdkit.core.commands import Group
@@ -16,13 +16,7 @@ from tests.core.world import World, signed
 
 from .workbench import Bench
 
-often = settings(
-    max_examples=int(os.environ.get("HOLDKIT_EXAMPLES", "150")),
-    deadline=None,
-    derandomize="CI" in os.environ,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+often = settings(max_examples=int(os.environ.get("HOLDKIT_EXAMPLES", "150")))
 SPANS: st.SearchStrategy[tuple[Program, dict[str, Any]]] = st.one_of(
     st.tuples(programs(ANY_JUMPS), st.just({})),
     # What was pruned is gone, also for a clock that falls back behind it: the bare world never prunes.

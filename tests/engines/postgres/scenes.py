@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 LANES: Final = 4
 MINUTE: Final = 60 * SECOND
-PATIENCE: Final = 30.0
+PATIENCE: Final = 120.0
 """Seconds until something that should have happened is given up."""
 _numbers = count(1)
 
@@ -185,9 +185,11 @@ def await_waiter(url: str, number: int = 1) -> None:
 
 @contextmanager
 def caller(url: str) -> Iterator[psycopg.Connection[Any]]:
-    """An application's own connection; what it did not commit is rolled back."""
+    """An application's own connection; what it did not commit is rolled back, and its locks are gone when this is left."""
     with closing(psycopg.connect(url)) as connection:
         yield connection
+        with suppress(psycopg.OperationalError):  # its session was ended
+            connection.rollback()
 
 
 # What must be true

@@ -17,6 +17,7 @@ import pytest
 
 import holdkit
 from holdkit.testing.postgres import ServerAddress
+from tests.engines.postgres.scenes import PATIENCE
 
 PORT = 6432
 CONFIGURATION = """
@@ -58,12 +59,12 @@ def pooled(postgres_server: ServerAddress, postgres_url: str) -> Iterator[str]:
             yield f"{url}&pooler=transaction"
         finally:
             server.terminate()
-            server.wait(10)
+            server.wait(PATIENCE)
 
 
 def wait_for(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     """Until it answers."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and server.poll() is None:
         with suppress(psycopg.OperationalError), closing(psycopg.connect(url, connect_timeout=5)):
             return

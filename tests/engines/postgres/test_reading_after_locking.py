@@ -114,16 +114,22 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
 def confirm_behind_the_deadline(engine: PostgresEngine, url: str) -> Outcome:
     """A confirm waits for its pool until the hold's time is over, by the server's own clock."""
     done(engine, create("gpu"))
-    placed = done(engine, place("gpu", ttl=SECOND // 2)).hold
-    assert placed is not None
-    assert placed.deadline is not None
-    with ThreadPoolExecutor(1) as thread, caller(url) as tx:
-        tx.execute("select from holdkit.pools for update")
-        waiting = thread.submit(one, engine, confirm(placed.id))
-        await_waiter(url)
-        tx.execute("select pg_sleep_until(to_timestamp(%s))", (placed.deadline / SECOND + 0.001,))
-        tx.rollback()
-        return waiting.result(scenes.PATIENCE)
+    for ttl in (SECOND // 2, 4 * SECOND, 32 * SECOND):
+        placed = done(engine, place("gpu", ttl=ttl)).hold
+        assert placed is not None
+        assert placed.deadline is not None
+        deadline = placed.deadline / SECOND
+        with ThreadPoolExecutor(1) as thread, caller(url) as tx:
+            tx.execute("select from holdkit.pools for update")
+            waiting = thread.submit(one, engine, confirm(placed.id))
+            await_waiter(url)
+            in_time = tx.execute("select clock_timestamp() < to_timestamp(%s)", (deadline,)).fetchone()
+            tx.execute("select pg_sleep_until(to_timestamp(%s))", (deadline + 0.001,))
+            tx.rollback()
+            outcome = waiting.result(scenes.PATIENCE)
+        if in_time == (True,):
+            return outcome
+    raise AssertionError("it never began to wait before the deadline")
 
 
 def test_a_confirm_that_waited_past_the_deadline_is_too_late(engine: PostgresEngine, postgres_url: str) -> None:

@@ -19,6 +19,10 @@ from holdkit.errors import Overloaded
 from .conftest import Open
 from .scenes import consistent, create, done, groups, outside, place, pool
 
+PATIENCE = 120.0
+ENOUGH, MOST = 75, 600
+"""Turns that each process must have had before another has so many. In turn they would have as many each; but who is not running
+does not wait, and a machine may be busy with others."""
 Worker = subprocess.Popen[str]
 Start = Callable[..., Worker]
 
@@ -66,16 +70,23 @@ def test_racing_processes_admit_exactly_what_there_is(open_one: Open, start: Sta
 def test_no_process_starves(path: Path, start: Start) -> None:
     engine = open_engine(path)
     done(engine, create(total=10**9))
-    workers = [start("until") for _ in range(3)]
+    workers = [start("until", ENOUGH) for _ in range(3)]
     for worker in workers:
         tell(worker)
-    for _ in range(150):  # our own turns, among theirs
+    waiting = [Thread(target=hear, args=(worker,)) for worker in workers]
+    for each in waiting:
+        each.start()
+    turns = 0
+    while any(each.is_alive() for each in waiting) and turns < MOST:  # our own turns, among theirs
         done(engine, place(ttl=10**9))
+        turns += 1
+    assert turns < MOST, "somebody was left waiting for ever"
     for worker in workers:
         tell(worker)
     placed = [int(hear(worker)) for worker in workers]
-    assert min(placed) >= 75, placed  # an even share would be about 150 each
-    assert pool(engine).held == 150 + sum(placed)
+    assert min(placed) >= ENOUGH
+    assert max(placed) < MOST
+    assert pool(engine).held == turns + sum(placed)
     consistent(engine)
     engine.close()
 
@@ -114,12 +125,12 @@ def test_who_waits_goes_before_who_comes_back(path: Path) -> None:
     path.touch()
     mine, theirs = Turnstile(str(path)), Turnstile(str(path))
     order: list[str] = []
-    mine.enter(9)
+    mine.enter(PATIENCE)
     waiting = Event()
 
     def wait() -> None:
         waiting.set()
-        theirs.enter(9)
+        theirs.enter(PATIENCE)
         order.append("theirs")
         theirs.leave()
 
@@ -130,7 +141,7 @@ def test_who_waits_goes_before_who_comes_back(path: Path) -> None:
     while not taken(gate):
         pass
     mine.leave()
-    mine.enter(9)
+    mine.enter(PATIENCE)
     order.append("mine")
     mine.leave()
     thread.join()
@@ -172,17 +183,21 @@ def test_the_wal_stays_bounded_under_endless_load(
     monkeypatch.setattr(checkpointing, "PAGES", 100)
     engine = open_one()
     done(engine, create(total=10**9))
-    stop = Event()
+    stop, looked = Event(), Event()
 
     def read() -> None:
         while not stop.is_set():
             pool(engine)
+            looked.set()
 
     reader = Thread(target=read)
     if reading:
         reader.start()
     sizes = []
     for turn in range(1_000):
+        if reading and turn % 10 == 0:  # a reader that does not run would keep the WAL as it is
+            looked.clear()
+            assert looked.wait(PATIENCE)
         if turn % 5 == 0:
             engine.apply(groups(*(place(ttl=10**9) for _ in range(50))))
         else:

@@ -1,7 +1,8 @@
 """A process of its own for the tests: opens the file, says so, and works until it is told to stop.
 
 python worker.py FILE hold COUNT      places COUNT holds of one unit, one batch each, and prints how many were granted
-python worker.py FILE until           places holds until a line arrives on standard input; prints how many
+python worker.py FILE until [ENOUGH]  places holds until a line arrives on standard input; says when it has so many, and
+                                      in the end how many
 python worker.py FILE lock            takes the turnstile, says so, keeps it until a line arrives
 """
 
@@ -48,6 +49,8 @@ def main(path: str, what: str, count: int = 0) -> None:
         placed = 0
         while not told:
             placed += place(engine)
+            if placed == count:
+                say("enough")
         say(placed)
     engine.close()
 

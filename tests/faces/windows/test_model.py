@@ -76,7 +76,7 @@ def outcome(call: Any) -> str:
 
 
 @given(STEPS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_budgets_are_as_in_the_model(steps: list[Any]) -> None:
     clock, model = FakeClock(), Model()
     with holdkit.connect("memory://", clock=clock) as hk:

@@ -67,6 +67,32 @@ def test_finished_windows_are_swept_away(place: Place) -> None:
     assert place.hk.pools("~rates/") == []
 
 
+def put_back(place: Place, *allowances: Allowance) -> Any:
+    """Everything of a minute is taken, the minute is over and swept away, and then the clock is put back into it."""
+    api = place.hk.rates("api", Allowance(2, per="minute"), *allowances)
+    place.clock.set(30 * SECOND)
+    api.take("a", 2)
+    place.clock.set(70 * SECOND)
+    api.take("a")
+    place.hk.sweep()
+    place.clock.set(40 * SECOND)
+    return api
+
+
+def test_a_clock_put_back_into_a_window_that_was_swept_away_opens_it_anew(place: Place) -> None:
+    """As the documentation says: nobody remembers it but the journal."""
+    api = put_back(place)
+    api.take("a", 2)
+    assert refused(api.take, "a").retry_after == 20.0
+
+
+def test_beside_a_longer_allowance_no_window_is_opened_twice(place: Place) -> None:
+    """A command is decided no earlier than the last one on any of its pools."""
+    api = put_back(place, Allowance(100, per="hour"))
+    assert api.take("a").held_at == 70 * SECOND
+    assert refused(api.take, "a").shortfalls[0].pool == "~rates/api/a/60s@60"
+
+
 def test_the_same_operation_is_the_same_in_a_later_window(place: Place) -> None:
     api = place.hk.rates("api", Allowance(1, per="minute"))
     first = api.take("a", op="x")

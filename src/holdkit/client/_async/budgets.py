@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from ...core.commands import Overage, PlaceHold
 from ...core.model import Pool
 from ...core.outcomes import Done
@@ -21,7 +19,7 @@ from ...kernel.waiters import Undo
 from ..addresses import path_of
 from ..clock import ServerClock
 from ..command_wire import verb_json
-from ..face_wire import UsagePage, allowance_json, usage_from
+from ..face_wire import allowance_json, read_usages, usage_from
 from ..wire import pool_answer
 from .calling import AsyncCalling, no_transaction
 from .desk import AsyncRemoteDesk
@@ -85,7 +83,7 @@ class AsyncRemoteAccounts(AsyncCalling):
     async def usage(self, client: str) -> list[Usage]:
         """How a client stands in each window that runs there."""
         answer = await self._get(self._path("usage"), client=client)
-        return [usage_from(wire) for wire in msgspec.json.decode(answer.content, type=UsagePage).items]
+        return [usage_from(wire) for wire in read_usages(answer.content).items]
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the window that runs."""

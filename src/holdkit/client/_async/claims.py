@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 import httpx
-import msgspec
 
 from ...core.commands import Ttl
 from ...core.model import SECOND, Slot, State
@@ -17,7 +16,7 @@ from ...kernel._async.calls import Call
 from ...kernel.spelling import reference
 from ..addresses import path_of
 from ..command_wire import seconds
-from ..face_wire import ClaimPage, WireClaim, claim_from
+from ..face_wire import claim_from, read_claim, read_claims
 from .calling import AsyncCalling, no_transaction
 
 
@@ -126,12 +125,12 @@ class AsyncRemoteClaims(AsyncCalling):
             return None
 
     def _told(self, answer: httpx.Response, owner: str | None) -> Claim:
-        wire = msgspec.json.decode(answer.content, type=WireClaim)
+        wire = read_claim(answer.content)
         self._clock.heard(wire.server_time, answer.elapsed)
         return claim_from(wire, owner)
 
     def _page(self, answer: httpx.Response) -> list[Claim]:
-        page = msgspec.json.decode(answer.content, type=ClaimPage)
+        page = read_claims(answer.content)
         self._clock.heard(page.server_time, answer.elapsed)
         return [claim_from(wire, None) for wire in page.items]
 

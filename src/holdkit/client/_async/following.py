@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
-import msgspec
 
 from ...errors import HoldkitError, InvalidRequest, Overloaded
 from ...kernel.workers import AsyncSignal
 from ..addresses import path_of
 from ..clock import ServerClock
 from ..following import Place, Receiver
-from ..wire import EntryPage, KeptCursor, RemoteEntry
+from ..wire import RemoteEntry, read_cursor, read_entries
 from .calling import AsyncCalling
 from .transport import AsyncTransport, new_op
 
@@ -41,7 +40,7 @@ class AsyncRemoteFollower(AsyncCalling):
             if missing.code != "cursor_not_found":
                 raise
             return
-        kept = msgspec.json.decode(answer.content, type=KeptCursor)
+        kept = read_cursor(answer.content)
         self.place, self._kept, self._version = Place(kept.cursor), kept.cursor, kept.version
 
     async def follow(self, wait: bool, *, from_now: bool = False) -> AsyncIterator[RemoteEntry]:
@@ -74,7 +73,7 @@ class AsyncRemoteFollower(AsyncCalling):
 
     async def _page(self) -> list[RemoteEntry]:
         answer = await self._get("/v1/journal", limit=PAGE, after=self.place.cursor)
-        return msgspec.json.decode(answer.content, type=EntryPage).items
+        return read_entries(answer.content).items
 
     async def _begin_stream(self) -> None:
         """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""
@@ -107,12 +106,12 @@ class AsyncRemoteFollower(AsyncCalling):
         except Overloaded:
             return  # kept with the next page
         self._kept = self.place.cursor
-        self._version = msgspec.json.decode(answer.content, type=KeptCursor).version
+        self._version = read_cursor(answer.content).version
 
     async def end(self, back: int = 0) -> str:
         """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
         answer = await self._get("/v1/cursor", back=back)
-        return msgspec.json.decode(answer.content, type=KeptCursor).cursor
+        return read_cursor(answer.content).cursor
 
     @property
     def closed(self) -> bool:

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 from uuid import UUID
 
-import msgspec
-
 from ...core.commands import Ttl
 from ...core.validation import invalid
 from ...faces.item import Item
@@ -16,7 +14,7 @@ from ...kernel._async.calls import Call
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold
 from ..command_wire import seconds
-from ..face_wire import ItemPage
+from ..face_wire import read_items
 from .calling import AsyncCalling, no_transaction
 
 
@@ -80,13 +78,13 @@ class AsyncRemoteItems(AsyncCalling):
         if not names:
             return []
         answer = await self._transport.ask("POST", "/v1/items/states", {"ids": names})
-        return msgspec.json.decode(answer.content, type=ItemPage).items
+        return read_items(answer.content).items
 
     async def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
         """Items in order of id; give the last id as `after` for the next page."""
         no_transaction(tx)
         answer = await self._get("/v1/items", prefix=prefix, after=after, limit=limit)
-        return msgspec.json.decode(answer.content, type=ItemPage).items
+        return read_items(answer.content).items
 
 
 def _distinct(ids: Iterable[str]) -> list[str]:

@@ -21,18 +21,18 @@ from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
 from ..addresses import path_of, record_path
 from ..clock import ServerClock
-from ..face_wire import WireVerify
+from ..face_wire import read_verify
 from ..wire import (
-    EntryPage,
-    HoldPage,
-    PoolPage,
-    RecordNow,
-    RecordPage,
     RemoteEntry,
-    WireHold,
     hold_from,
     pool_answer,
     pool_from,
+    read_entries,
+    read_hold,
+    read_holds,
+    read_pools,
+    read_record,
+    read_records,
     record_from,
     slot_of,
 )
@@ -58,13 +58,13 @@ class AsyncRemoteReads(AsyncCalling):
         """Pools in order of id; give the last id as `after` for the next page."""
         query = {"prefix": prefix, "after": after, "limit": limit}
         answer = await self._transport.ask("GET", "/v1/pools", params=query)
-        return [pool_from(wire) for wire in msgspec.json.decode(answer.content, type=PoolPage).items]
+        return [pool_from(wire) for wire in read_pools(answer.content).items]
 
     async def get(self, hold: Hold | str | UUID) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         answer = await self._transport.ask("GET", path_of("holds", check_hold_id(id)))
-        return hold_from(msgspec.json.decode(answer.content, type=WireHold), None)
+        return hold_from(read_hold(answer.content), None)
 
     async def holds(
         self,
@@ -79,7 +79,7 @@ class AsyncRemoteReads(AsyncCalling):
         said = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
         query = {name: str(value) for name, value in said.items() if value is not None}
         answer = await self._transport.ask("GET", "/v1/holds", params=query)
-        return [hold_from(wire, None) for wire in msgspec.json.decode(answer.content, type=HoldPage).items]
+        return [hold_from(wire, None) for wire in read_holds(answer.content).items]
 
     async def history(self, subject: Hold | str | UUID) -> list[RemoteEntry]:
         """All that happened to a hold (or to a pool, by its id), in journal order."""
@@ -137,13 +137,13 @@ class AsyncRemoteReads(AsyncCalling):
             if missing.code != "record_not_found":
                 raise
             return None
-        wire = msgspec.json.decode(answer.content, type=RecordNow).record
+        wire = read_record(answer.content).record
         return None if wire is None else record_from(wire)
 
     async def records(self, kind: str, *, after: str = "", limit: int = 100) -> list[Record]:
         """Records of a kind in order of id."""
         answer = await self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
-        return [record_from(wire) for wire in msgspec.json.decode(answer.content, type=RecordPage).items]
+        return [record_from(wire) for wire in read_records(answer.content).items]
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return what is due, of all tenants: for admins of the default tenant."""
@@ -155,7 +155,7 @@ class AsyncRemoteReads(AsyncCalling):
         """Fold the whole journal and compare it with every stored row: for admins of the default tenant. Names the first
         thousand differences."""
         answer = await self._transport.ask("POST", "/v1/verify")
-        return VerifyReport(msgspec.json.decode(answer.content, type=WireVerify).found)
+        return VerifyReport(read_verify(answer.content).found)
 
     async def stats(self) -> dict[str, Any]:
         """The server's numbers since it started."""
@@ -164,4 +164,4 @@ class AsyncRemoteReads(AsyncCalling):
 
 
 def _entries(answer: httpx.Response) -> list[RemoteEntry]:
-    return msgspec.json.decode(answer.content, type=EntryPage).items
+    return read_entries(answer.content).items

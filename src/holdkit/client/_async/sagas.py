@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import msgspec
-
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
@@ -15,7 +13,7 @@ from ...faces.saga_steps import Phase
 from ...kernel.spelling import span
 from ..absent import NotOfSagas
 from ..addresses import path_of
-from ..face_wire import SagaPage, WireSaga, saga_from
+from ..face_wire import read_saga, read_sagas, saga_from
 from .calling import AsyncCalling
 
 Listed: TypeAlias = "list[SagaRecord]"
@@ -32,15 +30,15 @@ class AsyncRemoteSagas(AsyncCalling, NotOfSagas):
             if missing.code != "saga_not_found":
                 raise
             return None
-        return saga_from(msgspec.json.decode(answer.content, type=WireSaga))
+        return saga_from(read_saga(answer.content))
 
     async def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
         answer = await self._get("/v1/sagas", phase=phase, after=after, limit=limit)
-        return [saga_from(wire) for wire in msgspec.json.decode(answer.content, type=SagaPage).items]
+        return [saga_from(wire) for wire in read_sagas(answer.content).items]
 
     async def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
         """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = await self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
-        return [saga_from(wire) for wire in msgspec.json.decode(answer.content, type=SagaPage).items]
+        return [saga_from(wire) for wire in read_sagas(answer.content).items]

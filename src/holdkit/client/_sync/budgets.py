@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from ...core.commands import Overage, PlaceHold
 from ...core.model import Pool
 from ...core.outcomes import Done
@@ -22,7 +20,7 @@ from ...kernel.waiters import Undo
 from ..addresses import path_of
 from ..clock import ServerClock
 from ..command_wire import verb_json
-from ..face_wire import UsagePage, allowance_json, usage_from
+from ..face_wire import allowance_json, read_usages, usage_from
 from ..wire import pool_answer
 from .calling import Calling, no_transaction
 from .desk import RemoteDesk
@@ -84,7 +82,7 @@ class RemoteAccounts(Calling):
     def usage(self, client: str) -> list[Usage]:
         """How a client stands in each window that runs there."""
         answer = self._get(self._path("usage"), client=client)
-        return [usage_from(wire) for wire in msgspec.json.decode(answer.content, type=UsagePage).items]
+        return [usage_from(wire) for wire in read_usages(answer.content).items]
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the window that runs."""

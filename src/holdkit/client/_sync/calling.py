@@ -6,13 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import msgspec
 
 from ...core.validation import invalid
 from ...kernel._sync.calls import Call, framed
 from ...kernel.surface import Hold
 from ..clock import ServerClock
-from ..wire import WireHold, hold_from
+from ..wire import hold_from, read_hold
 from .transport import Transport, new_op
 
 
@@ -40,7 +39,7 @@ class Calling:
     def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
         """A change whose answer is a hold."""
         answer = self._post(path, body, call)
-        wire = msgspec.json.decode(answer.content, type=WireHold)
+        wire = read_hold(answer.content)
         if wire.server_time is not None:
             self._clock.heard(wire.server_time, answer.elapsed)
         return hold_from(wire, owner)

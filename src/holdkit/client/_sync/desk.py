@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import httpx
-import msgspec
-from msgspec import Struct
 
 from ...core.commands import AnyCommand, Consume, CreatePool, PlaceHold, PutRecord, ResizePool
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
@@ -24,14 +21,15 @@ from ..cancelling import Finisher
 from ..clock import ServerClock
 from ..command_wire import record_json, verb_json, verb_of, window_json
 from ..wire import (
-    EntryPage,
-    RecordNow,
-    WindowPage,
-    WireHold,
-    WireWindow,
     done_from,
     pool_answer,
     pool_from,
+    read_entries,
+    read_hold,
+    read_record,
+    read_time,
+    read_window,
+    read_windows,
     record_from,
     slot_of,
 )
@@ -41,10 +39,6 @@ from .transport import Transport, new_op
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
 BIRTHS: Final = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
-
-
-class _Told(Struct):
-    server_time: datetime
 
 
 class RemoteDesk(Calling):
@@ -94,14 +88,14 @@ class RemoteDesk(Calling):
     def _record(self, command: PutRecord) -> Done:
         path, op = record_path(command.kind, command.id), command.op or new_op()
         answer = self._transport.ask("PUT", path, record_json(command), op=op)
-        wire = msgspec.json.decode(answer.content, type=RecordNow).record
+        wire = read_record(answer.content).record
         record = None if wire is None else record_from(wire)
         return Done(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
 
     def _window(self, command: AnyCommand, wish: AnyCommand | None) -> Done:
         body = {"commands": [window_json(command)]} | ({} if wish is None else {"wish": window_json(wish)})
         answer = self._transport.ask("POST", "/v1/windows", body, op=command.op or new_op())
-        wire = msgspec.json.decode(answer.content, type=WireWindow)
+        wire = read_window(answer.content)
         self._clock.heard(wire.server_time, answer.elapsed)
         if wire.hold is not None:
             return done_from(wire.hold, wire.decided)
@@ -132,7 +126,7 @@ class RemoteDesk(Calling):
     def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Done:
         answer = self._transport.ask("POST", path, body, op=op or new_op())
         self.hear(answer)
-        return done_from(msgspec.json.decode(answer.content, type=WireHold))
+        return done_from(read_hold(answer.content))
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
         """Windows as they are now, in the order asked."""
@@ -140,7 +134,7 @@ class RemoteDesk(Calling):
         if not keys:
             return []
         answer = self._transport.ask("POST", "/v1/windows/look", {"pools": [id for _, id in keys]})
-        page = msgspec.json.decode(answer.content, type=WindowPage)
+        page = read_windows(answer.content)
         self._clock.heard(page.server_time, answer.elapsed)
         return [None if wire is None else pool_from(wire) for wire in page.items]
 
@@ -151,12 +145,12 @@ class RemoteDesk(Calling):
             answer = self._get(path_of("holds", key[1]))
         except (HoldNotFound, HoldRetired):
             return None
-        return done_from(msgspec.json.decode(answer.content, type=WireHold)).hold
+        return done_from(read_hold(answer.content)).hold
 
     def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""
         answer = self._get(path_of("holds", key[1], "history"))
-        story = [entry for entry in msgspec.json.decode(answer.content, type=EntryPage).items if not entry.part]
+        story = [entry for entry in read_entries(answer.content).items if not entry.part]
         return bool(story) and story[-1].forced
 
     def clock(self) -> Slot:
@@ -171,7 +165,7 @@ class RemoteDesk(Calling):
 
     def hear(self, answer: httpx.Response) -> None:
         """What time it is, by any answer."""
-        self._clock.heard(msgspec.json.decode(answer.content, type=_Told).server_time, answer.elapsed)
+        self._clock.heard(read_time(answer.content).server_time, answer.elapsed)
 
     def employ(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start work that ends with the client, or when `stop` is closed."""

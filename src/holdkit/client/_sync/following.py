@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
-import msgspec
 
 from ...errors import HoldkitError, InvalidRequest, Overloaded
 from ...kernel.workers import Signal
 from ..addresses import path_of
 from ..clock import ServerClock
 from ..following import Place, Receiver
-from ..wire import EntryPage, KeptCursor, RemoteEntry
+from ..wire import RemoteEntry, read_cursor, read_entries
 from .calling import Calling
 from .transport import Transport, new_op
 
@@ -40,7 +39,7 @@ class RemoteFollower(Calling):
             if missing.code != "cursor_not_found":
                 raise
             return
-        kept = msgspec.json.decode(answer.content, type=KeptCursor)
+        kept = read_cursor(answer.content)
         self.place, self._kept, self._version = Place(kept.cursor), kept.cursor, kept.version
 
     def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[RemoteEntry]:
@@ -73,7 +72,7 @@ class RemoteFollower(Calling):
 
     def _page(self) -> list[RemoteEntry]:
         answer = self._get("/v1/journal", limit=PAGE, after=self.place.cursor)
-        return msgspec.json.decode(answer.content, type=EntryPage).items
+        return read_entries(answer.content).items
 
     def _begin_stream(self) -> None:
         """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""
@@ -106,12 +105,12 @@ class RemoteFollower(Calling):
         except Overloaded:
             return  # kept with the next page
         self._kept = self.place.cursor
-        self._version = msgspec.json.decode(answer.content, type=KeptCursor).version
+        self._version = read_cursor(answer.content).version
 
     def end(self, back: int = 0) -> str:
         """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
         answer = self._get("/v1/cursor", back=back)
-        return msgspec.json.decode(answer.content, type=KeptCursor).cursor
+        return read_cursor(answer.content).cursor
 
     @property
     def closed(self) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import msgspec
-
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
@@ -16,7 +14,7 @@ from ...faces.saga_steps import Phase
 from ...kernel.spelling import span
 from ..absent import NotOfSagas
 from ..addresses import path_of
-from ..face_wire import SagaPage, WireSaga, saga_from
+from ..face_wire import read_saga, read_sagas, saga_from
 from .calling import Calling
 
 Listed: TypeAlias = "list[SagaRecord]"
@@ -33,15 +31,15 @@ class RemoteSagas(Calling, NotOfSagas):
             if missing.code != "saga_not_found":
                 raise
             return None
-        return saga_from(msgspec.json.decode(answer.content, type=WireSaga))
+        return saga_from(read_saga(answer.content))
 
     def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
         answer = self._get("/v1/sagas", phase=phase, after=after, limit=limit)
-        return [saga_from(wire) for wire in msgspec.json.decode(answer.content, type=SagaPage).items]
+        return [saga_from(wire) for wire in read_sagas(answer.content).items]
 
     def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
         """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
-        return [saga_from(wire) for wire in msgspec.json.decode(answer.content, type=SagaPage).items]
+        return [saga_from(wire) for wire in read_sagas(answer.content).items]

@@ -6,15 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from ...core.commands import AnyCommand
 from ...errors import InvalidRequest, OperationConflict
 from ...kernel._sync.calls import prepared
 from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer
 from ..command_wire import command_json
-from ..wire import WireAnswer, WireBatch, hold_from, pool_from, refusal_from
+from ..wire import WireAnswer, hold_from, pool_from, read_batch, refusal_from
 from .calling import no_transaction
 from .reading import RemoteReads
 from .transport import new_op
@@ -36,7 +34,7 @@ class RemoteVerbs(RemoteReads, Verbs):
             answer = self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
         except OperationConflict as used:  # the key of the whole batch
             return [used for _ in listed]
-        wires = msgspec.json.decode(answer.content, type=WireBatch).answers
+        wires = read_batch(answer.content).answers
         return [_answer(command, wire) for command, wire in zip(listed, wires, strict=True)]
 
 

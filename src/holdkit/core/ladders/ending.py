@@ -13,13 +13,15 @@ from .recording import became, linked, moved, record
 
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
-    """Held units become consumed; without `keep_rest` what is not confirmed is released."""
+    """Held units become consumed; without `keep_rest` what is not confirmed is released. Nothing of anything is a release."""
     hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
     if isinstance(hold, Refusal):
         return hold
-    amounts = amounts_of(hold, command.quantity, [leg.held for leg in hold.legs])
+    amounts = amounts_of(hold, command.quantity, [leg.held for leg in hold.legs], others=command.others_as_held)
     if isinstance(amounts, Invalid):
         return amounts
+    if not any(amounts):
+        return release_hold(view, _as_release(command), now)
     extras = [max(0, amount - leg.held) for amount, leg in zip(amounts, hold.legs, strict=True)]
     if command.overage == "reject" and any(extras):
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(leg.held for leg in hold.legs))
@@ -47,6 +49,20 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
     action = Action.HOLD_CONFIRMED if ended else Action.HOLD_PARTLY_CONFIRMED
     state = State.CONFIRMED if ended else State.HELD
     return finish(view, command, hold, legs, effects, action, state, now, uncovered or None)
+
+
+def _as_release(command: ConfirmHold) -> ReleaseHold:
+    return ReleaseHold(
+        id=command.id,
+        owner=command.owner,
+        trusted=command.trusted,
+        tenant=command.tenant,
+        op=command.op,
+        actor=command.actor,
+        correlation_id=command.correlation_id,
+        reason=command.reason,
+        fingerprint=command.fingerprint,
+    )
 
 
 def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
@@ -97,8 +113,10 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
     return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key))
 
 
-def amounts_of(hold: StoredHold, quantity: Amounts, everything: list[int]) -> list[int] | Invalid:
-    """How much of each leg is meant, in leg order."""
+def amounts_of(
+    hold: StoredHold, quantity: Amounts, everything: list[int], *, others: bool = False
+) -> list[int] | Invalid:
+    """How much of each leg is meant, in leg order; of one that is not named nothing, or with `others` everything."""
     if quantity is None:
         return everything
     if isinstance(quantity, int):
@@ -109,7 +127,7 @@ def amounts_of(hold: StoredHold, quantity: Amounts, everything: list[int]) -> li
     unknown = sorted(set(quantity) - known)
     if unknown:
         return Invalid("quantity", "leg_unknown", f"the hold has no leg on pool {unknown[0]!r}")
-    return [quantity.get(leg.pool, 0) for leg in hold.legs]
+    return [quantity.get(leg.pool, all_ if others else 0) for leg, all_ in zip(hold.legs, everything, strict=True)]
 
 
 def pools_of(view: View, hold: StoredHold) -> list[Pool]:

@@ -10,7 +10,7 @@ from typing import cast
 from msgspec import Struct
 
 from ...core.entries import Entry
-from ...errors import EngineError
+from ...errors import EngineError, plain
 from .batches import decode_batch
 from .disk import Disk, RealFile
 from .log import Log
@@ -88,7 +88,7 @@ def look(path: str | os.PathLike[str]) -> Seen:
                 counts[name] = (frames + 1, entries + len(decode_batch(frame.body).entries))
                 chains[frame.number] = log.chain.hex()
         except EngineError as error:
-            damage = str(error).removeprefix("holdkit: ")
+            damage = plain(error)
         segments = []
         for segment in log.segments:
             size = segment.file.size()

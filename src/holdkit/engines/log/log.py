@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any, Final
 
-from ...errors import EngineError, OutcomeUnknown
+from ...errors import EngineError, OutcomeUnknown, plain
 from .disk import Disk
 from .frames import HEAD, Frame, chained, encode_frame
 from .segments import FORMAT, Header, Segment, create_segment, frame_at, open_segment, renew, scan
@@ -107,7 +107,7 @@ class Log:
             try:
                 self._leave_out("an earlier write could not be settled")
             except OutcomeUnknown as unknown:  # that one's fate is; of this batch nothing was written
-                raise EngineError(str(unknown).removeprefix("holdkit: ")) from unknown
+                raise EngineError(plain(unknown)) from unknown
         segment = self.segments[-1]
         if segment.end >= self._segment_bytes:
             try:

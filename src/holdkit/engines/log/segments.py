@@ -40,6 +40,9 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     """The limits that change meaning, stored with the data."""
 
 
+_header: Final = msgspec.json.Decoder(Header)
+
+
 class Segment(Struct):
     """One open segment."""
 
@@ -97,7 +100,7 @@ def open_segment(disk: Reading, name: str) -> Segment:
         file.close()
         raise EngineError(f"{where} is damaged at offset {START}: its header does not check; restore it from a copy")
     try:
-        header = msgspec.json.decode(frame.body, type=Header)
+        header = _header.decode(frame.body)
     except msgspec.DecodeError as error:
         file.close()
         raise EngineError(f"{where} was written by another version of Holdkit: {error}") from None

@@ -48,6 +48,7 @@ class Chunk(Struct, frozen=True, array_like=True, gc=False):
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Chunk)
+_about: Final = msgspec.json.Decoder(Snapshot)
 
 
 def snapshot_name(after_frame: int) -> str:
@@ -125,7 +126,7 @@ def read_snapshot(disk: Reading, name: str) -> tuple[Snapshot, Tables] | None:
         bodies.append(frame.body)
         offset = frame.end
     try:
-        about = msgspec.json.decode(bodies[0], type=Snapshot)
+        about = _about.decode(bodies[0])
         chunks = [_decoder.decode(body) for body in bodies[1:]]
     except (IndexError, msgspec.DecodeError):
         return None

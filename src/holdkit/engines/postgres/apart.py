@@ -19,6 +19,7 @@ from ...core.model import Key
 from ...core.outcomes import Done, Outcome
 from ...errors import HoldkitError
 from ..port import Applied
+from .boarding import Gate
 from .loading import SeveralLanes
 from .script import Ran
 from .sweeping import Listed
@@ -34,6 +35,8 @@ class Share(Struct, frozen=True):
     """Whether it may touch more than one."""
     listed: Listed | None = None
     """What a sweep goes by."""
+    gate: Gate | None = None
+    """Where more groups may come in."""
 
 
 Transact = Callable[[Share], Ran]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import structs
 
-from ...core.audit import Difference, Folded, Stored, audit
+from ...core.audit import Difference, Folded, Stored, audit, leg_name, row_name
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
@@ -98,30 +98,30 @@ class Audit:
             expected = pool_row(pool, self._lanes)
             for field, stored, says in (("lane", row[15], expected[0]), ("over", row[13], expected[10]),
                                         ("idle", row[14], expected[11]), ("resting", row[17], expected[14])):  # fmt: skip
-                self._add("pools", pool.id, field, stored, says)
+                self._add("pools", row_name(pool.key), field, stored, says)
         for row in self._driver.ask("audit_holds"):
             self._hold(row, holds)
         for row in self._driver.ask("audit_records"):
             record = record_of(row)
             records[record.key] = record
-            self._add("records", "/".join(record.key), "lane", row[6], lane_of_record(record.key, self._lanes))
+            self._add("records", row_name(record.key), "lane", row[6], lane_of_record(record.key, self._lanes))
         return Stored(pools, holds, records, self._legs(holds), floor)
 
     def _hold(self, row: Row, holds: dict[Key, StoredHold]) -> None:
         try:
             hold = holds[row[0], row[1]] = hold_of(row)
         except msgspec.DecodeError as error:
-            self._add("holds", row[1], "legs", str(error), "legs")
+            self._add("holds", row_name((row[0], row[1])), "legs", str(error), "legs")
             return
         expected = new_hold_row(hold, self._lanes)
         for field, stored, says in (("open", row[16], hold.open), ("lane", row[17], lane_of_hold(hold.id, self._lanes)),
                                     ("pools", row[18], expected[4]), ("pool_lanes", row[19], expected[5])):  # fmt: skip
-            self._add("holds", hold.id, field, stored, says)
+            self._add("holds", row_name(hold.key), field, stored, says)
 
     def _legs(self, holds: dict[Key, StoredHold]) -> dict[tuple[str, str, int | None, str], int]:
         legs: dict[tuple[str, str, int | None, str], int] = {}
         for tenant, pool, deadline, hold, units, lane in self._driver.ask("audit_legs"):
-            self._add("legs", f"{pool} of hold {hold}", "lane", lane, lane_of_pool((tenant, pool), self._lanes))
+            self._add("legs", leg_name(tenant, pool, hold), "lane", lane, lane_of_pool((tenant, pool), self._lanes))
             row = holds.get((tenant, hold))
             endless = deadline == MAX_SLOT and (row is None or row.deadline is None)
             legs[tenant, pool, None if endless else deadline, hold] = units
@@ -130,5 +130,11 @@ class Audit:
     def _operations(self) -> None:
         for row in self._driver.ask("audit_operations"):
             expected = operation_checksum(row[0], row[1], row[2], row[3], row[4].encode())
-            self._add("operations", row[1], "crc", row[5], expected)
-            self._add("operations", row[1], "lane", row[6], lane_of_operation((row[0], row[1]), self._lanes))
+            self._add("operations", row_name((row[0], row[1])), "crc", row[5], expected)
+            self._add(
+                "operations",
+                row_name((row[0], row[1])),
+                "lane",
+                row[6],
+                lane_of_operation((row[0], row[1]), self._lanes),
+            )

@@ -17,15 +17,16 @@ from typing import Any, Final, TypeVar
 from ...core.audit import Difference
 from ...core.commands import Command, Group
 from ...core.mending import Repaired
-from ...core.model import SECOND, Key, Limits
+from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...core.receiving import Carried
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
-from ..port import Applied, BatchRejected, Clock, Grounded, Lent, wall_clock
+from ..port import Applied, BatchRejected, Board, Clock, Grounded, Lent, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
+from .boarding import Gate
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
 from .flying import Attempt, fly
@@ -120,7 +121,18 @@ class PostgresEngine:
             several = bounded(self.limits)  # who counts everything may have to sweep anywhere
             transact = partial(self._transact, patient=patient)
             return apply_apart(groups, self.lanes, transact, self._find_sweep, several=several)
-        ran = self._transact(Share(groups), patient)
+        return self._applied(Share(groups), patient)
+
+    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
+        """The same, patient; who wants the same pools may come along once they are locked."""
+        self._check()
+        if self.distributed or bounded(self.limits):
+            return self.apply(groups, patient=True)
+        gate = Gate(groups, board, self._slot)
+        return self._applied(Share(gate.groups, gate=gate), True)
+
+    def _applied(self, share: Share, patient: bool) -> Applied:
+        ran = self._transact(share, patient)
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
 
@@ -155,7 +167,7 @@ class PostgresEngine:
         terms = self._terms(patient=patient, lock_timeout=waits, several=share.several, trusting=trusting)
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
-        script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed)
+        script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed, gate=share.gate)
         return Attempt(by_lane(script, share.lanes) if self.distributed else script, trusting, pruning)
 
     def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
@@ -186,8 +198,11 @@ class PostgresEngine:
             self._teller.nudge()
 
     def _terms(self, **terms: Any) -> Terms:
-        slot = None if self._injected is None else self._injected()
-        return Terms(self.limits, self.lanes, slot, **terms, distributed=self.distributed)
+        return Terms(self.limits, self.lanes, self._slot(), **terms, distributed=self.distributed)
+
+    def _slot(self) -> Slot | None:
+        """An injected clock's, if there is one."""
+        return None if self._injected is None else self._injected()
 
     def _find_sweep(self, limit: int) -> tuple[Listed, set[int]]:
         """What a sweep would find to do, and lanes with something to prune: looks without locks."""

@@ -55,20 +55,20 @@ class Gathered(Struct):
     """Whether entries of callers' transactions wait for their numbers, in any lane."""
 
 
-def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
-    """Begin, lock and load everything that `needs` names."""
+def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -> Script[Gathered]:
+    """Begin, unless it has, lock and load everything that `needs` names."""
     rows = Rows({}, {}, {}, {}, {})
     named = sorted({*needs.pools, *listed.pools})
     standing = sorted({*needs.standing, *listed.holds})
     holds = standing if terms.trusting else sorted({*needs.holds, *listed.holds})
     records = sorted(needs.records)
     operations = sorted(needs.asked if terms.trusting else needs.operations)
-    opening = _opening(terms)
+    begin = [] if begun else opening(terms)
     if terms.several and standing:
-        named = sorted({*named, *(yield from _pools_of(standing, opening, terms))})
-        opening, standing = [], []
+        named = sorted({*named, *(yield from _pools_of(standing, begin, terms))})
+        begin, standing = [], []
     first = _first(named, holds, standing, records, operations, terms)
-    answers = (yield (*opening, *first))[len(opening) :]
+    answers = (yield (*begin, *first))[len(begin) :]
     seen, floor, unnumbered, found = rows.take(answers, bool(records), bool(holds), bool(operations))
     slot = seen[-1]
     touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits.retention, slot)}
@@ -96,13 +96,14 @@ def gather(needs: Needs, listed: Listed, terms: Terms) -> Script[Gathered]:
     )
 
 
-def _opening(terms: Terms) -> list[Statement]:
+def opening(terms: Terms) -> list[Statement]:
+    """How a transaction begins."""
     return [BEGIN] if terms.lock_timeout is None else [BEGIN, ("set_patience", (terms.lock_timeout,))]
 
 
-def _pools_of(holds: list[Key], opening: list[Statement], terms: Terms) -> Script[list[Key]]:
+def _pools_of(holds: list[Key], begin: list[Statement], terms: Terms) -> Script[list[Key]]:
     """Where a statement has one lane: the pools of these holds, so that they can be locked in order of lane."""
-    *_, found = yield (*opening, ("find_pools_of_holds", hold_keys(holds, terms.lanes)))
+    *_, found = yield (*begin, ("find_pools_of_holds", hold_keys(holds, terms.lanes)))
     return [(row[0], row[1]) for row in found]
 
 

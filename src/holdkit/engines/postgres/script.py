@@ -18,6 +18,7 @@ from ...core.ladders.finding import prunable
 from ...core.model import Key, RecordKey
 from ...core.outcomes import Outcome, Refusal
 from ...core.view import View
+from .boarding import Gate
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .loading import Gathered, gather, left_out
 from .numbering import number_apart
@@ -61,9 +62,10 @@ def apply_script(
     *,
     pruning: bool = False,
     listed: Listed | None = None,
+    gate: Gate | None = None,
 ) -> Script[Ran]:
     """Apply the groups in order. `batch` is a random number; with `pruning` old rows are taken away. A sweep goes by what
-    was `listed`, or lists it itself."""
+    was `listed`, or lists it itself. Where there is a `gate`, the groups are its own, and may become more."""
     need = needs(groups)
     if terms.limits.max_pools is not None or terms.limits.max_holds is not None:
         ran = yield from make_room(need, terms, stage, batch)
@@ -71,7 +73,10 @@ def apply_script(
             return ran
     if listed is None:
         listed = (yield from list_sweep(need.sweep, terms)) if need.sweep else NOTHING_LISTED
-    gathered = yield from gather(need, listed, terms)
+    begun = False
+    if gate is not None and (yield from gate.wait(need, terms)):
+        begun, need, terms = True, needs(groups), terms._replace(slot=gate.now())
+    gathered = yield from gather(need, listed, terms, begun=begun)
     view = View(gathered.loaded)
     first = backlog(view, {pool: legs for pool, legs in gathered.due.items() if pool in gathered.loaded.pools})
     if first:

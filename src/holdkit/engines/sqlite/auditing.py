@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ...core.audit import Difference, Folded, Stored, audit
+from ...core.audit import Difference, Folded, Stored, audit, row_name
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.model import MAX_SLOT, MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
@@ -83,7 +83,7 @@ def check_operations(driver: Driver) -> Iterator[Difference]:
     for row in driver.each("audit_operations"):
         expected = checksum(*row[:5])
         if expected != row[5]:
-            yield Difference("operations", _name(row[0], row[1]), "crc", str(row[5]), str(expected))
+            yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[5]), str(expected))
 
 
 class Journal:
@@ -122,15 +122,15 @@ def read_stored(driver: Driver, found: list[Difference]) -> Stored:
     for row in driver.each("audit_pools"):
         pool = pools[row[0], row[1]] = pool_of(row)
         if pool.over != bool(row[13]):
-            found.append(Difference("pools", _name(*pool.key), "over", str(row[13]), str(int(pool.over))))
+            found.append(Difference("pools", row_name(pool.key), "over", str(row[13]), str(int(pool.over))))
     for row in driver.each("audit_holds"):
         try:
             hold = holds[row[0], row[1]] = hold_of(row)
         except msgspec.DecodeError as error:
-            found.append(Difference("holds", _name(row[0], row[1]), "legs", str(error), "legs"))
+            found.append(Difference("holds", row_name((row[0], row[1])), "legs", str(error), "legs"))
             continue
         if hold.open != bool(row[16]):
-            found.append(Difference("holds", _name(*hold.key), "open", str(row[16]), str(int(hold.open))))
+            found.append(Difference("holds", row_name(hold.key), "open", str(row[16]), str(int(hold.open))))
     for row in driver.each("audit_records"):
         record = record_of(row)
         records[record.key] = record
@@ -149,7 +149,3 @@ def _endless(deadline: Slot, hold: StoredHold | None) -> bool:
 
 def _whole(text: str) -> int:
     return int(text) if text.lstrip("-").isdigit() else -1
-
-
-def _name(tenant: str, name: str) -> str:
-    return f"{tenant}/{name}" if tenant else name

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from ...core.commands import ConfirmHold, Overage, ReleaseHold
+from ...core.commands import ConfirmHold, Overage
 from ...core.model import HeldLeg, Pool
 from ...core.outcomes import Done
 from ...core.values import invalid
@@ -81,19 +81,17 @@ class AsyncAccounts(AsyncWindows):
         stays: bool = False,
     ) -> Hold:
         """Confirm what it came to; release if that is nothing. The retry of an operation is the same whatever has become of
-        the hold since: it stands for what the caller wrote."""
-        frame = self.frame(call)
+        the hold since: it stands for what the caller wrote. What a rival has confirmed since we looked is not counted again:
+        from here come the pools, which never change, and how much of them is held is seen by the decision alone."""
         named = None if actual is None else self.amounts(actual, "actual", 0)
         wish = ConfirmHold(
-            id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **frame
+            id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **self.frame(call)
         )
-        command: ConfirmHold | ReleaseHold = wish
+        command = wish
         if named is not None:
             amounts = self._by_pool(named, await self._legs(id, call.get("tx")), keep_rest)
-            command = replace(wish, quantity=amounts)
-            if not any(amounts.values()):
-                command = ReleaseHold(id=id, owner=token, **frame)
-        return hold_of(await self.desk.do(command, call.get("tx"), wish=wish, stays=stays), token)
+            command = replace(wish, quantity=amounts, others_as_held=True)
+        return hold_of(await self.desk.do(command, call.get("tx"), faces=True, wish=wish, stays=stays), token)
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the window that runs, of the one allowance that is meant."""
@@ -123,13 +121,14 @@ class AsyncAccounts(AsyncWindows):
         return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
-        """Amounts by pool: a leg that is not named is confirmed as it is held, or stays so."""
+        """Amounts by pool. One of a budget that is not named stays held, or is left for the decision to see."""
         amounts: dict[str, int] = {}
         met: set[str] = set()
         for leg in legs:
             budget = self._budget_of(leg.pool)
             met.add(budget)
-            amounts[leg.pool] = named.get(budget, 0 if keep_rest else leg.held)
+            if keep_rest or budget in named:
+                amounts[leg.pool] = named.get(budget, 0)
         for budget in named:
             if legs and budget not in met:
                 raise invalid(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...core.codec import canonical_json
 from ...core.model import Record, Slot
-from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked
+from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked, plain
 from ...kernel.context import current
 from ..saga import Terms
 from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, shown
@@ -101,7 +101,9 @@ class AsyncSagaLeases(AsyncSagaReads):
         except Exception as error:
             await note_failure(taken, error)
             if taken.body.phase is not Phase.PARKED:
-                raise OutcomeUnknown(f"saga {id!r} is not settled, recovery will go on with it: {error}") from error
+                raise OutcomeUnknown(
+                    f"saga {id!r} is not settled, recovery will go on with it: {plain(error)}"
+                ) from error
         if taken.body.phase is Phase.PARKED:
             raise _parked(id, taken.body)
         return shown(taken.record, taken.body)

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -31,6 +32,8 @@ SOCKET_LIMIT: Final = 103
 """Bytes in the path of a Unix socket: 107 on Linux, 103 on macOS."""
 PATIENCE: Final = 60.0
 SIGNALS: Final = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+PORTS: Final = range(20_000, 30_000)
+"""Below those that systems give to whoever asks for any."""
 SETTINGS: Final = {
     "max_connections": "100",
     "shared_buffers": "32MB",
@@ -39,6 +42,7 @@ SETTINGS: Final = {
     "log_line_prefix": "%m [%p] %d ",
     "dynamic_shared_memory_type": "mmap",  # in the data folder, so that a killed server leaves nothing in /dev/shm
 }
+_asked = count()
 
 
 class ServerFailed(Exception):
@@ -228,10 +232,15 @@ def check_socket(path: Path) -> None:
 
 
 def free_port() -> int:
-    """One that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that nobody listens on, and that the system gives to nobody by itself: it stays free while a server is down."""
+    first = os.getpid() * 100 + next(_asked)
+    for number in range(len(PORTS)):
+        port = PORTS[(first + number) % len(PORTS)]
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ServerFailed("no port is free")
 
 
 def forget_shared_memory(data: Path) -> None:

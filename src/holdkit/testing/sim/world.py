@@ -1,29 +1,27 @@
-"""One simulated life: the real log engine on a simulated disk, beside a shadow that never fails.
+"""One simulated life: the real log engine on a simulated disk, step by step, with a witness beside it.
 
-The shadow is the memory engine, given exactly what the log engine acknowledged. After every step both must agree, row for row
-and entry for entry; after every crash nothing acknowledged may be gone, and nothing refused may be there. At the end all
-faults are over, and everything must come to rest.
+It does what the plan says to the engine and to the machine under it, and brings them back; whether all is as it must be is
+the witness's to say. At the end all faults are over, and everything must come to rest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from hashlib import blake2b
 from random import Random
 
 from ...core.commands import Group, Sweep
 from ...core.model import Slot
 from ...core.outcomes import Outcome
-from ...core.reading import JournalRow, ReadJournal
+from ...core.reading import ReadJournal
 from ...engines.log.engine import LogEngine
-from ...engines.memory import MemoryEngine
 from ...errors import EngineError, OutcomeUnknown
 from .disk import PowerCut, SimDisk
 from .faults import Faults
 from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
 from .saga_plan import Meddle, Recover, Run, Turn
 from .saga_world import SagaWorld
-from .shadow import Broken, after, difference, journal_of, resettled
+from .shadow import Broken
+from .witness import Witness
 
 PLENTY = 1 << 40
 
@@ -35,23 +33,16 @@ class World:
         self.plan, self._engine_type = plan, engine
         self.reached: Counter[str] = Counter()
         self.operations = 0
-        self._transcript = blake2b(digest_size=16)
         self._randomness = part(plan.seed, "randomness")
         self._slot: Slot = START
         self._faults = Faults(self.reached)
         self._faults.arm(plan.birth)
         self._calm = False
-        self._touched = self._opened = (
-            True  # since the engine was checked last: something was asked of it; it was opened
-        )
+        self._touched = self._opened = True
+        """Since the engine was checked last: something was asked of it; it was opened."""
         self.disk = SimDisk(self._faults.before)
-        self.shadow = MemoryEngine(clock=self._clock, limits=plan.limits, journal=1_000_000)
-        self.followed: list[JournalRow] = []
         self._engine: LogEngine | None = None
-        self._pending: list[Apply] = []  # batches whose fate is not known
-        self._wholes: list[
-            MemoryEngine
-        ] = []  # how each that was unknown would have ended, decided on what was there then
+        self._witness = Witness(self._clock, plan.limits, self._faults, self.reached)
         self._sagas = SagaWorld(lambda: self.engine, part(plan.seed, "tokens").randbytes, self._submit, self.reached)
         self._snapshot = 0  # the frame behind which the last acknowledged snapshot stands
 
@@ -60,6 +51,11 @@ class World:
         """The engine, while the machine runs."""
         assert self._engine is not None
         return self._engine
+
+    @property
+    def transcript(self) -> str:
+        """The hash of all that happened."""
+        return self._witness.transcript
 
     def _clock(self) -> Slot:
         return self._slot
@@ -72,8 +68,8 @@ class World:
                 self._guarded(f"step {index}", step)
         finally:
             self._sagas.close()
-        self._note(str(sorted(self.reached.items())))
-        return self._transcript.hexdigest()
+        self._witness.note(str(sorted(self.reached.items())))
+        return self.transcript
 
     def _guarded(self, where: str, step: Step | None) -> None:
         """Whatever goes wrong in a way that nobody planned is a broken promise."""
@@ -119,11 +115,11 @@ class World:
             else:
                 break
         self._faults.arm(None)
-        self._resettle("power cut")
-        if self._pending and dice.random() < 0.5:  # whoever got no answer asks again
+        self._witness.resettle("power cut", self.engine)
+        if self._witness.pending and dice.random() < 0.5:  # whoever got no answer asks again
             self.reached["asked again"] += 1
-            self._apply(self._pending.pop())
-        self._forget_pending()
+            self._apply(self._witness.pending.pop())
+        self._witness.forget_pending()
 
     # Steps
 
@@ -172,41 +168,34 @@ class World:
     def _apply(self, step: Apply) -> list[list[Outcome]] | EngineError | OutcomeUnknown:
         """What was answered, or what was heard instead."""
         self._touched = True
-        self._pending.append(step)
+        witness = self._witness
+        witness.pending.append(step)
         try:
             answer = self.engine.apply(step.groups)
         except OutcomeUnknown as unknown:
             self.reached["unknown"] += 1
-            self._wholes.append(after(self.shadow, step))  # decided anew on what its first part left, it might do more
+            witness.doubt(step)
             self._unsettled()
             return unknown
         except EngineError as error:
             if self._calm:
                 raise Broken(f"the disk is well again, and yet: {error}") from error
             self.reached["left out"] += 1
-            self._resettle("engine error")
-            self._pending.remove(step)
+            witness.resettle("engine error", self.engine)
+            witness.pending.remove(step)
             return error
-        self._pending.remove(step)
-        if answer.wrote:
-            self._forget_pending()  # what was unknown before is left out for certain
-        expected = self.shadow.apply(step.groups)
+        witness.pending.remove(step)
         self.operations += sum(len(group.commands) for group in step.groups)
-        self._note(repr(answer.outcomes))
-        if answer.outcomes != expected.outcomes:
-            raise Broken(f"answers differ: {answer.outcomes} instead of {expected.outcomes}")
-        for outcome in (outcome for outcomes in answer.outcomes for outcome in outcomes):
-            self.reached[str(getattr(outcome, "reason", "done"))] += 1
-            self.reached["replayed"] += getattr(outcome, "replayed", False)
+        witness.acknowledge(step, answer)
         return answer.outcomes
 
     def _unsettled(self) -> None:
         """An unknown outcome: a restart settles it, or the next write that works does."""
-        if Random(f"{self.plan.seed}/{len(self.followed)}").random() < 0.5:
+        if Random(f"{self.plan.seed}/{len(self._witness.followed)}").random() < 0.5:
             self._come_back()
         else:
             self.reached["stayed up in doubt"] += 1
-            self._resettle("unknown outcome")
+            self._witness.resettle("unknown outcome", self.engine)
 
     def _open_patiently(self) -> None:
         """A full or failing disk may refuse; it opens once there is room and the error has passed."""
@@ -226,10 +215,10 @@ class World:
         self._open_patiently()
         self.reached["reopened"] += 1
         self.reached["several segments"] += segments > 1
-        if self._pending:
-            self._resettle("reopened in doubt")
-            self._forget_pending()
-        self._note("reopened")
+        if self._witness.pending:
+            self._witness.resettle("reopened in doubt", self.engine)
+            self._witness.forget_pending()
+        self._witness.note("reopened")
 
     def _take_snapshot(self) -> None:
         self._touched = True
@@ -245,7 +234,7 @@ class World:
         """One bit of one file turns while the machine is off: the state is the same, or opening is refused."""
         self._faults.arm(None)
         self.disk.capacity = PLENTY
-        if self._pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
+        if self._witness.pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
             return
         self.engine.close()
         random = Random(fault.dice)
@@ -266,8 +255,9 @@ class World:
             self.reached["rot survived"] += 1
             self._snapshot = min(snapshot, self.engine.restored_from)
             self._check("bit rot")
-            for after in range(len(self.followed)):  # each place in the journal is found by itself
-                if self.engine.read(ReadJournal(None, {0: after}, 2)) != self.followed[after : after + 2]:
+            followed = self._witness.followed
+            for after in range(len(followed)):  # each place in the journal is found by itself
+                if self.engine.read(ReadJournal(None, {0: after}, 2)) != followed[after : after + 2]:
                     raise Broken(f"bit rot: the journal differs after entry {after}")
 
     def _converge(self, step: Converge) -> None:
@@ -276,8 +266,7 @@ class World:
         self.disk.capacity, self._calm, self._slot = PLENTY, True, step.slot
         self._sagas.converge()
         for _ in range(1_000):
-            before = self.shadow._tables.live, self.shadow._tables.leftover
-            if not any(before):
+            if self._witness.at_rest:
                 break
             self._apply(Apply(step.slot, (Group((Sweep(limit=50),)),)))
         left = [pool for pool in self.engine._tables.pools.values() if pool.held]
@@ -285,35 +274,7 @@ class World:
             raise Broken(f"units that nobody holds any more never came back: {left}")
         self.reached["came to rest"] += 1
 
-    # Checks
-
-    def _forget_pending(self) -> None:
-        self._pending.clear()
-        self._wholes.clear()
-
-    def _resettle(self, why: str) -> None:
-        self._faults.paused = True
-        twins = [*(after(self.shadow, step) for step in self._pending), *self._wholes]
-        self.shadow, fate = resettled(why, self.shadow, self.engine, twins, self._clock)
-        self.reached[f"in flight {fate}"] += bool(self._pending)
-        self._faults.paused = False
-        self._note(f"{why} {fate}")
-
     def _check(self, where: str) -> None:
-        self._faults.paused = True
-        different = difference(self.shadow, self.engine)
-        if different is not None:
-            raise Broken(f"{where}: {different}")
-        fresh = self.engine.read(ReadJournal(None, {0: len(self.followed)}, 1_000_000))
-        self.followed += fresh
+        fresh = self._witness.check(where, self.engine, opened=self._opened)
         self._sagas.follow(fresh)
-        if [row.seq for row in self.followed] != list(range(1, len(self.followed) + 1)):
-            raise Broken(f"{where}: a follower saw a gap")
-        if journal_of(self.shadow) != self.followed:
-            raise Broken(f"{where}: a follower saw what is not in the journal")
-        for found in self.engine.verify() if fresh or self._opened else ():  # it reads all: only where that may differ
-            raise Broken(f"{where}: {found}")
-        self._faults.paused = self._touched = self._opened = False
-
-    def _note(self, text: str) -> None:
-        self._transcript.update(text.encode())
+        self._touched = self._opened = False

@@ -1,0 +1,108 @@
+"""Looking at claims: a key in its present or last life, found by what names it. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...core.model import SECOND, Pool, Slot, State, StoredHold
+from ...core.reading import FindHold, FindPool, ListPools
+from ...core.validation import invalid, text, whole
+from ...errors import Overloaded
+from ..claim import Claim, state_of
+from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
+from .face import AsyncFace
+
+ATTEMPTS: Final = 20
+"""How often a key is asked for again because whoever had it was gone when we looked."""
+
+
+class AsyncClaimReads(AsyncFace):
+    """The keys of one tenant, as they are."""
+
+    async def find(
+        self,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        type: str | None = None,
+        value: str | None = None,
+        entity: str | None = None,
+        active_only: bool = False,
+        tx: Any = None,
+    ) -> Claim | None:
+        """A key in its present or last life, by one of: its id, its key, its type and value, or the entity that has it (the
+        first one, if that has several). None if it was never seen, or was let go longer ago than the retention."""
+        if entity is not None and (id, key, type, value) == (None, None, None, None):
+            linked = await self.linked(entity, limit=1, tx=tx)
+            return linked[0] if linked and not active_only else None
+        found = await self._present(_pool_of(id, key, type, value, entity), tx)
+        if found is None:
+            return None
+        claim = Claim(*found)
+        return claim if not active_only or self.is_active(claim) else None
+
+    async def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
+        whole(limit, "limit", 1, 1_000)
+        start = claim_pool(after) if after != "" else ""
+        text(entity, "entity", 256)
+        found: list[Claim] = []
+        while True:
+            pools = await self._read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
+            claims = [Claim(pool, await self._hold_of(pool, tx)) for pool in pools]
+            found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others were freed since
+            if len(found) >= limit or len(pools) < limit:
+                return found[:limit]
+            start = pools[-1].id
+
+    async def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+        """Every key that is remembered, in its present or last life, in order of id; give the last id as `after` for the next
+        page."""
+        whole(limit, "limit", 1, 1_000)
+        start = claim_pool(after) if after != "" else ""
+        pools = await self._read(ListPools(self._tenant, CLAIMS, start, limit), tx)
+        return [Claim(pool, await self._hold_of(pool, tx)) for pool in pools]
+
+    async def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
+        """Whether somebody has this key now: claimed and alive, or confirmed."""
+        pool = await self._read(FindPool((self._tenant, CLAIMS + claim_id(key_of(type, value)))), tx)
+        return pool is not None and not pool.available
+
+    def is_active(self, claim: Claim) -> bool:
+        """Whether a claim, as it was read, is alive still: held, and its deadline has not come."""
+        return claim.state is State.HELD and self._left(claim) > 0
+
+    def remaining_ttl(self, claim: Claim) -> float:
+        """Seconds until its deadline; 0 if it has ended."""
+        return self._left(claim) / SECOND if claim.state is State.HELD else 0.0
+
+    # Within
+
+    def _left(self, claim: Claim) -> Slot:
+        deadline = claim.deadline
+        return 0 if deadline is None else max(0, deadline - self._desk.now())
+
+    async def _hold_of(self, pool: Pool, tx: Any) -> StoredHold | None:
+        return None if pool.holder is None else await self._read(FindHold((pool.tenant, pool.holder)), tx)
+
+    async def _present(self, pool_id: str, tx: Any) -> tuple[Pool, StoredHold | None] | None:
+        """A key's pool and the hold of its present or last life: both of one moment."""
+        for _ in range(ATTEMPTS):
+            pool = await self._read(FindPool((self._tenant, pool_id)), tx)
+            if pool is None:
+                return None
+            hold = await self._hold_of(pool, tx)
+            if bool(pool.available) != (state_of(pool, hold) in (State.HELD, State.CONFIRMED)):
+                return pool, hold
+        raise Overloaded(f"{pool_id!r} changed hands each time it was looked at; try again")
+
+
+def _pool_of(id: str | None, key: str | None, type: str | None, value: str | None, entity: str | None) -> str:
+    """The pool that exactly one of these spellings names."""
+    pair = type is not None or value is not None
+    if [id is not None, key is not None, pair, entity is not None].count(True) != 1:
+        raise invalid("id", "id_required", "give exactly one of id, key, type with value, or entity")
+    if id is not None:
+        return claim_pool(id)
+    name = ":".join(split_key(key)) if key is not None else key_of(type, value)
+    return CLAIMS + claim_id(name)

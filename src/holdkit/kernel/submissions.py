@@ -1,0 +1,107 @@
+"""Submissions: one caller's commands on their way to the engine, and what became of them.
+
+Each ends with outcomes or with an error of its own. What was sent and has no answer is in doubt; what was not can be queued
+again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from ..core.commands import Group
+from ..core.outcomes import Outcome
+from ..errors import HoldkitError, PromiseBroken
+
+S = TypeVar("S", bound="Submission")
+
+MAX_COMMANDS: Final = 1_000
+"""Commands of one batch: a bound on how long the write lock is held."""
+INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
+"""What those are told of whom no more can be found out."""
+
+
+class LeftOut(Exception):
+    """The engine did nothing of a submission, because it would have had to wait for `what`. Never leaves the kernel."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class Submission:
+    """One caller's group on its way through the queue, and what became of it."""
+
+    __slots__ = ("error", "group", "minted", "outcomes", "sent", "size")
+
+    def __init__(self, group: Group, minted: bool = False) -> None:
+        self.group = group
+        self.size = len(group.commands)
+        self.minted = minted
+        """Its one hold has an id that nobody else can have: the id is a retry key."""
+        self.outcomes: list[Outcome] | None = None
+        self.error: BaseException | None = None
+        self.sent = False
+        """An engine has it, or had it: without an answer its fate is unknown."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is an answer."""
+        return self.outcomes is not None or self.error is not None
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it has to wait elsewhere."""
+        return isinstance(self.error, LeftOut)
+
+    def result(self) -> list[Outcome]:
+        """The outcomes, or the error raised."""
+        if self.outcomes is not None:
+            return self.outcomes
+        assert self.error is not None
+        try:
+            raise self.error
+        finally:
+            del self  # the error's traceback would keep us, and we the error
+
+
+def take_batch(
+    queue: deque[Submission],
+    batch: list[Submission],
+    most: int = MAX_COMMANDS,
+    fits: Callable[[Group], bool] | None = None,
+) -> int:
+    """Move into the batch what is queued, in order, up to the bound or the first that does not fit; a batch that is empty takes
+    at least one.
+
+    Gives the number of commands that left the queue.
+    """
+    room = most - sum([submission.size for submission in batch])
+    taken = 0
+    while queue and (queue[0].size <= room - taken or not batch) and (fits is None or fits(queue[0].group)):
+        taken += queue[0].size
+        batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
+        queue.popleft()
+    return taken
+
+
+def fail(batch: Iterable[Submission], error: HoldkitError) -> None:
+    """Give every submission its own copy of the error: a shared one would grow a traceback per raiser."""
+    for submission in batch:
+        copy = type(error).__new__(type(error))
+        copy.args, copy.__dict__ = error.args, dict(error.__dict__)
+        copy.__cause__ = error.__cause__
+        submission.error = copy
+
+
+def unsettled(batch: Sequence[S]) -> list[S]:
+    """After an interrupt: those without an answer."""
+    return [one for one in batch if one.outcomes is None and one.error is None]
+
+
+def broken(cause: BaseException) -> PromiseBroken:
+    """An exception nobody expected, as what it is: a bug of ours. Its own words stay in the cause: they may be secret."""
+    error = PromiseBroken(f"unexpected {type(cause).__name__}; this command was not applied, please report it")
+    error.__cause__ = cause
+    return error
