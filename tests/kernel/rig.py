@@ -84,6 +84,9 @@ class Watched:
         assert self.entered.acquire(timeout=PATIENCE), "no batch came"
 
 
+COLOURED = ("holdkit.kernel._async", "holdkit.faces._async", "holdkit.client._async")
+
+
 class Sync:
     """The sync colour as it is."""
 
@@ -137,7 +140,7 @@ class Async:
         module = type(value).__module__
         if inspect.isasyncgen(value):
             return self._iterate(value)
-        return Driven(self, value) if module.startswith(("holdkit.kernel._async", "holdkit.faces._async")) else value
+        return Driven(self, value) if module.startswith(COLOURED) else value
 
     def _iterate(self, generator: Any) -> Iterator[Any]:
         try:
@@ -166,7 +169,7 @@ class Driven:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._thing, "aclose" if name == "close" else name)
-        if type(value).__module__.startswith("holdkit.faces._async"):
+        if type(value).__module__.startswith(COLOURED[1:]):
             return Driven(self._colour, value)
         if inspect.ismethod(value):
             return lambda *arguments, **named: self._colour.run(value, *arguments, **named)

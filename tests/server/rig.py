@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
 
+import holdkit
 from holdkit.engines.port import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
@@ -77,9 +78,17 @@ async def stand(
 class Live:
     """A server on a socket."""
 
-    def __init__(self, url: str, admin: str) -> None:
+    def __init__(self, url: str, admin: str, make: Callable[[str, str], str] | None = None) -> None:
         self.url, self.admin = url, admin
         self.port = int(url.rsplit(":", 1)[1])
+        self._make, self._keys = make, dict[tuple[str, str], str]()
+
+    def key(self, scope: str, tenant: str = "") -> str:
+        """A key of this scope and tenant, made once."""
+        if (scope, tenant) not in self._keys:
+            assert self._make is not None, "this server makes no keys for tests"
+            self._keys[scope, tenant] = self._make(scope, tenant)
+        return self._keys[scope, tenant]
 
     def client(self, key: str | None = None, **more: Any) -> httpx.Client:
         """A client with the admin's key."""
@@ -89,15 +98,28 @@ class Live:
 
 @contextmanager
 def live(
-    url: str = "memory://", *, settings: Settings = QUICK, port: int = 0, clock: Clock | None = None
+    url: str = "memory://",
+    *,
+    settings: Settings = QUICK,
+    port: int = 0,
+    clock: Clock | None = None,
+    limits: holdkit.Limits | None = None,
 ) -> Iterator[Live]:
     """A server in a thread, with one admin key; stopped at the end, within its grace."""
     ready: threading.Event = threading.Event()
     told: dict[str, Any] = {}
     made = server(url, port=port, settings=settings)
-    made.application._clock = clock
 
     async def run() -> None:
+        if clock is None and limits is None:
+            await serve()
+            return
+        async with await holdkit.connect_async(url, clock=clock, limits=limits) as kernel:
+            nonlocal made
+            made = server(kernel, port=port, settings=settings)
+            await serve()
+
+    async def serve() -> None:
         listening = asyncio.Event()
 
         def on_started(address: str) -> None:
@@ -124,12 +146,22 @@ def live(
         finally:
             ready.set()
 
+    async def key(scope: str, tenant: str) -> str:
+        running = made.application.running
+        assert running is not None
+        fresh = await running.keys.make(f"{scope}@{tenant}", scope=scope, tenant=tenant)  # type: ignore[arg-type]
+        await running.gate.refresh()
+        return fresh.text
+
+    def make(scope: str, tenant: str) -> str:
+        return asyncio.run_coroutine_threadsafe(key(scope, tenant), told["loop"]).result(PATIENCE)
+
     thread = threading.Thread(target=main, name="server-under-test", daemon=True)
     thread.start()
     assert ready.wait(PATIENCE)
     assert "admin" in told, "the server did not start"
     try:
-        yield Live(told["url"], told["admin"])
+        yield Live(told["url"], told["admin"], make)
     finally:
         made.should_exit = True
         thread.join(PATIENCE)

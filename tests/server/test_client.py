@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 
 import holdkit
 from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
-from holdkit.client import AsyncRemoteKernel, NotAdmitted, Policy, RemoteKernel, connect, connect_async
+from holdkit.client import NotAdmitted, Policy, RemoteKernel, connect, connect_async
 from holdkit.core.commands import AnyCommand
 
 from .rig import PATIENCE, Live, live
@@ -29,19 +28,6 @@ def server() -> Iterator[Live]:
 def hk(server: Live) -> Iterator[RemoteKernel]:
     with connect(server.url, key=server.admin) as client:
         yield client
-
-
-def test_the_verbs_are_the_kernels_own() -> None:
-    verbs = (
-        "create_pool resize_pool hold consume confirm release extend expire return_units pool pools get holds history"
-    )
-    for name in verbs.split():
-        ours = inspect.signature(getattr(RemoteKernel, name)).parameters
-        theirs = inspect.signature(getattr(holdkit.Kernel, name)).parameters
-        assert [(p.name, p.kind, p.default) for p in ours.values()] == [
-            (p.name, p.kind, p.default) for p in theirs.values()
-        ], name
-        assert list(ours) == list(inspect.signature(getattr(AsyncRemoteKernel, name)).parameters)
 
 
 def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:

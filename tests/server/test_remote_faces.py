@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,14 +11,6 @@ import pytest
 import holdkit
 from holdkit import Allowance, Saga
 from holdkit.client import AsyncRemoteKernel, RemoteKernel, connect, connect_async
-from holdkit.client._sync.budgets import RemoteBudgets
-from holdkit.client._sync.claims import RemoteClaims
-from holdkit.client._sync.items import RemoteItems
-from holdkit.client._sync.sagas import RemoteSagas
-from holdkit.faces._sync.budgets import Budgets
-from holdkit.faces._sync.claims import Claims
-from holdkit.faces._sync.items import Items
-from holdkit.faces._sync.sagas import Sagas
 from holdkit.testing import FakeClock
 
 from .rig import NOON, Live, live
@@ -35,27 +26,6 @@ def server() -> Iterator[Live]:
 def hk(server: Live) -> Iterator[RemoteKernel]:
     with connect(server.url, key=server.admin) as client:
         yield client
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "names"),
-    [
-        (
-            RemoteClaims,
-            Claims,
-            "reserve confirm release extend forget find linked listed is_reserved is_active remaining_ttl",
-        ),
-        (RemoteItems, Items, "add reserve release finalize states listed"),
-        (RemoteBudgets, Budgets, "hold consume confirm uncovered remaining usage"),
-        (RemoteSagas, Sagas, "get list stuck resolve"),
-        (RemoteKernel, holdkit.Kernel, "holding lease verify"),
-    ],
-)
-def test_the_names_and_arguments_are_the_kernels_own(ours: type, theirs: type, names: str) -> None:
-    for name in names.split():
-        found = [inspect.signature(getattr(one, name)).parameters.values() for one in (ours, theirs)]
-        mine, kernels = ([(p.name, p.kind, p.default) for p in one] for one in found)
-        assert mine == kernels, name
 
 
 def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from ..core.validation import invalid
 from ._async.remote import AsyncRemoteKernel
 from ._sync.remote import RemoteKernel
+from .absent import NotRemote
 from .retrying import Policy
 from .wire import NotAdmitted, RemoteEntry
 
@@ -33,4 +34,13 @@ def _checked(url: object) -> str:
     return url
 
 
-__all__ = ["AsyncRemoteKernel", "NotAdmitted", "Policy", "RemoteEntry", "RemoteKernel", "connect", "connect_async"]
+__all__ = [
+    "AsyncRemoteKernel",
+    "NotAdmitted",
+    "NotRemote",
+    "Policy",
+    "RemoteEntry",
+    "RemoteKernel",
+    "connect",
+    "connect_async",
+]

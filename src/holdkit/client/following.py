@@ -1,8 +1,15 @@
-"""Where a follower is: its cursor, and what it has seen of each lane. Colourless."""
+"""Where a follower is: its cursor, and what it has seen of each lane; and the line it listens on. Colourless."""
 
 from __future__ import annotations
 
-from .wire import RemoteEntry
+import socket
+from contextlib import suppress
+from typing import Any
+
+import httpx
+from msgspec.structs import replace
+
+from .wire import RemoteEntry, read_entry
 
 
 class Place:
@@ -11,6 +18,12 @@ class Place:
     def __init__(self, cursor: str | None) -> None:
         self.cursor = cursor
         self._seen: dict[int, int] = {}
+        self._coming: str | None = None
+
+    def begin(self, cursor: str) -> None:
+        """Where to begin, if nothing has come yet."""
+        if self.cursor is None:
+            self.cursor = cursor
 
     def fresh(self, entry: RemoteEntry) -> bool:
         """Whether this entry comes for the first time; from now on it does not."""
@@ -19,3 +32,42 @@ class Place:
             return False
         self._seen[lane] = seq
         return True
+
+    def read(self, line: str) -> RemoteEntry | None:
+        """What a line of the stream tells, if that is new. The cursor moves with the event that it belongs to, not before:
+        a connection may break between the two."""
+        if line.startswith("id: "):
+            self._coming = line[4:]
+        elif line.startswith("data: "):
+            entry = read_entry(line[6:]) if line.startswith('data: {"position"') else None
+            if self._coming is not None:
+                self.cursor, self._coming = self._coming, None
+            if entry is not None and self.fresh(entry):
+                return entry if entry.cursor else replace(entry, cursor=self.cursor or "")
+        return None
+
+    def broken(self) -> None:
+        """The stream has ended, perhaps in the middle of an event."""
+        self._coming = None
+
+
+class Receiver:
+    """The end of a stream that waits for what comes; another thread or task may hang up."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._socket: Any = None
+
+    def lift(self, answer: httpx.Response) -> None:
+        """The stream has begun."""
+        stream = answer.extensions.get("network_stream")
+        self._socket = None if stream is None else stream.get_extra_info("socket")
+        if self.closed:
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """End it: who reads there sees the end at once."""
+        self.closed = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)

@@ -5,7 +5,7 @@ No problem whose effect is unknown becomes a refusal here, and no message carrie
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import httpx
@@ -13,23 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import errors
-from ..core.commands import (
-    AnyCommand,
-    ConfirmHold,
-    Consume,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    PlaceHold,
-    ReleaseHold,
-    ResizePool,
-    ReturnUnits,
-    Ttl,
-)
-from ..core.model import SECOND, HeldLeg, Leg, Pool, Slot, State, StoredHold
+from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Done, Shortfall
-from ..core.validation import invalid
-from ..kernel.spelling import datetime_of, moment, span
+from ..kernel.answers import hold_of
+from ..kernel.spelling import moment
 from ..kernel.surface import Hold, Position
 
 REFUSALS: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
@@ -115,6 +102,11 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
     before: dict[str, Any]
     after: dict[str, Any]
 
+    @property
+    def slot(self) -> Slot:
+        """When it was decided."""
+        return slot_of(self.at)
+
 
 class HoldPage(Struct):
     """Holds."""
@@ -132,6 +124,59 @@ class EntryPage(Struct):
     """Entries."""
 
     items: list[RemoteEntry]
+
+
+class WireWindow(Struct, kw_only=True):
+    """What became of a command on windows, on its way."""
+
+    decided: datetime
+    server_time: datetime
+    hold: WireHold | None = None
+    pool: WirePool | None = None
+    replayed: bool = False
+
+
+class WindowPage(Struct):
+    """Windows, as far as they are there."""
+
+    items: list[WirePool | None]
+    server_time: datetime
+
+
+class WireRecord(Struct, kw_only=True):
+    """A record on its way."""
+
+    kind: str
+    id: str
+    body: str
+    version: int
+    at: datetime
+    replayed: bool = False
+
+
+class RecordNow(Struct):
+    """One record, if it is there."""
+
+    record: WireRecord | None
+
+
+class RecordPage(Struct):
+    """Records."""
+
+    items: list[WireRecord]
+
+
+class KeptCursor(Struct):
+    """Where a named follower is."""
+
+    cursor: str
+    version: int = 0
+
+
+class Timed(Struct):
+    """When an answer was given."""
+
+    server_time: datetime
 
 
 class WireAnswer(Struct, kw_only=True):
@@ -160,6 +205,12 @@ read_pools: Final = msgspec.json.Decoder(PoolPage).decode
 read_entry: Final = msgspec.json.Decoder(RemoteEntry).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
 read_batch: Final = msgspec.json.Decoder(WireBatch).decode
+read_window: Final = msgspec.json.Decoder(WireWindow).decode
+read_windows: Final = msgspec.json.Decoder(WindowPage).decode
+read_record: Final = msgspec.json.Decoder(RecordNow).decode
+read_records: Final = msgspec.json.Decoder(RecordPage).decode
+read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
+read_time: Final = msgspec.json.Decoder(Timed).decode
 
 
 def slot_of(at: datetime) -> Slot:
@@ -168,11 +219,16 @@ def slot_of(at: datetime) -> Slot:
     return slot
 
 
-def hold_from(wire: WireHold, owner: str | None, tenant: str = "") -> Hold:
+def hold_from(wire: WireHold, owner: str | None) -> Hold:
     """A hold as the kernel would have given it."""
+    return hold_of(done_from(wire), owner)
+
+
+def done_from(wire: WireHold, decided: datetime | None = None) -> Done:
+    """What a change came to, as the kernel's own desk would tell it."""
     metadata = bytes(wire.metadata).decode()
     row = StoredHold(
-        tenant=tenant,
+        tenant="",
         id=wire.id,
         legs=tuple(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in wire.legs),
         owner_hash="",
@@ -189,10 +245,15 @@ def hold_from(wire: WireHold, owner: str | None, tenant: str = "") -> Hold:
         version=wire.version,
     )
     position = wire.position or Position(0, 0)
-    done = Done(
-        slot=row.held_at, seq=position.seq, lane=position.lane, uncovered=wire.uncovered, replayed=wire.replayed
+    return Done(
+        slot=row.held_at if decided is None else slot_of(decided),
+        seq=position.seq,
+        lane=position.lane,
+        hold=row,
+        token=wire.owner,
+        uncovered=wire.uncovered,
+        replayed=wire.replayed,
     )
-    return Hold(row, wire.owner or owner, done)
 
 
 def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
@@ -203,69 +264,15 @@ def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
     )  # fmt: skip
 
 
+def record_from(wire: WireRecord) -> Record:
+    """A record as the kernel would have given it."""
+    return Record("", wire.kind, wire.id, wire.body, wire.version, slot_of(wire.at), wire.replayed)
+
+
 def pool_answer(answer: httpx.Response) -> Pool:
     """The pool of an answer."""
     replayed = "idempotency-replayed" in answer.headers
     return pool_from(read_pool(answer.content), replayed)
-
-
-def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:
-    """An interval as JSON has it."""
-    if value is None:
-        return None
-    slots = span(value, field)
-    return slots // SECOND if slots % SECOND == 0 else slots / SECOND
-
-
-def instant(value: Slot | datetime | None, field: str) -> str | None:
-    """A point in time as JSON has it."""
-    if value is None:
-        return None
-    slot = moment(value, field)
-    at = datetime_of(slot) if type(slot) is int else None
-    if at is None:
-        raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
-    return at.astimezone(UTC).isoformat()
-
-
-def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
-    """Legs as JSON has them."""
-    found: list[dict[str, Any]] = msgspec.to_builtins(list(legs))
-    return found
-
-
-_TYPES: Final[dict[type[Any], str]] = {
-    CreatePool: "create_pool",
-    ResizePool: "resize_pool",
-    PlaceHold: "hold",
-    Consume: "consume",
-    ConfirmHold: "confirm",
-    ReleaseHold: "release",
-    ExtendHold: "extend",
-    ExpireHold: "expire",
-    ReturnUnits: "return",
-}
-
-
-def command_json(command: AnyCommand) -> dict[str, Any]:
-    """A command as a batch carries it."""
-    kind = _TYPES.get(type(command))
-    if kind is None:
-        raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
-    said = msgspec.to_builtins(command)  # without what is at its default
-    found = {name: getattr(command, name) for name in command.__struct_fields__ if name in said and name not in _OURS}
-    if isinstance(command, PlaceHold | Consume):
-        found["legs"] = legs_json(command.legs)
-    for field in ("ttl", "by"):
-        if found.get(field) is not None:
-            found[field] = seconds(found[field], field)
-    for field in ("deadline", "until"):
-        if found.get(field) is not None:
-            found[field] = instant(found[field], field)
-    return {"type": kind, **found}
-
-
-_OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version"))
 
 
 def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool) -> errors.Refused | None:

@@ -7,7 +7,7 @@ asked: `Meter.leg` names the window, `Meter.wish` does not. Decides nothing, rea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -137,6 +137,23 @@ def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, 
     if not meters:
         raise invalid("budgets", "budgets_required", 'name at least one: tokens=Allowance(1_000_000, per="day")')
     return tuple(meters)
+
+
+def amounts_by(given: Any, field: str, least: int, budgets: Sequence[str]) -> dict[str, int]:
+    """Amounts by budget, checked; a number will do where there is one."""
+    if not isinstance(given, Mapping):
+        if len(budgets) > 1:
+            names = ", ".join(budgets)
+            raise invalid(field, f"{field}_ambiguous", f"there are several budgets: name amounts by {names}")
+        given = dict.fromkeys(budgets, given)
+    amounts = dict(given)
+    for budget, amount in amounts.items():
+        if budget not in budgets:
+            raise invalid(field, "budget_unknown", f"must name {', '.join(budgets)} only")
+        whole(amount, field, least, MAX_QUANTITY)
+    if not amounts:
+        raise invalid(field, f"{field}_required", "must name an amount for at least one budget")
+    return amounts
 
 
 def client_of(value: Any) -> str:

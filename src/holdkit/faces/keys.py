@@ -16,6 +16,8 @@ from ..kernel.spelling import FaceLeg, Legs
 
 CLAIMS: Final = "~claim/"
 ITEMS: Final = "~item/"
+WINDOWED: Final = ("~rates/", "~budgets/", "~calendar/")
+"""What the pools of windows begin with."""
 PREFIX: Final = "res_"
 MAX_TYPE: Final = 64
 MAX_VALUE: Final = 1_024

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .. import errors
 from ..core.commands import AnyCommand, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
-from ..core.outcomes import Done, Invalid, Outcome, Refusal
+from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal
 from .spelling import datetime_of
 from .surface import Hold, SweepReport
 
@@ -64,6 +64,15 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
     if refusal.replayed:
         message += " (the recorded answer: to try again, take a new operation id)"
     return cls(message, replayed=refusal.replayed, **details)
+
+
+def settled(outcomes: Iterable[Outcome]) -> None:
+    """Of an atomic group: all done; else what stopped them is raised."""
+    for outcome in outcomes:
+        if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
+            raise refusal_of(outcome)
+        if isinstance(outcome, Invalid):
+            raise errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
 
 
 def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused:

@@ -51,13 +51,15 @@ class PoolTotal(Body, kw_only=True):
 
 
 class LegWish(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What is asked of one pool."""
+    """What is asked of one pool; or a key or an item, of which there is one each."""
 
-    pool: PoolId
+    pool: PoolId | None = None
     quantity: Quantity = 1
     create_with_total: Annotated[Total | None, Meta(description="make the pool if it is missing; admin keys only")] = (
         None
     )
+    key: Annotated[str | None, Meta(description="type:value, as in POST /v1/claims; not in a batch")] = None
+    item: Annotated[str | None, Meta(description="as in POST /v1/items; not in a batch")] = None
 
 
 class Taking(Body, kw_only=True):
@@ -267,6 +269,15 @@ class BudgetConfirm(Body, kw_only=True):
     entity: str | None = None
     keep_rest: bool = False
     overage: Overage = "up_to_available"
+
+
+class BudgetResize(Body, kw_only=True):
+    """Another total for the window that runs."""
+
+    client: str
+    budget: str
+    total: Total
+    per: Annotated[str | None, Meta(description="which, where the budget has several: day, 3600s")] = None
 
 
 class ClientQuery(Struct, forbid_unknown_fields=True):

@@ -82,6 +82,18 @@ class ReserveItems(Body, kw_only=True):
     metadata: dict[str, Any] | None = None
 
 
+class BestItems(Body, kw_only=True):
+    """Take the first so many that are free: of a list, or of those that begin alike."""
+
+    count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000})]
+    within: Annotated[list[str], Meta(max_length=1_000)] | None = None
+    prefix: str | None = None
+    adjacent: Annotated[bool, Meta(description="side by side; else anywhere")] = True
+    ttl: Span | None = None
+    owner: Token = None
+    metadata: dict[str, Any] | None = None
+
+
 class EndItems(Body, kw_only=True):
     """End the hold that has them."""
 

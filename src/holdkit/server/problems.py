@@ -27,6 +27,8 @@ STATUSES: Final[dict[str, int]] = {
     "claim_not_found": 404,
     "budget_not_found": 404,
     "webhook_not_found": 404,
+    "cursor_not_found": 404,
+    "record_not_found": 404,
     "cursor_lost": 410,
     "hold_retired": 410,
     "not_owner": 403,

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import answers, bodies, budget_answers, claiming, hook_answers, saga_answers
+from . import answers, bodies, budget_answers, claiming, hook_answers, places, saga_answers, windowing
 from .budgeting import BudgetSet
 from .claiming import ClaimsQuery
-from .handlers import batches, budgets, claims, holds, hooks, journal, operating, pools, sagas, watching
+from .handlers import (
+    batches,
+    budgets,
+    claims,
+    following,
+    holds,
+    hooks,
+    journal,
+    operating,
+    pools,
+    sagas,
+    watching,
+    windows,
+)
 from .keys import KeyInfo
 from .routing import Route
 
@@ -78,6 +91,13 @@ ROUTES: Final = (
           summary="Several commands in one transaction, in order"),
     Route(method="GET", path="/v1/journal", handler=journal.read_journal, query=bodies.JournalQuery, kind="journal",
           answer=answers.EntryPage, reasons=("cursor_lost",), summary="The journal, behind a cursor"),
+    Route(method="GET", path="/v1/cursor", handler=following.show_end, query=places.CursorQuery, kind="cursor",
+          answer=places.CursorAnswer, summary="Where the journal ends now"),
+    Route(method="GET", path="/v1/cursors/{follower}", handler=following.show_cursor, kind="show_cursor",
+          answer=places.KeptCursor, reasons=("cursor_not_found",), summary="Where a named follower is"),
+    Route(method="PUT", path="/v1/cursors/{follower}", handler=following.move_cursor, scope="hold",
+          body=places.MoveCursor, retry_key="required", kind="move_cursor", answer=places.KeptCursor,
+          reasons=("cursor_lost",), summary="A named follower moves on"),
     Route(method="GET", path="/v1/events", handler=watching.events, query=bodies.EventsQuery, kind="events", answer=str,
           media="text/event-stream", reasons=("cursor_lost",),
           summary="The journal as it happens, or summaries of what changed"),
@@ -122,6 +142,9 @@ ROUTES: Final = (
     Route(method="POST", path="/v1/items/reserve", handler=claims.reserve_items, scope="hold",
           body=claiming.ReserveItems, retry_key="required", status=201, kind="reserve_items", answer=answers.HoldNow,
           reasons=("pool_not_found", "hold_table_full", "items_taken"), summary="Take every one of these items, or none"),
+    Route(method="POST", path="/v1/items/best", handler=claims.best_items, scope="hold", body=claiming.BestItems,
+          retry_key="required", status=201, kind="best_items", answer=answers.HoldNow,
+          reasons=("hold_table_full", "items_taken"), summary="Take the first so many items that are free"),
     Route(method="POST", path="/v1/items/release", handler=claims.release_items, scope="hold", body=claiming.EndItems,
           retry_key="required", kind="release_items", answer=answers.HoldNow, reasons=(*_ENDING, "part_of_hold"),
           summary="Every item of a hold is available again"),
@@ -155,6 +178,24 @@ ROUTES: Final = (
           body=bodies.BudgetConfirm, retry_key="required", kind="budget_confirm", answer=answers.HoldNow,
           reasons=("budget_not_found", *_ENDING, "quantity_exceeds_hold", "insufficient_capacity"),
           summary="Say what an estimate came to"),
+    Route(method="POST", path="/v1/budgets/{budget}/resize", handler=budgets.resize_budget, scope="admin",
+          body=bodies.BudgetResize, retry_key="optional", kind="budget_resize", answer=answers.PoolNow,
+          reasons=("budget_not_found", "pool_not_found", "below_in_use"),
+          summary="Another total for the window that runs"),
+    Route(method="POST", path="/v1/windows", handler=windows.decide, scope="hold", body=windowing.Windowed,
+          retry_key="optional", kind="windows", answer=windowing.WindowAnswer,
+          reasons=(*_ENDING, *_TAKING, "window_closed", "quantity_exceeds_hold", "below_in_use", "slot_overflow",
+                   "deadline_passed", "lifetime_exceeded"),
+          summary="Hold, consume, settle or resize windows of a rate, a budget or a calendar of your own"),
+    Route(method="POST", path="/v1/windows/look", handler=windows.look, scope="read", body=windowing.LookAtWindows,
+          kind="look_at_windows", answer=windowing.WindowList, summary="How windows stand"),
+    Route(method="GET", path="/v1/records", handler=following.list_records, query=places.RecordsQuery,
+          kind="list_records", answer=places.RecordPage, summary="Small documents of one kind"),
+    Route(method="GET", path="/v1/records/{kind}/{record}", handler=following.show_record, kind="show_record",
+          answer=places.RecordNow, reasons=("record_not_found",), summary="One small document"),
+    Route(method="PUT", path="/v1/records/{kind}/{record}", handler=following.put_record, scope="hold",
+          body=places.PutRecordWish, retry_key="required", kind="put_record", answer=places.RecordNow,
+          reasons=("version_conflict",), summary="Write a small document, or remove it"),
     Route(method="GET", path="/v1/keys", handler=operating.list_keys, scope="admin", kind="list_keys",
           answer=answers.KeyPage, summary="The keys of your tenant, without their secrets"),
     Route(method="POST", path="/v1/keys", handler=operating.make_key, scope="admin", body=bodies.NewKeyWish, status=201,

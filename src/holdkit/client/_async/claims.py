@@ -15,8 +15,8 @@ from ...faces.keys import CLAIMS, claim_pool
 from ...kernel._async.calls import Call
 from ...kernel.spelling import reference
 from ..addresses import path_of
+from ..command_wire import seconds
 from ..face_wire import claim_from, read_claim, read_claims
-from ..wire import seconds
 from .calling import AsyncCalling, no_transaction
 
 

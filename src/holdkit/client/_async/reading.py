@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,33 +10,45 @@ from uuid import UUID
 import httpx
 import msgspec
 
-from ...core.model import Pool, State
+from ...core.model import MAX_SLOT, Pool, Record, State
 from ...core.validation import hold_id as check_hold_id
-from ...core.validation import text
+from ...core.validation import text, whole
 from ...errors import InvalidRequest
+from ...kernel._async.background import AsyncSubscription, check_listener
+from ...kernel._async.journal import check_following
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
-from ..addresses import path_of
+from ..addresses import path_of, record_path
+from ..clock import ServerClock
 from ..face_wire import read_verify
-from ..following import Place
 from ..wire import (
     RemoteEntry,
     hold_from,
     pool_answer,
     pool_from,
     read_entries,
-    read_entry,
     read_hold,
     read_holds,
     read_pools,
+    read_record,
+    read_records,
+    record_from,
     slot_of,
 )
 from .calling import AsyncCalling
+from .desk import AsyncRemoteDesk
+from .following import AsyncRemoteEar, AsyncRemoteFollower
+from .transport import AsyncTransport
 
 
 class AsyncRemoteReads(AsyncCalling):
     """Everything that looks."""
+
+    def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
+        super().__init__(transport, clock)
+        self._desk = AsyncRemoteDesk(transport, clock)
+        self._limits = self._desk.limits
 
     async def pool(self, id: str) -> Pool:
         """One pool. Raises `PoolNotFound`."""
@@ -83,35 +95,55 @@ class AsyncRemoteReads(AsyncCalling):
         query = {"limit": str(limit)} if after is None else {"limit": str(limit), "after": after}
         return _entries(await self._transport.ask("GET", "/v1/journal", params=query))
 
-    async def follow(self, *, after: str | None = None, wait: bool = True) -> AsyncIterator[RemoteEntry]:
-        """Entries as they happen, none skipped and none twice, behind the cursor `after` or from the beginning; goes on after
-        a broken connection, and ends with `wait=False` at the end of the journal. Raises `CursorLost`."""
-        place = Place(after)
-        async for entry in self._pages(place):
-            yield entry
-        while wait:
-            async for line in self._transport.lines("/v1/events", place.cursor):
-                if line.startswith("id: "):
-                    if place.cursor is None:  # the journal was empty: look at what came before the stream began
-                        async for entry in self._pages(place):
-                            yield entry
-                    place.cursor = line[4:]
-                elif line.startswith('data: {"position"'):
-                    entry = read_entry(line[6:])
-                    if place.fresh(entry):
-                        yield entry
-            await self.ready()
+    async def cursor(self, *, back: int = 0) -> str:
+        """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
+        return await self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
 
-    async def _pages(self, place: Place) -> AsyncIterator[RemoteEntry]:
-        while page := await self.journal(after=place.cursor):
-            for entry in page:
-                place.cursor = entry.cursor
-                if place.fresh(entry):
-                    yield entry
+    def follow(
+        self, name: str | None = None, *, after: str | None = None, wait: bool = True, poll: float = 0.5
+    ) -> AsyncIterator[RemoteEntry]:
+        """Entries as they happen, none skipped and none twice, behind the cursor `after` or from the beginning; goes on after
+        a broken connection, and ends on `close`, or with `wait=False` at the end of the journal. Raises `CursorLost`.
+
+        With a `name` the place is kept on the server, and `after` counts only the first time; that needs a key of scope hold.
+        An entry counts as seen once the loop has asked for the next one behind its packet, so after a crash the last packet
+        comes again (at least once). The server tells at once: `poll` is for kernels of one's own process.
+        """
+        check_following(name, after, wait, poll)
+        return self._follower(after, name).follow(wait)
+
+    async def on(self, action: str | None, callback: Callable[[RemoteEntry], Any]) -> AsyncSubscription[RemoteEntry]:
+        """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
+
+        Fed by the server's stream, on a thread or task of its own; one that breaks is taken up again where it was.
+        For deliveries that must survive this process use `follow` with a name.
+        """
+        check_listener(action, callback)
+        ear = AsyncRemoteEar(self._follower(await self.cursor()))
+        return AsyncSubscription(ear, self._desk.employ, action, callback)
+
+    def _follower(self, after: str | None, name: str | None = None) -> AsyncRemoteFollower:
+        return AsyncRemoteFollower(self._transport, self._clock, after, name)
 
     async def ready(self) -> None:
         """Returns when the server answers; raises when it does not for too long."""
         await self._transport.ask("GET", "/readyz")
+
+    async def record(self, kind: str, id: str) -> Record | None:
+        """One record, or None."""
+        try:
+            answer = await self._get(record_path(kind, id))
+        except InvalidRequest as missing:
+            if missing.code != "record_not_found":
+                raise
+            return None
+        wire = read_record(answer.content).record
+        return None if wire is None else record_from(wire)
+
+    async def records(self, kind: str, *, after: str = "", limit: int = 100) -> list[Record]:
+        """Records of a kind in order of id."""
+        answer = await self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
+        return [record_from(wire) for wire in read_records(answer.content).items]
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return what is due, of all tenants: for admins of the default tenant."""

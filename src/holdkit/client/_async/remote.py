@@ -1,29 +1,43 @@
-"""The kernel at a distance: the same verbs and faces, the same answers, the same exceptions."""
+"""The kernel at a distance: the same verbs and faces, the same answers, the same exceptions.
+
+Faces that are made of verbs alone are the kernel's own classes, over the desk at a distance. What cannot be here says why.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, overload
 
 import httpx
 
 from ...core.commands import Ttl
+from ...faces._async.accounts import AsyncAccounts
+from ...faces._async.budgets import AsyncBudgets
+from ...faces._async.calendar import AsyncCalendar
+from ...faces._async.rates import AsyncRates
+from ...faces._async.windows import AsyncWindows
+from ...faces.allowances import Allowance, meters_of
+from ...faces.grid import Capacity, Closed, grid_of
+from ...faces.windows import Zone
 from ...kernel._async.calls import Call
+from ...kernel._async.lending import AsyncHolding, AsyncLease
 from ...kernel.spelling import What
-from ...kernel.workers import GRACE, AsyncWorker
+from ...kernel.workers import GRACE
+from ..absent import NotOfKernel
 from ..clock import ServerClock
 from ..retrying import Policy
-from .blocks import AsyncRemoteHolding, AsyncRemoteLease
-from .budgets import AsyncRemoteBudgets
+from .budgets import AsyncRemoteAccounts, AsyncRemoteBudgets
 from .claims import AsyncRemoteClaims
+from .desk import AsyncRemoteDesk
 from .items import AsyncRemoteItems
 from .sagas import AsyncRemoteSagas
 from .transport import AsyncTransport
 from .verbs import AsyncRemoteVerbs
 
 
-class AsyncRemoteKernel(AsyncRemoteVerbs):
+class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
     """A server's kernel, for the tenant of the key. Safe to share; close it when done."""
 
     def __init__(self, url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> None:
@@ -34,8 +48,17 @@ class AsyncRemoteKernel(AsyncRemoteVerbs):
         http.base_url = url
         http.headers.update(headers)
         super().__init__(AsyncTransport(http, chosen), ServerClock())
-        self._crew: set[AsyncWorker] = set()
         self.url = url
+
+    @property
+    def desk(self) -> AsyncRemoteDesk:
+        """Where faces hand in commands of their own."""
+        return self._desk
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._transport.closed
 
     @cached_property
     def claims(self) -> AsyncRemoteClaims:
@@ -52,9 +75,32 @@ class AsyncRemoteKernel(AsyncRemoteVerbs):
         """Sagas, to look at."""
         return AsyncRemoteSagas(self._transport, self._clock)
 
-    def budgets(self, name: str, /) -> AsyncRemoteBudgets:
-        """Budgets that are held together, as they are written down on the server."""
-        return AsyncRemoteBudgets(self._transport, self._clock, name)
+    def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
+        """So many per window and client, as you say here: that needs an admin's key."""
+        return AsyncRates(AsyncWindows(self._desk, self._frame, "", meters_of("rates", name, {"": allowances})))
+
+    @overload
+    def budgets(self, name: str, /) -> AsyncRemoteBudgets: ...
+    @overload
+    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets: ...
+    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets:
+        """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
+        needs an admin's key."""
+        if not budgets:
+            return AsyncRemoteBudgets(AsyncRemoteAccounts(self._transport, self._clock, self._desk, name))
+        return AsyncBudgets(AsyncAccounts(self._desk, self._frame, "", meters_of("budgets", name, budgets)))
+
+    def calendar(
+        self,
+        name: str,
+        rooms: Mapping[str, Capacity],
+        *,
+        zone: Zone = "UTC",
+        every: Ttl | None = None,
+        closed: Closed = (),
+    ) -> AsyncCalendar:
+        """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
+        return AsyncCalendar(self._desk, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,
@@ -65,25 +111,23 @@ class AsyncRemoteKernel(AsyncRemoteVerbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
-    ) -> AsyncRemoteHolding:
+    ) -> AsyncHolding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
-        return AsyncRemoteHolding(self, self._kept(call), what, quantity, ttl, metadata, entity)
+        return AsyncHolding(
+            self._desk, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
+        )
 
-    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncRemoteLease:
+    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
-        return AsyncRemoteLease(self, self._kept(call), what, quantity, ttl, self._crew, self._clock)
-
-    def _kept(self, call: Call) -> Call:
-        """The frame as it is now: a block ends under the same actor as it began, whatever the context is by then."""
-        kept: Any = self._frame(call)
-        kept |= {"op": op} if (op := call.get("op")) is not None else {}
-        return kept  # type: ignore[no-any-return]
+        return AsyncLease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     async def aclose(self) -> None:
-        """End the renewing of leases, and give back every connection."""
-        for worker in list(self._crew):
+        """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""
+        for worker in list(self._desk.crew):
             await worker.end(GRACE)
         await self._transport.aclose()
+
+    close = aclose  # async-only
 
     async def __aenter__(self) -> Self:
         return self

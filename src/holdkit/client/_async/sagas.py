@@ -11,6 +11,7 @@ from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.spelling import span
+from ..absent import NotOfSagas
 from ..addresses import path_of
 from ..face_wire import read_saga, read_sagas, saga_from
 from .calling import AsyncCalling
@@ -18,7 +19,7 @@ from .calling import AsyncCalling
 Listed: TypeAlias = "list[SagaRecord]"
 
 
-class AsyncRemoteSagas(AsyncCalling):
+class AsyncRemoteSagas(AsyncCalling, NotOfSagas):
     """The sagas of the key's tenant, as they are."""
 
     async def get(self, id: str) -> SagaRecord | None:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio  # async-only
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import msgspec
 
+from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ...kernel.workers import GRACE, AsyncSignal
+from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
 
 # sync-only: from time import sleep
+
+
+MAX_KEY = 200
 
 
 class AsyncTransport:
@@ -23,25 +30,45 @@ class AsyncTransport:
 
     def __init__(self, http: httpx.AsyncClient, policy: Policy) -> None:
         self._http, self._policy = http, policy
+        self.closed = False
+        self._receivers: set[Receiver] = set()
+        self._under_way: set[Asking] = set()
+        self._finished = AsyncSignal()
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
     ) -> httpx.Response:
         """The answer, or the exception of its problem."""
-        headers = {} if op is None else {"Idempotency-Key": op}
+        headers = {} if op is None else {"Idempotency-Key": _sendable(op)}
         headers |= more.pop("headers", {})
         if body is not None:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
+        self._under_way.add(asking)
+        try:
+            return await self._ask(asking, method, path, headers, more)
+        finally:
+            self._under_way.discard(asking)
+            self._finished.notify()
+
+    async def _ask(
+        self, asking: Asking, method: str, path: str, headers: dict[str, str], more: dict[str, Any]
+    ) -> httpx.Response:
         while True:
             error: HoldkitError
+            if self._over():
+                raise asking.settled(EngineError("this client is closed"))
             try:
                 answer = await self._http.request(method, path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
             except httpx.HTTPError as failed:
                 error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
+            except RuntimeError:  # httpx, of a client that was closed just now: nothing was sent
+                if not self._over():
+                    raise
+                continue
             else:
                 if answer.status_code < 400:
                     return answer
@@ -50,31 +77,50 @@ class AsyncTransport:
             await asyncio.sleep(wait)  # async-only
             # sync-only: sleep(wait)
 
-    async def lines(self, path: str, after: str | None) -> AsyncIterator[str]:
-        """The lines of an event stream, until it ends or breaks."""
+    @asynccontextmanager
+    async def stream(self, path: str, after: str | None, receiver: Receiver) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
+        self._receivers.add(receiver)
         try:
+            if self._over():
+                raise EngineError("this client is closed")
             async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     await answer.aread()  # async-only
                     # sync-only: answer.read()
                     raise _problem(answer)
-                async for line in answer.aiter_lines():  # async-only
-                    yield line  # async-only
-                # sync-only: for line in answer.iter_lines():
-                # sync-only:     yield line
-        except httpx.HTTPError:
-            return
+                receiver.lift(answer)
+                yield answer.aiter_lines()  # async-only
+                # sync-only: yield answer.iter_lines()
+        finally:
+            self._receivers.discard(receiver)
+
+    def _over(self) -> bool:
+        return self.closed
 
     async def aclose(self) -> None:
-        """Give back every connection."""
+        """End what is being followed, let requests under way come to their end, and give back every connection."""
+        self.closed = True
+        for receiver in list(self._receivers):
+            receiver.hang_up()
+        until = time.monotonic() + GRACE
+        count = self._finished.count
+        while self._under_way and time.monotonic() < until:
+            count = await self._finished.wait(count, 1.0)
         await self._http.aclose()
 
 
 def new_op() -> str:
     """A retry key for a caller who gave none: the retries within one call need it."""
     return uuid4().hex
+
+
+def _sendable(op: str) -> str:
+    if len(op) > MAX_KEY or not op.isascii() or not op.isprintable():
+        raise invalid("op", "op_unsendable", f"travels as a header: at most {MAX_KEY} printable ASCII characters")
+    return op
 
 
 def _problem(answer: httpx.Response) -> HoldkitError:

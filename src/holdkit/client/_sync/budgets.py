@@ -1,99 +1,117 @@
 # Generated from ../_async/budgets.py by tools/gen_sync.py: do not edit.
-"""`remote.budgets(name)`: hold the estimate, confirm the actual, of a set that is written down on the server."""
+"""`remote.budgets(name)`: the kernel's budgets over accounts that the server keeps, by a set that is written down there."""
 
 from __future__ import annotations
 
-from typing import Any, Unpack
-from uuid import UUID
+from collections.abc import Mapping
+from typing import Any
 
-from ...core.commands import Overage, Ttl
+from ...core.commands import Overage, PlaceHold
+from ...core.model import Pool
+from ...core.outcomes import Done
 from ...core.validation import text
-from ...faces.allowances import Allowance, Spent, Usage
+from ...faces._sync.budgets import Budgets
+from ...faces._sync.windows import Birth
+from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel._sync.calls import Call
-from ...kernel.spelling import amounts_of, reference
+from ...kernel.answers import hold_of
 from ...kernel.surface import Hold
+from ...kernel.waiters import Undo
 from ..addresses import path_of
 from ..clock import ServerClock
+from ..command_wire import verb_json
 from ..face_wire import allowance_json, read_usages, usage_from
-from ..wire import seconds
-from .calling import Calling
+from ..wire import pool_answer
+from .calling import Calling, no_transaction
+from .desk import RemoteDesk
 from .transport import Transport
 
+ONLY = ""
+"""Stands for the one budget of a set, where a number was given: which one that is, the server knows."""
 
-class RemoteBudgets(Calling):
-    """A set of budgets, per client. What is held of several is held of all, or of none."""
 
-    def __init__(self, transport: Transport, clock: ServerClock, name: str) -> None:
+class RemoteAccounts(Calling):
+    """The budgets of one set, for every client. Each call is one request."""
+
+    def __init__(self, transport: Transport, clock: ServerClock, desk: RemoteDesk, name: str) -> None:
         super().__init__(transport, clock)
-        self.name = text(name, "name", 64)
+        self.desk, self.name = desk, text(name, "name", 64)
 
-    def define(self, **budgets: Allowance | tuple[Allowance, ...]) -> None:
-        """Write the set down, or change it for windows to come; windows that run keep their totals. Needs an admin's key."""
+    def frame(self, call: Call) -> dict[str, Any]:
+        """The fields every command has."""
+        return self._frame(call)
+
+    def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
+        """Amounts by budget, as far as they can be checked here."""
+        budgets = [ONLY] if held is None else list(held)
+        if isinstance(given, Mapping) and budgets == [ONLY]:
+            budgets = list(given)
+        return amounts_by(given, field, least, budgets)
+
+    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Done:
+        """Take the amounts of the windows that run there."""
+        no_transaction(tx)
+        verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
+        body = verb_json(command) | {"client": client, field: _spent(amounts)}
+        del body["legs"]
+        return self.desk.hand_in(self._path(verb), body, command.op, undo)
+
+    def settle(
+        self,
+        id: str,
+        token: str | None,
+        actual: Spent | None,
+        call: Call,
+        *,
+        entity: str | None = None,
+        keep_rest: bool = False,
+        overage: Overage = "up_to_available",
+        stays: bool = False,
+    ) -> Hold:
+        """Confirm what it came to; `uncovered` of the answer is by budget."""
+        spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
+        body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
+                "overage": overage}  # fmt: skip
+        said = {name: value for name, value in body.items() if value is not None} | self._said(call)
+        return hold_of(self.desk.hand_in(self._path("confirm"), said, call.get("op"), stays=stays), token)
+
+    def uncovered(self, hold: Hold) -> dict[str, int]:
+        """What a confirm could not cover, by budget."""
+        return hold.uncovered
+
+    def usage(self, client: str) -> list[Usage]:
+        """How a client stands in each window that runs there."""
+        answer = self._get(self._path("usage"), client=client)
+        return [usage_from(wire) for wire in read_usages(answer.content).items]
+
+    def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
+        """Another total for the window that runs."""
+        body = {"client": client, "budget": budget, "total": total, "per": per}
+        return pool_answer(self._post(self._path("resize"), body, call))
+
+    def define(self, budgets: Mapping[str, Allowance | tuple[Allowance, ...]]) -> None:
+        """Write the set down."""
         listed = {
             budget: [allowance_json(one) for one in (given if isinstance(given, tuple | list) else (given,))]
             for budget, given in budgets.items()
         }
         self._transport.ask("PUT", path_of("budgets", self.name), {"budgets": listed})
 
-    def hold(
-        self,
-        client: str,
-        estimate: Spent,
-        *,
-        ttl: Ttl,
-        owner: str | None = None,
-        entity: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Hold an estimate until the deadline. Raises `InsufficientCapacity`, with `budgets` that fell short and
-        `retry_after`: the seconds until their windows are over, at the latest."""
-        body = {"client": client, "estimate": amounts_of(estimate), "ttl": seconds(ttl), "owner": owner,
-                "entity": entity, "metadata": metadata}  # fmt: skip
-        return self._change(path_of("budgets", self.name, "hold"), body, call, owner)
+    def _path(self, verb: str) -> str:
+        return path_of("budgets", self.name, verb)
 
-    def consume(
-        self,
-        client: str,
-        actual: Spent,
-        *,
-        entity: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Hold and confirm in one step, for what costs a known amount. Refused like `hold`."""
-        body = {"client": client, "actual": amounts_of(actual), "entity": entity, "metadata": metadata}
-        return self._change(path_of("budgets", self.name, "consume"), body, call, None)
 
-    def confirm(
-        self,
-        hold: Hold | str | UUID,
-        actual: Spent | None = None,
-        *,
-        owner: str | None = None,
-        entity: str | None = None,
-        keep_rest: bool = False,
-        overage: Overage = "up_to_available",
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Say what it came to; None is the estimate, 0 of everything a release. `uncovered` of the answer is by budget."""
-        id, token = reference(hold, owner)
-        body = {"hold": id, "actual": amounts_of(actual), "owner": token, "entity": entity,
-                "keep_rest": keep_rest or None, "overage": overage}  # fmt: skip
-        return self._change(path_of("budgets", self.name, "confirm"), body, call, token)
+class RemoteBudgets(Budgets):
+    """A set of budgets that is written down on the server."""
 
-    def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget."""
-        return hold.uncovered
+    def __init__(self, accounts: RemoteAccounts) -> None:
+        super().__init__(accounts)
+        self._set = accounts
 
-    def remaining(self, client: str) -> dict[str, int]:
-        """What the client could hold now, by budget."""
-        left: dict[str, int] = {}
-        for usage in self.usage(client):
-            left[usage.budget] = min(usage.available, left.get(usage.budget, usage.available))
-        return left
+    def define(self, **budgets: Allowance | tuple[Allowance, ...]) -> None:
+        """Write the set down, or change it for windows to come; windows that run keep their totals. Needs an admin's key."""
+        self._set.define(budgets)
 
-    def usage(self, client: str) -> list[Usage]:
-        """How the client stands in each window that runs, in order of budget."""
-        answer = self._get(path_of("budgets", self.name, "usage"), client=client)
-        return [usage_from(wire) for wire in read_usages(answer.content).items]
+
+def _spent(amounts: dict[str, int]) -> Spent:
+    return amounts[ONLY] if [*amounts] == [ONLY] else amounts

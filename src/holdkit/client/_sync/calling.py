@@ -8,8 +8,7 @@ from typing import Any
 import httpx
 
 from ...core.validation import invalid
-from ...kernel._sync.calls import Call
-from ...kernel.context import actor_text, current
+from ...kernel._sync.calls import Call, framed
 from ...kernel.surface import Hold
 from ..clock import ServerClock
 from ..wire import hold_from, read_hold
@@ -23,23 +22,18 @@ class Calling:
         self._transport, self._clock = transport, clock
 
     def _frame(self, call: Call) -> dict[str, Any]:
-        """What every change says beside itself, from the call or from the context."""
-        unknown = set(call) - {"op", "actor", "correlation_id", "reason", "tx"}
-        if unknown:
-            raise invalid(min(unknown), "argument_unknown", "is not an argument of this call")
-        if call.get("tx") is not None:
-            raise invalid("tx", "tx_unsupported", "a server cannot join a transaction of yours")
-        around = current()
-        said = {
-            "actor": around.actor if call.get("actor") is None else actor_text(call.get("actor")),
-            "correlation_id": call.get("correlation_id") or around.correlation_id,
-            "reason": call.get("reason") or around.reason,
-        }
-        return {name: value for name, value in said.items() if value is not None}
+        """The fields every command has, from the call or from the context."""
+        no_transaction(call.get("tx"))
+        return framed(call, "")
+
+    def _said(self, call: Call) -> dict[str, Any]:
+        """What every change says beside itself."""
+        said = self._frame(call)
+        return {name: said[name] for name in ("actor", "correlation_id", "reason") if said[name] is not None}
 
     def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
         """A change, under the caller's retry key or one of its own."""
-        sent = {name: value for name, value in body.items() if value is not None} | self._frame(call)
+        sent = {name: value for name, value in body.items() if value is not None} | self._said(call)
         return self._transport.ask("POST", path, sent, op=call.get("op") or new_op())
 
     def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:

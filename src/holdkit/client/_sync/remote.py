@@ -1,30 +1,44 @@
 # Generated from ../_async/remote.py by tools/gen_sync.py: do not edit.
-"""The kernel at a distance: the same verbs and faces, the same answers, the same exceptions."""
+"""The kernel at a distance: the same verbs and faces, the same answers, the same exceptions.
+
+Faces that are made of verbs alone are the kernel's own classes, over the desk at a distance. What cannot be here says why.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, overload
 
 import httpx
 
 from ...core.commands import Ttl
+from ...faces._sync.accounts import Accounts
+from ...faces._sync.budgets import Budgets
+from ...faces._sync.calendar import Calendar
+from ...faces._sync.rates import Rates
+from ...faces._sync.windows import Windows
+from ...faces.allowances import Allowance, meters_of
+from ...faces.grid import Capacity, Closed, grid_of
+from ...faces.windows import Zone
 from ...kernel._sync.calls import Call
+from ...kernel._sync.lending import Holding, Lease
 from ...kernel.spelling import What
-from ...kernel.workers import GRACE, Worker
+from ...kernel.workers import GRACE
+from ..absent import NotOfKernel
 from ..clock import ServerClock
 from ..retrying import Policy
-from .blocks import RemoteHolding, RemoteLease
-from .budgets import RemoteBudgets
+from .budgets import RemoteAccounts, RemoteBudgets
 from .claims import RemoteClaims
+from .desk import RemoteDesk
 from .items import RemoteItems
 from .sagas import RemoteSagas
 from .transport import Transport
 from .verbs import RemoteVerbs
 
 
-class RemoteKernel(RemoteVerbs):
+class RemoteKernel(RemoteVerbs, NotOfKernel):
     """A server's kernel, for the tenant of the key. Safe to share; close it when done."""
 
     def __init__(self, url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> None:
@@ -35,8 +49,17 @@ class RemoteKernel(RemoteVerbs):
         http.base_url = url
         http.headers.update(headers)
         super().__init__(Transport(http, chosen), ServerClock())
-        self._crew: set[Worker] = set()
         self.url = url
+
+    @property
+    def desk(self) -> RemoteDesk:
+        """Where faces hand in commands of their own."""
+        return self._desk
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._transport.closed
 
     @cached_property
     def claims(self) -> RemoteClaims:
@@ -53,9 +76,32 @@ class RemoteKernel(RemoteVerbs):
         """Sagas, to look at."""
         return RemoteSagas(self._transport, self._clock)
 
-    def budgets(self, name: str, /) -> RemoteBudgets:
-        """Budgets that are held together, as they are written down on the server."""
-        return RemoteBudgets(self._transport, self._clock, name)
+    def rates(self, name: str, *allowances: Allowance) -> Rates:
+        """So many per window and client, as you say here: that needs an admin's key."""
+        return Rates(Windows(self._desk, self._frame, "", meters_of("rates", name, {"": allowances})))
+
+    @overload
+    def budgets(self, name: str, /) -> RemoteBudgets: ...
+    @overload
+    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets: ...
+    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets:
+        """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
+        needs an admin's key."""
+        if not budgets:
+            return RemoteBudgets(RemoteAccounts(self._transport, self._clock, self._desk, name))
+        return Budgets(Accounts(self._desk, self._frame, "", meters_of("budgets", name, budgets)))
+
+    def calendar(
+        self,
+        name: str,
+        rooms: Mapping[str, Capacity],
+        *,
+        zone: Zone = "UTC",
+        every: Ttl | None = None,
+        closed: Closed = (),
+    ) -> Calendar:
+        """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
+        return Calendar(self._desk, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,
@@ -66,23 +112,17 @@ class RemoteKernel(RemoteVerbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
-    ) -> RemoteHolding:
+    ) -> Holding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
-        return RemoteHolding(self, self._kept(call), what, quantity, ttl, metadata, entity)
+        return Holding(self._desk, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity)
 
-    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> RemoteLease:
+    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
-        return RemoteLease(self, self._kept(call), what, quantity, ttl, self._crew, self._clock)
-
-    def _kept(self, call: Call) -> Call:
-        """The frame as it is now: a block ends under the same actor as it began, whatever the context is by then."""
-        kept: Any = self._frame(call)
-        kept |= {"op": op} if (op := call.get("op")) is not None else {}
-        return kept  # type: ignore[no-any-return]
+        return Lease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def close(self) -> None:
-        """End the renewing of leases, and give back every connection."""
-        for worker in list(self._crew):
+        """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""
+        for worker in list(self._desk.crew):
             worker.end(GRACE)
         self._transport.close()
 

@@ -12,6 +12,7 @@ from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.spelling import span
+from ..absent import NotOfSagas
 from ..addresses import path_of
 from ..face_wire import read_saga, read_sagas, saga_from
 from .calling import Calling
@@ -19,7 +20,7 @@ from .calling import Calling
 Listed: TypeAlias = "list[SagaRecord]"
 
 
-class RemoteSagas(Calling):
+class RemoteSagas(Calling, NotOfSagas):
     """The sagas of the key's tenant, as they are."""
 
     def get(self, id: str) -> SagaRecord | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from time import sleep
 from typing import Any
 from uuid import uuid4
@@ -12,9 +13,14 @@ from uuid import uuid4
 import httpx
 import msgspec
 
+from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ...kernel.workers import GRACE, Signal
+from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
+
+MAX_KEY = 200
 
 
 class Transport:
@@ -22,23 +28,43 @@ class Transport:
 
     def __init__(self, http: httpx.Client, policy: Policy) -> None:
         self._http, self._policy = http, policy
+        self.closed = False
+        self._receivers: set[Receiver] = set()
+        self._under_way: set[Asking] = set()
+        self._finished = Signal()
 
     def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
         """The answer, or the exception of its problem."""
-        headers = {} if op is None else {"Idempotency-Key": op}
+        headers = {} if op is None else {"Idempotency-Key": _sendable(op)}
         headers |= more.pop("headers", {})
         if body is not None:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         asking = Asking(self._policy, time.monotonic())
+        self._under_way.add(asking)
+        try:
+            return self._ask(asking, method, path, headers, more)
+        finally:
+            self._under_way.discard(asking)
+            self._finished.notify()
+
+    def _ask(
+        self, asking: Asking, method: str, path: str, headers: dict[str, str], more: dict[str, Any]
+    ) -> httpx.Response:
         while True:
             error: HoldkitError
+            if self._over():
+                raise asking.settled(EngineError("this client is closed"))
             try:
                 answer = self._http.request(method, path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
             except httpx.HTTPError as failed:
                 error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
+            except RuntimeError:  # httpx, of a client that was closed just now: nothing was sent
+                if not self._over():
+                    raise
+                continue
             else:
                 if answer.status_code < 400:
                     return answer
@@ -46,28 +72,48 @@ class Transport:
             wait = asking.pause(error, time.monotonic())
             sleep(wait)
 
-    def lines(self, path: str, after: str | None) -> Iterator[str]:
-        """The lines of an event stream, until it ends or breaks."""
+    @contextmanager
+    def stream(self, path: str, after: str | None, receiver: Receiver) -> Iterator[Iterator[str]]:
+        """The lines of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
+        self._receivers.add(receiver)
         try:
+            if self._over():
+                raise EngineError("this client is closed")
             with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     answer.read()
                     raise _problem(answer)
-                for line in answer.iter_lines():
-                    yield line
-        except httpx.HTTPError:
-            return
+                receiver.lift(answer)
+                yield answer.iter_lines()
+        finally:
+            self._receivers.discard(receiver)
+
+    def _over(self) -> bool:
+        return self.closed
 
     def close(self) -> None:
-        """Give back every connection."""
+        """End what is being followed, let requests under way come to their end, and give back every connection."""
+        self.closed = True
+        for receiver in list(self._receivers):
+            receiver.hang_up()
+        until = time.monotonic() + GRACE
+        count = self._finished.count
+        while self._under_way and time.monotonic() < until:
+            count = self._finished.wait(count, 1.0)
         self._http.close()
 
 
 def new_op() -> str:
     """A retry key for a caller who gave none: the retries within one call need it."""
     return uuid4().hex
+
+
+def _sendable(op: str) -> str:
+    if len(op) > MAX_KEY or not op.isascii() or not op.isprintable():
+        raise invalid("op", "op_unsendable", f"travels as a header: at most {MAX_KEY} printable ASCII characters")
+    return op
 
 
 def _problem(answer: httpx.Response) -> HoldkitError:

@@ -16,14 +16,14 @@ from ...kernel.answers import hold_of
 from ...kernel.spelling import reference, span
 from ...kernel.surface import Hold
 from ..allowances import Spent, Usage, client_of
-from .accounts import AsyncAccounts
+from .accounts import AsyncAccountsPort
 from .spending import AsyncSpending
 
 
 class AsyncBudgets:
     """A set of budgets, per client. What is held of several is held of all, or of none."""
 
-    def __init__(self, accounts: AsyncAccounts) -> None:
+    def __init__(self, accounts: AsyncAccountsPort) -> None:
         self._accounts = accounts
 
     async def hold(
@@ -129,10 +129,4 @@ class AsyncBudgets:
 
         Windows to come are given the total that their allowance says then: change that too, if it is meant to last.
         """
-        meters = [
-            meter for meter in self._accounts.meters if meter.budget == budget and per in (None, meter.period.name)
-        ]
-        if len(meters) != 1:
-            known = ", ".join(f"{meter.budget} per {meter.period.name}" for meter in self._accounts.meters)
-            raise invalid("budget", "budget_unknown", f"must name one of {known}")
-        return await self._accounts.resize(meters[0], client_of(client), total, call)
+        return await self._accounts.resize(client_of(client), budget, total, per, call)

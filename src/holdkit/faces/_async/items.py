@@ -17,13 +17,12 @@ from ...core.codec import canonical_json
 from ...core.commands import ConfirmHold, Consume, CreatePool, Group, PlaceHold, ReleaseHold, Ttl
 from ...core.ladders.finding import missing
 from ...core.model import Leg
-from ...core.outcomes import Done, Outcome, Reason, Refusal
 from ...core.reading import FindHold, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_OP
-from ...errors import InsufficientCapacity, InvalidRequest, ItemsTaken, Overloaded, PoolNotFound
+from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound
 from ...kernel._async.calls import Call
-from ...kernel.answers import hold_of, refusal_of
+from ...kernel.answers import hold_of, refusal_of, settled
 from ...kernel.spelling import reference, span
 from ...kernel.surface import Hold
 from ..item import Item, best_of, item_name, item_of
@@ -58,7 +57,7 @@ class AsyncItems(AsyncFace):
         group = Group((self._desk.mint.prepare(first, wish), *others), atomic=True)
         submitter, tx = self._desk.submitter, call.get("tx")
         outcomes = await (submitter.submit(group) if tx is None else submitter.apply_in(tx, group))
-        _settled(outcomes)
+        settled(outcomes)
 
     async def reserve(
         self,
@@ -222,12 +221,3 @@ def _taken(refusal: InsufficientCapacity) -> ItemsTaken:
     shown = ", ".join(map(repr, list(holders)[:5])) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
     return ItemsTaken(f"others have {shown}", replayed=refusal.replayed, taken=tuple(holders), holders=holders,
                       subject=next(iter(holders)))  # fmt: skip
-
-
-def _settled(outcomes: list[Outcome]) -> None:
-    """All done; else what stopped them is raised."""
-    for outcome in outcomes:
-        if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
-            raise refusal_of(outcome)
-        if not isinstance(outcome, Done | Refusal):
-            raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)

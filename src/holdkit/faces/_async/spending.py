@@ -13,7 +13,7 @@ from ...kernel._async.desk import undo_grant
 from ...kernel._async.lending import AsyncBlock
 from ...kernel.answers import hold_of
 from ...kernel.surface import Hold
-from .accounts import AsyncAccounts
+from .accounts import AsyncAccountsPort
 
 
 class AsyncSpending(AsyncBlock):
@@ -21,7 +21,7 @@ class AsyncSpending(AsyncBlock):
 
     def __init__(
         self,
-        accounts: AsyncAccounts,
+        accounts: AsyncAccountsPort,
         command: PlaceHold,
         client: str,
         estimate: dict[str, int],

@@ -7,19 +7,61 @@ Behind `Budgets` and its blocks; says nothing of windows, which are chosen below
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from ...core.commands import ConfirmHold, Overage
-from ...core.model import MAX_QUANTITY, HeldLeg
-from ...core.reading import FindHold
-from ...core.values import invalid, whole
+from ...core.model import HeldLeg, Pool
+from ...core.outcomes import Done
+from ...core.values import invalid
 from ...kernel._sync.calls import Call
+from ...kernel._sync.port import DeskPort
 from ...kernel.answers import hold_of
 from ...kernel.surface import Hold
-from ..allowances import Spent
-from .windows import Windows
+from ...kernel.waiters import Undo
+from ..allowances import Spent, Usage, amounts_by
+from .windows import Birth, Windows
+
+
+class AccountsPort(Protocol):
+    """What budgets and their blocks need of accounts, wherever those are kept."""
+
+    @property
+    def desk(self) -> DeskPort:
+        """Where blocks end their holds."""
+
+    def frame(self, call: Call, /) -> dict[str, Any]:
+        """The fields every command has."""
+
+    def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
+        """Amounts by budget."""
+
+    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Done:
+        """Take the amounts of the windows that run."""
+
+    def settle(
+        self,
+        id: str,
+        token: str | None,
+        actual: Spent | None,
+        call: Call,
+        *,
+        entity: str | None = None,
+        keep_rest: bool = False,
+        overage: Overage = "up_to_available",
+        stays: bool = False,
+    ) -> Hold:
+        """Confirm what a hold came to."""
+
+    def uncovered(self, hold: Hold) -> dict[str, int]:
+        """What a confirm could not cover, by budget."""
+
+    def usage(self, client: str) -> list[Usage]:
+        """How a client stands in each window that runs."""
+
+    def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
+        """Another total for the window of a budget that runs."""
 
 
 class Accounts(Windows):
@@ -50,6 +92,14 @@ class Accounts(Windows):
             command = replace(wish, quantity=amounts, others_as_held=True)
         return hold_of(self.desk.do(command, call.get("tx"), faces=True, wish=wish, stays=stays), token)
 
+    def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
+        """Another total for the window that runs, of the one allowance that is meant."""
+        meters = [meter for meter in self.meters if meter.budget == budget and per in (None, meter.period.name)]
+        if len(meters) != 1:
+            known = ", ".join(f"{meter.budget} per {meter.period.name}" for meter in self.meters)
+            raise invalid("budget", "budget_unknown", f"must name one of {known}")
+        return self.resize_window(meters[0], client, total, call)
+
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget; of one with several windows, where it fell short most."""
         short: dict[str, int] = {}
@@ -60,25 +110,13 @@ class Accounts(Windows):
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget, checked: of those that are `held`, else of all."""
-        budgets = [*({meter.budget: None for meter in self.meters} if held is None else held)]
-        if not isinstance(given, Mapping):
-            if len(budgets) > 1:
-                names = ", ".join(budgets)
-                raise invalid(field, f"{field}_ambiguous", f"there are several budgets: name amounts by {names}")
-            given = dict.fromkeys(budgets, given)
-        amounts = dict(given)
-        for budget, amount in amounts.items():
-            if budget not in budgets:
-                raise invalid(field, "budget_unknown", f"must name {', '.join(budgets)} only")
-            whole(amount, field, least, MAX_QUANTITY)
-        if not amounts:
-            raise invalid(field, f"{field}_required", "must name an amount for at least one budget")
-        return amounts
+        budgets = {meter.budget: None for meter in self.meters} if held is None else held
+        return amounts_by(given, field, least, list(budgets))
 
     def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
         """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,
         which the core will say."""
-        row = self.desk.read(FindHold((self.tenant, id)), tx)
+        row = self.desk.find_hold((self.tenant, id), tx)
         return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:

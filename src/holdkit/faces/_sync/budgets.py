@@ -17,14 +17,14 @@ from ...kernel.answers import hold_of
 from ...kernel.spelling import reference, span
 from ...kernel.surface import Hold
 from ..allowances import Spent, Usage, client_of
-from .accounts import Accounts
+from .accounts import AccountsPort
 from .spending import Spending
 
 
 class Budgets:
     """A set of budgets, per client. What is held of several is held of all, or of none."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: AccountsPort) -> None:
         self._accounts = accounts
 
     def hold(
@@ -128,10 +128,4 @@ class Budgets:
 
         Windows to come are given the total that their allowance says then: change that too, if it is meant to last.
         """
-        meters = [
-            meter for meter in self._accounts.meters if meter.budget == budget and per in (None, meter.period.name)
-        ]
-        if len(meters) != 1:
-            known = ", ".join(f"{meter.budget} per {meter.period.name}" for meter in self._accounts.meters)
-            raise invalid("budget", "budget_unknown", f"must name one of {known}")
-        return self._accounts.resize(meters[0], client_of(client), total, call)
+        return self._accounts.resize(client_of(client), budget, total, per, call)

@@ -12,15 +12,12 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from ...core.commands import Consume, Group, PlaceHold, ResizePool, Ttl
+from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
-from ...core.outcomes import Reason, Refusal
-from ...core.reading import FindPools
-from ...core.validation import check
 from ...core.values import invalid, whole
 from ...kernel._sync.calls import Call
-from ...kernel._sync.desk import Desk
-from ...kernel.answers import hold_of, refusal_of
+from ...kernel._sync.port import DeskPort
+from ...kernel.answers import hold_of
 from ...kernel.spelling import moment, span
 from ...kernel.surface import Hold
 from ..cells import Cell
@@ -31,7 +28,7 @@ from .windows import Frame
 class Calendar:
     """Rooms of several kinds, each so often, per night or per stretch of time."""
 
-    def __init__(self, desk: Desk, frame: Frame, tenant: str, grid: Grid) -> None:
+    def __init__(self, desk: DeskPort, frame: Frame, tenant: str, grid: Grid) -> None:
         self._desk, self._frame, self._tenant, self._grid = desk, frame, tenant, grid
 
     def hold(
@@ -102,7 +99,7 @@ class Calendar:
         """How much is free in each night of a range, and in all of them: `minimum`. Nights that are over have none."""
         place, cells = self._range(room, begin, end)
         found = self._pools(place, cells)
-        now = self._desk.now()
+        now = self._desk.clock()
         return Availability(tuple(self._grid.free(room, cell, found.get(place + cell.key), now) for cell in cells))
 
     def resize(self, room: str, total: int, begin: date | datetime, end: date | datetime, **call: Unpack[Call]) -> int:
@@ -118,27 +115,14 @@ class Calendar:
         commands = tuple(
             ResizePool(id=place + cell.key, total=total, **frame) for cell in cells if place + cell.key in found
         )
-        for command in commands:
-            check(command, self._desk.limits, faces=True)
         if commands:
-            self._all(Group(commands, atomic=True), call.get("tx"))
+            self._desk.do_all(commands, call.get("tx"))
         return len(commands)
-
-    def _all(self, group: Group, tx: Any) -> None:
-        """Apply an atomic group; the refusal at fault is raised."""
-        submitter = self._desk.submitter
-        if tx is None:
-            outcomes = submitter.submit(group)
-        else:
-            outcomes = submitter.apply_in(tx, group)
-        for outcome in outcomes:
-            if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
-                raise refusal_of(outcome)
 
     def _range(self, room: str, begin: date | datetime, end: date | datetime) -> tuple[str, list[Cell]]:
         return self._grid.place(room), self._grid.cut.cells(begin, end, self._desk.limits.max_legs)
 
     def _pools(self, place: str, cells: list[Cell], tx: Any = None) -> dict[str, Pool]:
         """Those pools of a range that are there, by id."""
-        keys = tuple((self._tenant, place + cell.key) for cell in cells)
-        return {pool.id: pool for pool in self._desk.read(FindPools(keys), tx) if pool is not None}
+        keys = [(self._tenant, place + cell.key) for cell in cells]
+        return {pool.id: pool for pool in self._desk.find_pools(keys, tx) if pool is not None}

@@ -14,7 +14,7 @@ from ...kernel._sync.desk import undo_grant
 from ...kernel._sync.lending import Block
 from ...kernel.answers import hold_of
 from ...kernel.surface import Hold
-from .accounts import Accounts
+from .accounts import AccountsPort
 
 
 class Spending(Block):
@@ -22,7 +22,7 @@ class Spending(Block):
 
     def __init__(
         self,
-        accounts: Accounts,
+        accounts: AccountsPort,
         command: PlaceHold,
         client: str,
         estimate: dict[str, int],

@@ -15,11 +15,10 @@ from msgspec.structs import replace
 from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
 from ...core.outcomes import Done
-from ...core.reading import FindPools
 from ...core.values import whole
 from ...errors import InsufficientCapacity, WindowClosed
 from ...kernel._sync.calls import Call
-from ...kernel._sync.desk import Desk
+from ...kernel._sync.port import DeskPort
 from ...kernel.answers import pool_of
 from ...kernel.waiters import Undo
 from ..allowances import Meter, Usage
@@ -35,16 +34,16 @@ Frame: TypeAlias = Callable[[Call], dict[str, Any]]
 class Windows:
     """Meters over the pools of the windows that run."""
 
-    def __init__(self, desk: Desk, frame: Frame, tenant: str, meters: tuple[Meter, ...]) -> None:
+    def __init__(self, desk: DeskPort, frame: Frame, tenant: str, meters: tuple[Meter, ...]) -> None:
         self.desk, self.frame, self.tenant, self.meters = desk, frame, tenant, meters
 
     def usage(self, client: str) -> list[Usage]:
         """How a client stands in each window that runs by the clock here; one that nobody has used is shown as it would
         begin."""
-        now = self.desk.now()
+        now = self.desk.clock()
         windows = [meter.period.window(now) for meter in self.meters]
         ids = [meter.pool(client, window) for meter, window in zip(self.meters, windows, strict=True)]
-        pools = self.desk.submitter.read(FindPools(tuple((self.tenant, id) for id in ids)))
+        pools = self.desk.find_pools([(self.tenant, id) for id in ids])
         found: list[Usage] = []
         for meter, window, pool in zip(self.meters, windows, pools, strict=True):
             total, held, consumed = (
@@ -57,7 +56,7 @@ class Windows:
         """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
         asked = [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
         wish = replace(command, legs=tuple(meter.wish(client, amount) for meter, amount in asked))
-        slot = self.desk.now()
+        slot = self.desk.clock()
         for left in reversed(range(TRIES)):
             legs = tuple(meter.leg(client, amount, slot) for meter, amount in asked)
             try:
@@ -83,11 +82,11 @@ class Windows:
         refused.details["retry_after"] = max(0, max(ends, default=now) - now) / SECOND
         refused.details["budgets"] = tuple(sorted(budgets - {""}))
 
-    def resize(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
+    def resize_window(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
         """Another total for the window that runs: asked again if the window was over by the time it was decided."""
         whole(total, "total", 0, MAX_QUANTITY)
         wish = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
-        command, slot = wish, self.desk.now()
+        command, slot = wish, self.desk.clock()
         for left in reversed(range(TRIES)):
             window = meter.period.window(slot)
             done = self.desk.do(replace(command, id=meter.pool(client, window)), call.get("tx"), faces=True, wish=wish)

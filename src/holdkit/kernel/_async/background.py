@@ -6,15 +6,18 @@ import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
+from ...core.entries import Action
+from ...core.validation import invalid
 from ...errors import CursorLost, HoldkitError
-from ..surface import JournalEntry
 from ..workers import (
     AsyncSignal,
+    AsyncWork,
+    AsyncWorker,
     call_listener,  # async-only
 )
-from .following import AsyncFollower, end_of_journal
+from .listening import AsyncEarPort, Told
 
 if TYPE_CHECKING:
     from .desk import AsyncDesk
@@ -24,8 +27,8 @@ log = logging.getLogger("holdkit")
 
 PAUSE = 1.0
 """Seconds before a listener whose reads fail looks again."""
-POLL = 0.5
-"""Seconds within which a listener sees the commits of other processes."""
+
+Employ: TypeAlias = "Callable[[AsyncWork, str, AsyncSignal], AsyncWorker]"
 
 
 class AsyncSweeper:
@@ -70,45 +73,34 @@ class AsyncSweeper:
         await self.stop()
 
 
-class AsyncSubscription:
+class AsyncSubscription(Generic[Told]):
     """A listener: called for each matching entry after its commit. Fed by the journal, so none is lost while it lives."""
 
     def __init__(
-        self, desk: AsyncDesk, tenant: str, action: str | None, callback: Callable[[JournalEntry], Any], after: str
+        self, ear: AsyncEarPort[Told], employ: Employ, action: str | None, callback: Callable[[Told], Any]
     ) -> None:
-        self._desk, self._tenant = desk, tenant
-        self._after: str | None = after
+        self._ear = ear
         self._action, self._callback = action, callback
-        self._stop = AsyncSignal()
-        self._worker = desk.employ(self._run, "holdkit-listener", self._stop)
+        self._worker = employ(self._run, "holdkit-listener", ear.stop)
 
     async def _run(self) -> None:
-        committed = self._desk.submitter.committed
-        while not self._stop.closed and not committed.closed:
+        while not self._over():
             try:
-                await self._listen()
+                async for entry in self._ear.listen():
+                    if self._action in (None, entry.action) and not self._over():
+                        await self._tell(entry)
             except CursorLost as lost:
                 log.warning("listener missed entries, goes on with what comes: %s", lost)
-                self._after = None
+                self._ear.skip()
             except HoldkitError as failed:
-                if not committed.closed:
+                if not self._over():
                     log.warning("listener could not read the journal, will try again: %s", failed)
-                    await self._stop.wait(0, PAUSE)
+                    await self._ear.stop.wait(0, PAUSE)
 
-    async def _listen(self) -> None:
-        follower = AsyncFollower(self._desk, self._tenant)
-        await follower.begin(self._after or await end_of_journal(self._desk))
-        told: JournalEntry | None = None
-        try:
-            async for entry in follower.follow(self._stop, wait=True, poll=POLL):
-                told = entry
-                if self._action is None or entry.action == self._action:
-                    await self._tell(entry)
-        finally:
-            if told is not None:
-                self._after = told.cursor
+    def _over(self) -> bool:
+        return self._ear.stop.closed or self._ear.closed
 
-    async def _tell(self, entry: JournalEntry) -> None:
+    async def _tell(self, entry: Told) -> None:
         try:
             await call_listener(self._callback, entry)  # async-only
             # sync-only: self._callback(entry)
@@ -117,5 +109,12 @@ class AsyncSubscription:
 
     def cancel(self) -> None:
         """Call it no more. (A call under way runs to its end.)"""
-        self._stop.close()
-        self._desk.submitter.committed.notify()
+        self._ear.hang_up()
+
+
+def check_listener(action: object, callback: object) -> None:
+    """What `on` takes."""
+    if action is not None and action not in list(Action):
+        raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
+    if not callable(callback):
+        raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")

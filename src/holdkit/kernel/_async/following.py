@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 
-import msgspec
-
 from ...core.codec import digest
-from ...core.commands import PutRecord
-from ...core.reading import FindEnds, FindEntries, FindRecord, JournalRow, ReadJournal
-from ...errors import CursorLost, EngineError, Overloaded, VersionConflict
+from ...core.reading import FindEnds, FindEntries, JournalRow, ReadJournal
+from ...errors import CursorLost, EngineError, Overloaded
 from ..cursor import Place, decode_cursor, encode_cursor
 from ..surface import JournalEntry
 from ..workers import AsyncSignal
 from .desk import AsyncDesk
+from .places import keep_place, kept_place
 
-CURSORS = "~cursor"
 PAGE = 500
 
 
@@ -33,10 +30,9 @@ class AsyncFollower:
         """Take up the place kept under our name, else the one given, else the beginning."""
         self._desk.submitter.check()
         if self._name is not None:
-            kept = await self._desk.submitter.read(FindRecord((self._tenant, CURSORS, self._name)))
+            kept = await kept_place(self._desk, self._tenant, self._name)
             if kept is not None:
-                self._version = kept.version
-                after = msgspec.json.decode(kept.body, type=str)
+                self._version, after = kept.version, kept.cursor
         if after is not None:
             self._place = decode_cursor(after)
             await self._check_place()
@@ -121,21 +117,16 @@ class AsyncFollower:
 
     async def keep_place(self, behind: JournalEntry | None = None) -> None:
         """Write our place down under our name: where the last page ended, or behind one of its entries."""
-        body = msgspec.json.encode(encode_cursor(self._place) if behind is None else behind.cursor).decode()
-        name = self._name or ""
-        command = PutRecord(tenant=self._tenant, kind=CURSORS, id=name, body=body, if_version=self._version)
+        place = encode_cursor(self._place) if behind is None else behind.cursor
         try:
-            done = await self._desk.do(command, faces=True)
+            kept = await keep_place(self._desk, self._tenant, self._name or "", place, self._version)
         except Overloaded:
             return  # kept with the next page
-        except VersionConflict:
-            raise CursorLost(f"another follower named {name!r} moved the cursor: give each its own name") from None
         except EngineError:
             if self._desk.submitter.committed.closed:
                 return
             raise
-        assert done.record is not None
-        self._version = done.record.version
+        self._version = kept.version
 
 
 async def end_of_journal(desk: AsyncDesk, back: int = 0) -> str:

@@ -11,11 +11,13 @@ from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
+from .calls import AsyncCalls
 from .following import AsyncFollower, end_of_journal
+from .places import MAX_NAME
 from .verbs import AsyncVerbs
 
 
-class AsyncJournal(AsyncVerbs):
+class AsyncJournal(AsyncCalls, AsyncVerbs):
     """Everything that reads the journal."""
 
     async def history(self, subject: Hold | str | UUID) -> list[JournalEntry]:
@@ -53,15 +55,20 @@ class AsyncJournal(AsyncVerbs):
         Woken at once by commits of this kernel, within `poll` seconds by those of other processes; ends on `close`, or
         with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back.
         """
-        if name is not None:
-            text(name, "name", 255)
-        if after is not None:
-            decode_cursor(after)
-        if type(wait) is not bool:
-            raise invalid("wait", "wait_not_boolean", "must be True or False")
-        if type(poll) not in (int, float) or not 0 < poll <= 3_600:
-            raise invalid("poll", "poll_out_of_range", "must be seconds above 0, at most an hour")
+        check_following(name, after, wait, poll)
         follower = AsyncFollower(self._desk, self._tenant, name)
         await follower.begin(after)
         async for entry in follower.follow(None, wait, poll):
             yield entry
+
+
+def check_following(name: object, after: object, wait: object, poll: object) -> None:
+    """What `follow` takes."""
+    if name is not None:
+        text(name, "name", MAX_NAME)
+    if after is not None:
+        decode_cursor(after)
+    if type(wait) is not bool:
+        raise invalid("wait", "wait_not_boolean", "must be True or False")
+    if not isinstance(poll, int | float) or type(poll) is bool or not 0 < poll <= 3_600:
+        raise invalid("poll", "poll_out_of_range", "must be seconds above 0, at most an hour")

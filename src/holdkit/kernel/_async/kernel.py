@@ -7,16 +7,16 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...core.commands import Ttl
-from ...core.entries import Action
 from ...core.model import Limits
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..spelling import What
 from ..surface import JournalEntry
 from ..turnstile import Stats
-from .background import AsyncSubscription, AsyncSweeper
+from .background import AsyncSubscription, AsyncSweeper, check_listener
 from .calls import Call
 from .desk import AsyncDesk
 from .lending import AsyncHolding, AsyncLease
+from .listening import AsyncEar
 from .reads import AsyncReads
 
 
@@ -77,17 +77,15 @@ class AsyncHolds(AsyncReads):
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
         return AsyncSweeper(self, self._desk, every, whole(limit, "limit", 1, MAX_SWEEP))
 
-    async def on(self, action: str | None, callback: Callable[[JournalEntry], Any]) -> AsyncSubscription:
+    async def on(self, action: str | None, callback: Callable[[JournalEntry], Any]) -> AsyncSubscription[JournalEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
         For deliveries that must survive this process use `follow` with a name.
         """
-        if action is not None and action not in list(Action):
-            raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
-        if not callable(callback):
-            raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")
-        return AsyncSubscription(self._desk, self._tenant, action, callback, await self.cursor())
+        check_listener(action, callback)
+        ear = AsyncEar(self._desk, self._tenant, await self.cursor())
+        return AsyncSubscription(ear, self._desk.employ, action, callback)
 
     async def aclose(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

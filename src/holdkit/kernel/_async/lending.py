@@ -9,13 +9,13 @@ from typing import Self
 
 from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold
 from ...core.model import SECOND, Slot
-from ...core.reading import ReadHistory, entry_of
 from ...core.validation import invalid
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of
 from ..surface import Hold
 from ..workers import AsyncSignal, AsyncWorker
-from .desk import AsyncDesk, undo_grant
+from .desk import undo_grant
+from .port import AsyncDeskPort
 
 log = logging.getLogger("holdkit")
 
@@ -26,7 +26,7 @@ RENEWALS = 3
 class AsyncBlock:
     """What both blocks share: one hold, placed at the beginning and ended at the end, by the same actor."""
 
-    def __init__(self, desk: AsyncDesk, command: PlaceHold) -> None:
+    def __init__(self, desk: AsyncDeskPort, command: PlaceHold) -> None:
         self._desk, self._command = desk, command
         self._entered = False
         self._hold: Hold | None = None
@@ -66,15 +66,13 @@ class AsyncBlock:
         await self._desk.do(command, stays=True)  # done even if the caller is cancelled while it waits
 
     async def _forced(self) -> bool:
-        rows = await self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
-        story = [entry for entry in map(entry_of, rows) if not entry.part]
-        return bool(story) and story[-1].forced
+        return await self._desk.forced((self._command.tenant, self.hold.id))
 
 
 class AsyncHolding(AsyncBlock):
     """``with hk.holding(...) as hold``: leaves normally → confirmed; raises → released."""
 
-    def __init__(self, desk: AsyncDesk, command: PlaceHold, entity: str | None) -> None:
+    def __init__(self, desk: AsyncDeskPort, command: PlaceHold, entity: str | None) -> None:
         super().__init__(desk, command)
         self._entity = entity
 
@@ -117,7 +115,7 @@ class AsyncHolding(AsyncBlock):
 class AsyncLease(AsyncBlock):
     """``with hk.lease(...) as lease``: a job slot, renewed while inside, always released; `lost` tells the holder."""
 
-    def __init__(self, desk: AsyncDesk, command: PlaceHold) -> None:
+    def __init__(self, desk: AsyncDeskPort, command: PlaceHold) -> None:
         super().__init__(desk, command)
         self._stop = AsyncSignal()
         self._worker: AsyncWorker | None = None
@@ -147,9 +145,8 @@ class AsyncLease(AsyncBlock):
         """Renew now; happens by itself every third of the ttl. Near `max_lifetime` it renews for what is left of that."""
         try:
             await self._extend(ttl_slots=self._span())
-        except LifetimeExceeded:
-            last = self.hold.held_at + self._desk.limits.max_lifetime
-            await self._extend(until=last)
+        except LifetimeExceeded as longest:
+            await self._extend(until=self.hold.held_at + longest.max_lifetime)
         except Refused as refused:
             self._ended = refused
             raise

@@ -4,9 +4,8 @@ pool to quantity, or a list of legs. What names a hold is the same everywhere: a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 from ...core.commands import (
@@ -25,16 +24,26 @@ from ...core.commands import (
     Sweep,
     Ttl,
 )
-from ...core.model import Pool, Record, Slot
-from ...core.validation import invalid, pool_id
+from ...core.model import Limits, Pool, Record, Slot
 from ..answers import hold_of, pool_of, record_of
 from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..surface import Hold, SweepReport
-from .calls import AsyncCalls, Call
+from .calls import Call
+from .port import AsyncDeskPort
 
 
-class AsyncVerbs(AsyncCalls):
-    """Everything that changes something."""
+class AsyncVerbs:
+    """Everything that changes something, over a desk here or at a distance."""
+
+    _limits: Limits
+    if TYPE_CHECKING:  # an attribute of whoever has the verbs
+
+        @property
+        def _desk(self) -> AsyncDeskPort: ...
+
+    def _frame(self, call: Call) -> dict[str, Any]:
+        """The fields every command has."""
+        raise NotImplementedError
 
     async def create_pool(self, id: str, total: int, *, exist_ok: bool = False, **call: Unpack[Call]) -> Pool:
         """Make a pool with nothing held. Raises `PoolExists`, unless `exist_ok`: then the one that is there is returned as
@@ -198,15 +207,3 @@ class AsyncVerbs(AsyncCalls):
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little."""
         done = await self._desk.do(Sweep(limit=limit))
         return SweepReport(done.expired, done.slot, done.more)
-
-    async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
-        """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed
-        over. (SQLite has one write lock for all pools: there it is taken early.)"""
-        names: object = (pools,) if isinstance(pools, str) else pools
-        if not isinstance(names, list | tuple | set | frozenset):
-            raise invalid("pools", "pools_malformed", "must be a list of pool ids")
-        for name in names:
-            pool_id(name, "pools", faces=True)
-        if tx is None:
-            raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
-        await self._submitter.apply_in(tx, None, [(self._tenant, name) for name in names])

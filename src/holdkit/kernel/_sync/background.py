@@ -7,14 +7,17 @@ import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
+from ...core.entries import Action
+from ...core.validation import invalid
 from ...errors import CursorLost, HoldkitError
-from ..surface import JournalEntry
 from ..workers import (
     Signal,
+    Work,
+    Worker,
 )
-from .following import Follower, end_of_journal
+from .listening import EarPort, Told
 
 if TYPE_CHECKING:
     from .desk import Desk
@@ -24,8 +27,8 @@ log = logging.getLogger("holdkit")
 
 PAUSE = 1.0
 """Seconds before a listener whose reads fail looks again."""
-POLL = 0.5
-"""Seconds within which a listener sees the commits of other processes."""
+
+Employ: TypeAlias = "Callable[[Work, str, Signal], Worker]"
 
 
 class Sweeper:
@@ -70,45 +73,32 @@ class Sweeper:
         self.stop()
 
 
-class Subscription:
+class Subscription(Generic[Told]):
     """A listener: called for each matching entry after its commit. Fed by the journal, so none is lost while it lives."""
 
-    def __init__(
-        self, desk: Desk, tenant: str, action: str | None, callback: Callable[[JournalEntry], Any], after: str
-    ) -> None:
-        self._desk, self._tenant = desk, tenant
-        self._after: str | None = after
+    def __init__(self, ear: EarPort[Told], employ: Employ, action: str | None, callback: Callable[[Told], Any]) -> None:
+        self._ear = ear
         self._action, self._callback = action, callback
-        self._stop = Signal()
-        self._worker = desk.employ(self._run, "holdkit-listener", self._stop)
+        self._worker = employ(self._run, "holdkit-listener", ear.stop)
 
     def _run(self) -> None:
-        committed = self._desk.submitter.committed
-        while not self._stop.closed and not committed.closed:
+        while not self._over():
             try:
-                self._listen()
+                for entry in self._ear.listen():
+                    if self._action in (None, entry.action) and not self._over():
+                        self._tell(entry)
             except CursorLost as lost:
                 log.warning("listener missed entries, goes on with what comes: %s", lost)
-                self._after = None
+                self._ear.skip()
             except HoldkitError as failed:
-                if not committed.closed:
+                if not self._over():
                     log.warning("listener could not read the journal, will try again: %s", failed)
-                    self._stop.wait(0, PAUSE)
+                    self._ear.stop.wait(0, PAUSE)
 
-    def _listen(self) -> None:
-        follower = Follower(self._desk, self._tenant)
-        follower.begin(self._after or end_of_journal(self._desk))
-        told: JournalEntry | None = None
-        try:
-            for entry in follower.follow(self._stop, wait=True, poll=POLL):
-                told = entry
-                if self._action is None or entry.action == self._action:
-                    self._tell(entry)
-        finally:
-            if told is not None:
-                self._after = told.cursor
+    def _over(self) -> bool:
+        return self._ear.stop.closed or self._ear.closed
 
-    def _tell(self, entry: JournalEntry) -> None:
+    def _tell(self, entry: Told) -> None:
         try:
             self._callback(entry)
         except Exception:
@@ -116,5 +106,12 @@ class Subscription:
 
     def cancel(self) -> None:
         """Call it no more. (A call under way runs to its end.)"""
-        self._stop.close()
-        self._desk.submitter.committed.notify()
+        self._ear.hang_up()
+
+
+def check_listener(action: object, callback: object) -> None:
+    """What `on` takes."""
+    if action is not None and action not in list(Action):
+        raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
+    if not callable(callback):
+        raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")

@@ -9,7 +9,8 @@ from typing import Any, TypedDict
 from msgspec.structs import replace
 
 from ...core.commands import AnyCommand, Command, Group
-from ...core.validation import check, invalid, text
+from ...core.model import Limits
+from ...core.validation import check, invalid, pool_id, text
 from ...core.values import MAX_OP
 from ..answers import Answer, answer_of
 from ..context import Actor, actor_text, current
@@ -36,6 +37,22 @@ KNOWN = "op, actor, correlation_id, reason, tx"
 _KNOWN = frozenset(KNOWN.split(", "))
 
 
+def framed(call: Call, tenant: str) -> dict[str, Any]:
+    """The fields every command has, from the call or from the context."""
+    if not _KNOWN.issuperset(call):
+        unknown = min(set(call) - _KNOWN)
+        raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
+    around = current()
+    actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
+    return {
+        "tenant": tenant,
+        "op": call.get("op"),
+        "actor": around.actor if actor is None else actor_text(actor),
+        "correlation_id": around.correlation_id if correlation_id is None else correlation_id,
+        "reason": around.reason if reason is None else reason,
+    }
+
+
 class Calls:
     """Speaks for one tenant."""
 
@@ -48,18 +65,7 @@ class Calls:
 
     def _frame(self, call: Call) -> dict[str, Any]:
         """The fields every command has, from the call or from the context."""
-        if not _KNOWN.issuperset(call):
-            unknown = min(set(call) - _KNOWN)
-            raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
-        around = current()
-        actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
-        return {
-            "tenant": self._tenant,
-            "op": call.get("op"),
-            "actor": around.actor if actor is None else actor_text(actor),
-            "correlation_id": around.correlation_id if correlation_id is None else correlation_id,
-            "reason": around.reason if reason is None else reason,
-        }
+        return framed(call, self._tenant)
 
     def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
@@ -80,39 +86,58 @@ class Calls:
             outcomes = self._submitter.apply_in(tx, group)
         return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
-    def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
-        """Checked, framed by the context, minted."""
-        asked: object = commands
-        if not isinstance(asked, Iterable):
-            raise invalid("commands", "commands_malformed", "must be a list of commands such as PlaceHold(...)")
-        if type(atomic) is not bool:
-            raise invalid("atomic", "atomic_not_boolean", "must be True or False")
-        if op is not None:
-            text(op, "op", MAX_OP)
-        given = self._frame({})
-        frame = {name: given[name] for name in ("actor", "correlation_id", "reason") if given[name] is not None}
-        prepared: list[AnyCommand] = []
-        for command in commands:
-            if len(prepared) == self._limits.max_batch:
-                raise invalid("commands", "batch_too_large", f"at most {self._limits.max_batch} commands are allowed")
-            prepared.append(self._prepared(command, frame, op, len(prepared)))
-        return guarded(self._mint.prepare_all(prepared), atomic, op)
+    def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
+        """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed
+        over. (SQLite has one write lock for all pools: there it is taken early.)"""
+        names: object = (pools,) if isinstance(pools, str) else pools
+        if not isinstance(names, list | tuple | set | frozenset):
+            raise invalid("pools", "pools_malformed", "must be a list of pool ids")
+        for name in names:
+            pool_id(name, "pools", faces=True)
+        if tx is None:
+            raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
+        self._submitter.apply_in(tx, None, [(self._tenant, name) for name in names])
 
-    def _prepared(self, command: AnyCommand, frame: dict[str, Any], op: str | None, index: int) -> AnyCommand:
-        """One command of a batch: what it leaves open is taken from the context; the tenant is never its own choice."""
-        given: object = command
-        if not isinstance(given, Command):
-            kinds = "PlaceHold, ConfirmHold, ReleaseHold, …"
-            raise invalid("commands", "command_unknown", f"{type(given).__name__} is not a command: {kinds}")
-        if command.tenant not in ("", self._tenant):
-            raise invalid("tenant", "tenant_foreign", "a kernel speaks for its own tenant: use hk.tenant(…)")
-        changes: dict[str, Any] = {} if command.tenant == self._tenant else {"tenant": self._tenant}
-        if command.actor is not None:
-            changes["actor"] = actor_text(command.actor)
-        if op is not None:
-            changes["op"] = op_within(op, index, command.op)
-        if frame:
-            changes |= {name: value for name, value in frame.items() if getattr(command, name) is None}
-        command = normalise(replace(command, **changes) if changes else command)
-        check(command, self._limits)
-        return command
+    def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
+        ready = prepared(commands, atomic, self._tenant, self._limits, op)
+        return guarded(self._mint.prepare_all(ready), atomic, op)
+
+
+def prepared(
+    commands: Iterable[AnyCommand], atomic: bool, tenant: str, limits: Limits, op: str | None = None
+) -> list[AnyCommand]:
+    """The commands of a batch: normalised, framed by the context, each under its part of the batch's key, checked."""
+    asked: object = commands
+    if not isinstance(asked, Iterable):
+        raise invalid("commands", "commands_malformed", "must be a list of commands such as PlaceHold(...)")
+    if type(atomic) is not bool:
+        raise invalid("atomic", "atomic_not_boolean", "must be True or False")
+    if op is not None:
+        text(op, "op", MAX_OP)
+    given = framed({}, tenant)
+    frame = {name: given[name] for name in ("actor", "correlation_id", "reason") if given[name] is not None}
+    ready: list[AnyCommand] = []
+    for command in commands:
+        if len(ready) == limits.max_batch:
+            raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
+        ready.append(_prepared(command, frame, tenant, op, len(ready)))
+        check(ready[-1], limits)
+    return ready
+
+
+def _prepared(command: AnyCommand, frame: dict[str, Any], tenant: str, op: str | None, index: int) -> AnyCommand:
+    """One command of a batch: what it leaves open is taken from the context; the tenant is never its own choice."""
+    given: object = command
+    if not isinstance(given, Command):
+        kinds = "PlaceHold, ConfirmHold, ReleaseHold, …"
+        raise invalid("commands", "command_unknown", f"{type(given).__name__} is not a command: {kinds}")
+    if command.tenant not in ("", tenant):
+        raise invalid("tenant", "tenant_foreign", "a kernel speaks for its own tenant: use hk.tenant(…)")
+    changes: dict[str, Any] = {} if command.tenant == tenant else {"tenant": tenant}
+    if command.actor is not None:
+        changes["actor"] = actor_text(command.actor)
+    if op is not None:
+        changes["op"] = op_within(op, index, command.op)
+    if frame:
+        changes |= {name: value for name, value in frame.items() if getattr(command, name) is None}
+    return normalise(replace(command, **changes) if changes else command)

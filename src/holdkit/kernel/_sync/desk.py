@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ...core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold
-from ...core.model import Slot
+from ...core.model import Key, Pool, Slot, StoredHold
 from ...core.outcomes import Done, Outcome, Refusal
-from ...core.reading import Query
+from ...core.reading import FindHold, FindPools, Query, ReadHistory, entry_of
 from ...core.validation import check
 from ...errors import InvalidRequest, Refused
-from ..answers import Answer, answer_of, in_own_words, refusal_of
+from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
 from ..guarding import guarded
 from ..minting import Mint
 from ..spelling import combined
@@ -67,6 +67,10 @@ class Desk:
             return self.submitter.submit(group)
         return self.submitter.apply_in(tx, group)
 
+    def do_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
+        """The same, where all that matters is that they are done: else what stopped them is raised."""
+        settled(self.do_together(commands, tx))
+
     def together(self, commands: Sequence[AnyCommand]) -> Group:
         """Commands of a face as one atomic group, checked and minted."""
         for command in commands:
@@ -85,6 +89,23 @@ class Desk:
     def read(self, query: Query[T], tx: Any = None) -> T:
         """Ask; in a caller's transaction, with what that has not committed yet."""
         return self.submitter.read(query) if tx is None else self.submitter.read_in(tx, query)
+
+    def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
+        """Pools as they are now, in the order asked."""
+        return self.read(FindPools(tuple(keys)), tx)
+
+    def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
+        """A hold as it is now."""
+        return self.read(FindHold(key), tx)
+
+    def forced(self, key: Key) -> bool:
+        """Whether a hold was last changed by force."""
+        story = [entry for entry in map(entry_of, self.read(ReadHistory(*key))) if not entry.part]
+        return bool(story) and story[-1].forced
+
+    def clock(self) -> Slot:
+        """The engine's clock, where it can be far away and must be asked for."""
+        return self.now()
 
     def now(self) -> Slot:
         """The engine's clock."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from ...core.codec import digest
-from ...core.commands import PutRecord
-from ...core.reading import FindEnds, FindEntries, FindRecord, JournalRow, ReadJournal
-from ...errors import CursorLost, EngineError, Overloaded, VersionConflict
+from ...core.reading import FindEnds, FindEntries, JournalRow, ReadJournal
+from ...errors import CursorLost, EngineError, Overloaded
 from ..cursor import Place, decode_cursor, encode_cursor
 from ..surface import JournalEntry
 from ..workers import Signal
 from .desk import Desk
+from .places import keep_place, kept_place
 
-CURSORS = "~cursor"
 PAGE = 500
 
 
@@ -34,10 +31,9 @@ class Follower:
         """Take up the place kept under our name, else the one given, else the beginning."""
         self._desk.submitter.check()
         if self._name is not None:
-            kept = self._desk.submitter.read(FindRecord((self._tenant, CURSORS, self._name)))
+            kept = kept_place(self._desk, self._tenant, self._name)
             if kept is not None:
-                self._version = kept.version
-                after = msgspec.json.decode(kept.body, type=str)
+                self._version, after = kept.version, kept.cursor
         if after is not None:
             self._place = decode_cursor(after)
             self._check_place()
@@ -122,21 +118,16 @@ class Follower:
 
     def keep_place(self, behind: JournalEntry | None = None) -> None:
         """Write our place down under our name: where the last page ended, or behind one of its entries."""
-        body = msgspec.json.encode(encode_cursor(self._place) if behind is None else behind.cursor).decode()
-        name = self._name or ""
-        command = PutRecord(tenant=self._tenant, kind=CURSORS, id=name, body=body, if_version=self._version)
+        place = encode_cursor(self._place) if behind is None else behind.cursor
         try:
-            done = self._desk.do(command, faces=True)
+            kept = keep_place(self._desk, self._tenant, self._name or "", place, self._version)
         except Overloaded:
             return  # kept with the next page
-        except VersionConflict:
-            raise CursorLost(f"another follower named {name!r} moved the cursor: give each its own name") from None
         except EngineError:
             if self._desk.submitter.committed.closed:
                 return
             raise
-        assert done.record is not None
-        self._version = done.record.version
+        self._version = kept.version
 
 
 def end_of_journal(desk: Desk, back: int = 0) -> str:

@@ -12,11 +12,13 @@ from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
+from .calls import Calls
 from .following import Follower, end_of_journal
+from .places import MAX_NAME
 from .verbs import Verbs
 
 
-class Journal(Verbs):
+class Journal(Calls, Verbs):
     """Everything that reads the journal."""
 
     def history(self, subject: Hold | str | UUID) -> list[JournalEntry]:
@@ -54,15 +56,20 @@ class Journal(Verbs):
         Woken at once by commits of this kernel, within `poll` seconds by those of other processes; ends on `close`, or
         with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back.
         """
-        if name is not None:
-            text(name, "name", 255)
-        if after is not None:
-            decode_cursor(after)
-        if type(wait) is not bool:
-            raise invalid("wait", "wait_not_boolean", "must be True or False")
-        if type(poll) not in (int, float) or not 0 < poll <= 3_600:
-            raise invalid("poll", "poll_out_of_range", "must be seconds above 0, at most an hour")
+        check_following(name, after, wait, poll)
         follower = Follower(self._desk, self._tenant, name)
         follower.begin(after)
         for entry in follower.follow(None, wait, poll):
             yield entry
+
+
+def check_following(name: object, after: object, wait: object, poll: object) -> None:
+    """What `follow` takes."""
+    if name is not None:
+        text(name, "name", MAX_NAME)
+    if after is not None:
+        decode_cursor(after)
+    if type(wait) is not bool:
+        raise invalid("wait", "wait_not_boolean", "must be True or False")
+    if not isinstance(poll, int | float) or type(poll) is bool or not 0 < poll <= 3_600:
+        raise invalid("poll", "poll_out_of_range", "must be seconds above 0, at most an hour")

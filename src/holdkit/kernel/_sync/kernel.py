@@ -8,16 +8,16 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...core.commands import Ttl
-from ...core.entries import Action
 from ...core.model import Limits
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..spelling import What
 from ..surface import JournalEntry
 from ..turnstile import Stats
-from .background import Subscription, Sweeper
+from .background import Subscription, Sweeper, check_listener
 from .calls import Call
 from .desk import Desk
 from .lending import Holding, Lease
+from .listening import Ear
 from .reads import Reads
 
 
@@ -78,17 +78,15 @@ class Holds(Reads):
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
         return Sweeper(self, self._desk, every, whole(limit, "limit", 1, MAX_SWEEP))
 
-    def on(self, action: str | None, callback: Callable[[JournalEntry], Any]) -> Subscription:
+    def on(self, action: str | None, callback: Callable[[JournalEntry], Any]) -> Subscription[JournalEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
         For deliveries that must survive this process use `follow` with a name.
         """
-        if action is not None and action not in list(Action):
-            raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
-        if not callable(callback):
-            raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")
-        return Subscription(self._desk, self._tenant, action, callback, self.cursor())
+        check_listener(action, callback)
+        ear = Ear(self._desk, self._tenant, self.cursor())
+        return Subscription(ear, self._desk.employ, action, callback)
 
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

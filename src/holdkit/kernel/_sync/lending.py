@@ -10,13 +10,13 @@ from typing import Self
 
 from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold
 from ...core.model import SECOND, Slot
-from ...core.reading import ReadHistory, entry_of
 from ...core.validation import invalid
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of
 from ..surface import Hold
 from ..workers import Signal, Worker
-from .desk import Desk, undo_grant
+from .desk import undo_grant
+from .port import DeskPort
 
 log = logging.getLogger("holdkit")
 
@@ -27,7 +27,7 @@ RENEWALS = 3
 class Block:
     """What both blocks share: one hold, placed at the beginning and ended at the end, by the same actor."""
 
-    def __init__(self, desk: Desk, command: PlaceHold) -> None:
+    def __init__(self, desk: DeskPort, command: PlaceHold) -> None:
         self._desk, self._command = desk, command
         self._entered = False
         self._hold: Hold | None = None
@@ -67,15 +67,13 @@ class Block:
         self._desk.do(command, stays=True)  # done even if the caller is cancelled while it waits
 
     def _forced(self) -> bool:
-        rows = self._desk.submitter.read(ReadHistory(self._command.tenant, self.hold.id))
-        story = [entry for entry in map(entry_of, rows) if not entry.part]
-        return bool(story) and story[-1].forced
+        return self._desk.forced((self._command.tenant, self.hold.id))
 
 
 class Holding(Block):
     """``with hk.holding(...) as hold``: leaves normally → confirmed; raises → released."""
 
-    def __init__(self, desk: Desk, command: PlaceHold, entity: str | None) -> None:
+    def __init__(self, desk: DeskPort, command: PlaceHold, entity: str | None) -> None:
         super().__init__(desk, command)
         self._entity = entity
 
@@ -118,7 +116,7 @@ class Holding(Block):
 class Lease(Block):
     """``with hk.lease(...) as lease``: a job slot, renewed while inside, always released; `lost` tells the holder."""
 
-    def __init__(self, desk: Desk, command: PlaceHold) -> None:
+    def __init__(self, desk: DeskPort, command: PlaceHold) -> None:
         super().__init__(desk, command)
         self._stop = Signal()
         self._worker: Worker | None = None
@@ -148,9 +146,8 @@ class Lease(Block):
         """Renew now; happens by itself every third of the ttl. Near `max_lifetime` it renews for what is left of that."""
         try:
             self._extend(ttl_slots=self._span())
-        except LifetimeExceeded:
-            last = self.hold.held_at + self._desk.limits.max_lifetime
-            self._extend(until=last)
+        except LifetimeExceeded as longest:
+            self._extend(until=self.hold.held_at + longest.max_lifetime)
         except Refused as refused:
             self._ended = refused
             raise

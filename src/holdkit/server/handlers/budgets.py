@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ...faces._async.budgets import AsyncBudgets
 from .. import budgeting
-from ..answers import at, hold_now
-from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, ClientQuery, PageQuery
+from ..answers import PoolNow, at, hold_now, pool_fields
+from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, BudgetResize, ClientQuery, PageQuery
 from ..budget_answers import BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..budgeting import BudgetSet
 from ..request import REPLAYED, Answer, Request, answer
 from .holds import hold_tag
+from .pools import pool_tag
 from .shared import frame
 
 
@@ -86,6 +87,15 @@ async def confirm_budget(request: Request) -> Answer:
     shown = hold_now(hold, request.now(), secret=False)
     shown.uncovered = budgets.uncovered(hold) or shown.uncovered
     return answer(shown, 200, _headers(hold.replayed, hold_tag(hold)))
+
+
+async def resize_budget(request: Request) -> Answer:
+    """The window that runs; those to come are given what the set says then."""
+    body: BudgetResize = request.body
+    budgets = await _opened(request)
+    pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **frame(request, body))
+    shown = PoolNow(**pool_fields(pool), server_time=request.now())
+    return answer(shown, 200, _headers(pool.replayed, pool_tag(pool)))
 
 
 async def show_usage(request: Request) -> Answer:

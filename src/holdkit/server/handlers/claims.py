@@ -9,6 +9,7 @@ from ...kernel.surface import Hold
 from ..answers import hold_now
 from ..claiming import (
     AddItems,
+    BestItems,
     ClaimPage,
     ClaimsQuery,
     ConfirmClaim,
@@ -145,6 +146,22 @@ async def reserve_items(request: Request) -> Answer:
     body: ReserveItems = request.body
     hold = await request.kernel.items.reserve(
         body.ids, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **frame(request, body)
+    )
+    return _hold(request, hold, 201, secret=True)
+
+
+async def best_items(request: Request) -> Answer:
+    """Looked for and taken in one request."""
+    body: BestItems = request.body
+    hold = await request.kernel.items.best_available(
+        body.count,
+        within=body.within,
+        prefix=body.prefix,
+        adjacent=body.adjacent,
+        ttl=body.ttl,
+        owner=body.owner,
+        metadata=body.metadata,
+        **frame(request, body),
     )
     return _hold(request, hold, 201, secret=True)
 

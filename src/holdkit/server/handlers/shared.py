@@ -6,7 +6,8 @@ from typing import Any
 
 from ...core.model import Leg
 from ...core.validation import invalid
-from ..bodies import Body, Taking
+from ...faces.keys import items, key, split_key
+from ..bodies import Body, LegWish, Taking
 from ..keys import allows
 from ..problems import Problem
 from ..request import Caller, Request
@@ -32,7 +33,19 @@ def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
         raise invalid("legs", "legs_ambiguous", "give a pool with a quantity, or legs, not both")
     if any(leg.create_with_total is not None for leg in body.legs):
         need_admin(caller, "create_with_total makes pools: it")
-    return tuple([Leg(leg.pool, leg.quantity, leg.create_with_total) for leg in body.legs])
+    return tuple([_leg(leg) for leg in body.legs])
+
+
+def _leg(leg: LegWish) -> Leg:
+    """Units of a pool; or a key or an item, whose pool is the face's own affair."""
+    named = 3 - [leg.pool, leg.key, leg.item].count(None)
+    if named != 1:
+        raise invalid("pool", "pool_ambiguous" if named else "pool_required", "a leg names one of pool, key and item")
+    if leg.pool is not None:
+        return Leg(leg.pool, leg.quantity, leg.create_with_total)
+    if (leg.quantity, leg.create_with_total) != (1, None):
+        raise invalid("legs", "quantity_unused", "of a key or an item there is one: it has no quantity and no total")
+    return key(*split_key(leg.key)) if leg.key is not None else items(leg.item or "")[0]
 
 
 def need_admin(caller: Caller, what: str) -> None:

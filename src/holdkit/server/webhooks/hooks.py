@@ -15,7 +15,7 @@ from ...core.reading import FindRecord, ListRecords
 from ...core.validation import invalid, text
 from ...errors import VersionConflict
 from ...kernel._async.desk import AsyncDesk
-from ...kernel._async.following import CURSORS
+from ...kernel._async.places import CURSORS
 from .envelope import new_secret
 from .targets import check_url
 

@@ -65,7 +65,7 @@ class Teller(Facing, Windows):
         subject = self._subject(line)
         entries = yield self.call("history", subject)
         self.compare(line, entries, _action)
-        if family_of(line.said["subject"]) == "hold" and entries:
+        if family_of(line.said["subject"]) == "hold" and entries and isinstance(entries[0], JournalEntry):
             yield from self._reconstructed(line, subject, entries)
 
     def _reconstructed(self, line: Line, hold_id: str, entries: list[JournalEntry]) -> Step:

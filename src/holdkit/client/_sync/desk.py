@@ -1,0 +1,172 @@
+# Generated from ../_async/desk.py by tools/gen_sync.py: do not edit.
+"""The desk at a distance: faces and blocks hand in their commands here, and each is one request under one retry key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import httpx
+
+from ...core.commands import AnyCommand, Consume, CreatePool, PlaceHold, PutRecord, ResizePool
+from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
+from ...core.outcomes import Done
+from ...core.validation import check
+from ...errors import HoldNotFound, HoldRetired
+from ...kernel.spelling import combined
+from ...kernel.waiters import Undo
+from ...kernel.workers import Signal, Work, Worker
+from ..addresses import path_of, record_path
+from ..cancelling import Finisher
+from ..clock import ServerClock
+from ..command_wire import record_json, verb_json, verb_of, window_json
+from ..wire import (
+    done_from,
+    pool_answer,
+    pool_from,
+    read_entries,
+    read_hold,
+    read_record,
+    read_time,
+    read_window,
+    read_windows,
+    record_from,
+    slot_of,
+)
+from .calling import Calling, no_transaction
+from .transport import Transport, new_op
+
+ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
+"""Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
+BIRTHS: Final = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+
+
+class RemoteDesk(Calling):
+    """Speaks for the tenant of the key."""
+
+    def __init__(self, transport: Transport, clock: ServerClock) -> None:
+        super().__init__(transport, clock)
+        self.limits = ANY
+        self.crew: set[Worker] = set()
+        self._finisher = Finisher(self.crew, self.do)
+
+    def do(
+        self,
+        command: AnyCommand,
+        tx: Any = None,
+        *,
+        faces: bool = False,
+        wish: AnyCommand | None = None,
+        undo: Undo | None = None,
+        stays: bool = False,
+    ) -> Done:
+        """One command, in one request; a refusal is raised. `undo` and `stays` say what becomes of it if the caller is
+        cancelled."""
+        no_transaction(tx)
+        check(command, self.limits, faces=faces)
+        if faces or wish is not None:
+            return self._finisher.finish(self._window(command, wish), undo, stays=stays)
+        if isinstance(command, CreatePool | ResizePool):
+            return self._pool(command)
+        if isinstance(command, PutRecord):
+            return self._record(command)
+        id: str = getattr(command, "id", "")
+        path = path_of("holds", id, verb_of(command))
+        return self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
+
+    def _pool(self, command: CreatePool | ResizePool) -> Done:
+        op, body = command.op or new_op(), verb_json(command)
+        if isinstance(command, CreatePool):
+            answer = self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
+        else:
+            version = command.if_version
+            headers = {} if version is None else {"If-Match": f'"{version}.0"'}
+            answer = self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
+        pool = pool_answer(answer)
+        return Done(slot=self.now(), pool=pool, replayed=pool.replayed)
+
+    def _record(self, command: PutRecord) -> Done:
+        path, op = record_path(command.kind, command.id), command.op or new_op()
+        answer = self._transport.ask("PUT", path, record_json(command), op=op)
+        wire = read_record(answer.content).record
+        record = None if wire is None else record_from(wire)
+        return Done(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
+
+    def _window(self, command: AnyCommand, wish: AnyCommand | None) -> Done:
+        body = {"commands": [window_json(command)]} | ({} if wish is None else {"wish": window_json(wish)})
+        answer = self._transport.ask("POST", "/v1/windows", body, op=command.op or new_op())
+        wire = read_window(answer.content)
+        self._clock.heard(wire.server_time, answer.elapsed)
+        if wire.hold is not None:
+            return done_from(wire.hold, wire.decided)
+        pool = None if wire.pool is None else pool_from(wire.pool)
+        return Done(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
+
+    def do_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
+        """Windows resized, all or none."""
+        no_transaction(tx)
+        if len(commands) == 1:
+            self.do(commands[0], faces=True)
+            return
+        body = {"commands": [window_json(command) for command in commands]}
+        self._transport.ask("POST", "/v1/windows", body)
+
+    def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
+        """Units, keys and items, in one request."""
+        no_transaction(tx)
+        check(command, self.limits, faces=combined(command))
+        return self.hand_in(BIRTHS[type(command)], verb_json(command), command.op, undo)
+
+    def hand_in(
+        self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, stays: bool = False
+    ) -> Done:
+        """A change at an address of its own, whose answer is a hold."""
+        return self._finisher.finish(self._changed(path, body, op), undo, stays=stays)
+
+    def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Done:
+        answer = self._transport.ask("POST", path, body, op=op or new_op())
+        self.hear(answer)
+        return done_from(read_hold(answer.content))
+
+    def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
+        """Windows as they are now, in the order asked."""
+        no_transaction(tx)
+        if not keys:
+            return []
+        answer = self._transport.ask("POST", "/v1/windows/look", {"pools": [id for _, id in keys]})
+        page = read_windows(answer.content)
+        self._clock.heard(page.server_time, answer.elapsed)
+        return [None if wire is None else pool_from(wire) for wire in page.items]
+
+    def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
+        """A hold as it is now."""
+        no_transaction(tx)
+        try:
+            answer = self._get(path_of("holds", key[1]))
+        except (HoldNotFound, HoldRetired):
+            return None
+        return done_from(read_hold(answer.content)).hold
+
+    def forced(self, key: Key) -> bool:
+        """Whether a hold was last changed by force."""
+        answer = self._get(path_of("holds", key[1], "history"))
+        story = [entry for entry in read_entries(answer.content).items if not entry.part]
+        return bool(story) and story[-1].forced
+
+    def clock(self) -> Slot:
+        """The server's clock; asked for once, and told by every answer since."""
+        if not self._clock.known:
+            self.hear(self._get("/v1/whoami"))
+        return self.now()
+
+    def now(self) -> Slot:
+        """The server's clock, as far as its answers tell."""
+        return self._clock.now()
+
+    def hear(self, answer: httpx.Response) -> None:
+        """What time it is, by any answer."""
+        self._clock.heard(read_time(answer.content).server_time, answer.elapsed)
+
+    def employ(self, work: Work, name: str, stop: Signal) -> Worker:
+        """Start work that ends with the client, or when `stop` is closed."""
+        return Worker(self.crew, work, name, stop)

@@ -1,0 +1,165 @@
+# Generated from ../_async/following.py by tools/gen_sync.py: do not edit.
+"""Following the journal at a distance: pages up to its end, then the server's stream, again after every break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from ...errors import HoldkitError, InvalidRequest, Overloaded
+from ...kernel.workers import Signal
+from ..addresses import path_of
+from ..clock import ServerClock
+from ..following import Place, Receiver
+from ..wire import RemoteEntry, read_cursor, read_entries
+from .calling import Calling
+from .transport import Transport, new_op
+
+PAGE = 500
+
+
+class RemoteFollower(Calling):
+    """Reads from a place on, none skipped and none twice. Under a name, the place is kept on the server."""
+
+    def __init__(self, transport: Transport, clock: ServerClock, after: str | None, name: str | None = None) -> None:
+        super().__init__(transport, clock)
+        self.place, self.receiver = Place(after), Receiver()
+        self._name, self._version = name, 0
+        self._kept = after
+
+    def _begin(self) -> None:
+        """Take up the place that is kept under the name, if there is one."""
+        if self._name is None:
+            return
+        try:
+            answer = self._get(path_of("cursors", self._name))
+        except InvalidRequest as missing:
+            if missing.code != "cursor_not_found":
+                raise
+            return
+        kept = read_cursor(answer.content)
+        self.place, self._kept, self._version = Place(kept.cursor), kept.cursor, kept.version
+
+    def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[RemoteEntry]:
+        """Entries until somebody hangs up, the client closes or (without `wait`) the journal ends."""
+        try:
+            self._begin()
+            if from_now:
+                self.place.begin(self.end())
+            while not self._over():
+                page = self._page()
+                for entry in page:
+                    if self.place.fresh(entry):
+                        yield entry
+                if page:
+                    self.place.cursor = page[-1].cursor
+                    self._keep()
+                elif not wait:
+                    return
+                elif self.place.cursor is None:
+                    self._begin_stream()
+                else:
+                    with self._lines() as lines:
+                        for line in lines:
+                            if (told := self.place.read(line)) is not None:
+                                yield told
+                            self._keep()
+        except HoldkitError:
+            if not self._over():  # in the midst of a request
+                raise
+
+    def _page(self) -> list[RemoteEntry]:
+        answer = self._get("/v1/journal", limit=PAGE, after=self.place.cursor)
+        return read_entries(answer.content).items
+
+    def _begin_stream(self) -> None:
+        """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""
+        end = self.end()
+        if not self._page():
+            self.place.begin(end)
+
+    @contextmanager
+    def _lines(self) -> Iterator[Iterator[str]]:
+        """The server's stream; after a break, which may come at once, it waits until the server is there again."""
+        begun = False
+        try:
+            with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as lines:
+                begun = True
+                yield lines
+        except httpx.HTTPError:
+            if not begun:
+                yield _nothing()
+        self.place.broken()
+        if not self._over():
+            self._get("/readyz")
+
+    def _keep(self) -> None:
+        """Of a named follower that has moved on: what has been taken so far need not come again."""
+        if self._name is None or self.place.cursor == self._kept:
+            return
+        body = {"cursor": self.place.cursor, "if_version": self._version}
+        try:
+            answer = self._transport.ask("PUT", path_of("cursors", self._name), body, op=new_op())
+        except Overloaded:
+            return  # kept with the next page
+        self._kept = self.place.cursor
+        self._version = read_cursor(answer.content).version
+
+    def end(self, back: int = 0) -> str:
+        """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
+        answer = self._get("/v1/cursor", back=back)
+        return read_cursor(answer.content).cursor
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client is."""
+        return self._transport.closed
+
+    def _over(self) -> bool:
+        return self.receiver.closed or self.closed
+
+
+def _nothing() -> Iterator[str]:
+    lines: tuple[str, ...] = ()
+    for line in lines:
+        yield line
+
+
+class HangUp(Signal):
+    """A signal to stop that also ends the stream which is being read."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        super().__init__()
+        self._receiver = receiver
+
+    def close(self) -> None:
+        """Wake everybody for good."""
+        super().close()
+        self._receiver.hang_up()
+
+
+class RemoteEar:
+    """What a listener listens to: goes on where it was, whatever breaks."""
+
+    def __init__(self, follower: RemoteFollower) -> None:
+        self._follower = follower
+        self.stop: Signal = HangUp(follower.receiver)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client is."""
+        return self._follower.closed
+
+    def listen(self) -> Iterator[RemoteEntry]:
+        """Entries from where it was left."""
+        return self._follower.follow(wait=True, from_now=self._follower.place.cursor is None)
+
+    def skip(self) -> None:
+        """Go on with what comes."""
+        self._follower.place = Place(None)
+
+    def hang_up(self) -> None:
+        """Listen no more."""
+        self.stop.close()

@@ -1,0 +1,127 @@
+"""Commands on their way: legs, intervals and times as JSON has them. Colourless.
+
+A key or an item is named as its face names it, never by the pool behind it; a window by its pool, and when it opens and
+closes.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from ..core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    PlaceHold,
+    PutRecord,
+    ReleaseHold,
+    ResizePool,
+    ReturnUnits,
+    Ttl,
+)
+from ..core.model import SECOND, Leg, Slot
+from ..core.validation import invalid
+from ..faces.keys import CLAIMS
+from ..kernel.spelling import FaceLeg, datetime_of, moment, span
+
+_TYPES: Final[dict[type[Any], str]] = {
+    CreatePool: "create_pool",
+    ResizePool: "resize_pool",
+    PlaceHold: "hold",
+    Consume: "consume",
+    ConfirmHold: "confirm",
+    ReleaseHold: "release",
+    ExtendHold: "extend",
+    ExpireHold: "expire",
+    ReturnUnits: "return",
+}
+_OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version"))
+
+
+def verb_of(command: AnyCommand) -> str:
+    """What a command is called on its way."""
+    kind = _TYPES.get(type(command))
+    if kind is None:
+        raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
+    return kind
+
+
+def command_json(command: AnyCommand) -> dict[str, Any]:
+    """A command as a batch carries it."""
+    kind = verb_of(command)
+    said = msgspec.to_builtins(command)  # without what is at its default
+    found = {name: getattr(command, name) for name in command.__struct_fields__ if name in said and name not in _OURS}
+    if isinstance(command, PlaceHold | Consume):
+        found["legs"] = legs_json(command.legs)
+    for field in ("ttl", "by"):
+        if found.get(field) is not None:
+            found[field] = seconds(found[field], field)
+        elif (slots := getattr(command, f"{field}_slots", None)) is not None:
+            found[field] = _seconds(slots)
+    for field in ("deadline", "until"):
+        if found.get(field) is not None:
+            found[field] = instant(found[field], field)
+    return {"type": kind, **found}
+
+
+def verb_json(command: AnyCommand) -> dict[str, Any]:
+    """The same for an address of its own, which says the verb and, of a hold that is there, the id."""
+    born = isinstance(command, PlaceHold | Consume)
+    left_out = ("type", "op") if born else ("type", "op", "id")
+    return {name: value for name, value in command_json(command).items() if name not in left_out}
+
+
+def window_json(command: AnyCommand) -> dict[str, Any]:
+    """A command on pools by window; its retry key is the request's."""
+    found = command_json(command)
+    found.pop("op", None)
+    if isinstance(command, PlaceHold | Consume):
+        found["legs"] = [_window_leg(leg) for leg in command.legs]
+    return found
+
+
+def record_json(command: PutRecord) -> dict[str, Any]:
+    """A record; its kind and id are in the address."""
+    fields = ("if_version", "actor", "correlation_id", "reason")
+    said = {name: getattr(command, name) for name in fields if getattr(command, name) is not None}
+    return {"body": command.body, **said}
+
+
+def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
+    """Legs as JSON has them."""
+    return [_face_leg(leg) if isinstance(leg, FaceLeg) else msgspec.to_builtins(leg) for leg in legs]
+
+
+def _face_leg(leg: FaceLeg) -> dict[str, Any]:
+    return {"key" if leg.pool.startswith(CLAIMS) else "item": leg.label}
+
+
+def _window_leg(leg: Leg) -> dict[str, Any]:
+    times = {name: instant(getattr(leg, name), name) for name in ("opens", "closes") if getattr(leg, name) is not None}
+    return {**msgspec.to_builtins(leg), **times}
+
+
+def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:
+    """An interval as JSON has it."""
+    return None if value is None else _seconds(span(value, field))
+
+
+def _seconds(slots: Slot) -> int | float:
+    return slots // SECOND if slots % SECOND == 0 else slots / SECOND
+
+
+def instant(value: Slot | datetime | None, field: str) -> str | None:
+    """A point in time as JSON has it."""
+    if value is None:
+        return None
+    slot = moment(value, field)
+    at = datetime_of(slot) if type(slot) is int else None
+    if at is None:
+        raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
+    return at.astimezone(UTC).isoformat()

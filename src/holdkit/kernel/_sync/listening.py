@@ -1,0 +1,87 @@
+# Generated from ../_async/listening.py by tools/gen_sync.py: do not edit.
+"""What a listener listens to: the journal from a place on, wherever that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+from ..surface import JournalEntry
+from ..workers import Signal
+from .desk import Desk
+from .following import Follower, end_of_journal
+
+POLL = 0.5
+"""Seconds within which a listener sees the commits of other processes."""
+
+
+class Happening(Protocol):
+    """What a listener is told of, as far as it matters to whoever tells."""
+
+    @property
+    def action(self) -> str:
+        """What happened."""
+
+    @property
+    def subject(self) -> str:
+        """To which hold, pool or record."""
+
+
+Told = TypeVar("Told", bound=Happening)
+Told_co = TypeVar("Told_co", covariant=True)
+
+
+class EarPort(Protocol[Told_co]):
+    """An ear at a journal, here or at a distance: it goes on where it was left."""
+
+    stop: Signal
+    """Closed when nobody listens any more."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether its kernel is."""
+
+    def listen(self) -> Iterator[Told_co]:
+        """Entries from where it was left, until it stops or its kernel closes."""
+
+    def skip(self) -> None:
+        """Go on with what comes: the place was lost."""
+
+    def hang_up(self) -> None:
+        """Listen no more."""
+
+
+class Ear:
+    """At the journal of this process's own kernel."""
+
+    def __init__(self, desk: Desk, tenant: str, after: str) -> None:
+        self._desk, self._tenant = desk, tenant
+        self._after: str | None = after
+        self.stop = Signal()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the kernel is."""
+        return self._desk.submitter.committed.closed
+
+    def listen(self) -> Iterator[JournalEntry]:
+        """Entries from where it was left."""
+        follower = Follower(self._desk, self._tenant)
+        follower.begin(self._after or end_of_journal(self._desk))
+        told: JournalEntry | None = None
+        try:
+            for entry in follower.follow(self.stop, wait=True, poll=POLL):
+                told = entry
+                yield entry
+        finally:
+            if told is not None:
+                self._after = told.cursor
+
+    def skip(self) -> None:
+        """Go on with what comes."""
+        self._after = None
+
+    def hang_up(self) -> None:
+        """Listen no more."""
+        self.stop.close()
+        self._desk.submitter.committed.notify()

@@ -1,0 +1,86 @@
+"""Places in the journal, and small documents beside the holds. What is reserved for ourselves is not shown."""
+
+from __future__ import annotations
+
+from ...core.model import Record
+from ...core.validation import invalid
+from ...kernel._async.places import keep_place, kept_place
+from ..answers import at
+from ..places import (
+    CursorAnswer,
+    CursorQuery,
+    KeptCursor,
+    MoveCursor,
+    PutRecordWish,
+    RecordAnswer,
+    RecordNow,
+    RecordPage,
+    RecordsQuery,
+)
+from ..problems import Problem
+from ..request import REPLAYED, Answer, Request, answer
+from .shared import frame
+
+
+async def show_end(request: Request) -> Answer:
+    """Where the journal ends now."""
+    query: CursorQuery = request.query
+    return answer(CursorAnswer(await request.kernel.cursor(back=query.back), request.now()))
+
+
+async def show_cursor(request: Request) -> Answer:
+    """Where a named follower is."""
+    (name,) = request.names
+    kept = await kept_place(request.kernel.desk, request.caller.tenant, name)
+    if kept is None:
+        raise Problem(404, "cursor_not_found", "no follower of this name has kept its place yet")
+    return answer(KeptCursor(name, kept.cursor, kept.version, request.now()))
+
+
+async def move_cursor(request: Request) -> Answer:
+    """Behind what the follower has seen."""
+    body: MoveCursor = request.body
+    (name,) = request.names
+    desk, tenant = request.kernel.desk, request.caller.tenant
+    kept = await keep_place(desk, tenant, name, body.cursor, body.if_version, request.op)
+    return answer(KeptCursor(name, kept.cursor, kept.version, request.now()))
+
+
+async def list_records(request: Request) -> Answer:
+    """Of one kind, in order of id."""
+    query: RecordsQuery = request.query
+    found = await request.kernel.records(_kind(query.kind), after=query.after, limit=query.limit)
+    after = found[-1].id if len(found) == query.limit else None
+    return answer(RecordPage([_record(record) for record in found], after, request.now()))
+
+
+async def show_record(request: Request) -> Answer:
+    """One record."""
+    kind, id = request.names
+    found = await request.kernel.record(_kind(kind), id)
+    if found is None:
+        raise Problem(404, "record_not_found", "there is no such record")
+    return answer(RecordNow(_record(found), request.now()))
+
+
+async def put_record(request: Request) -> Answer:
+    """Write, replace or remove."""
+    body: PutRecordWish = request.body
+    kind, id = request.names
+    done = await request.kernel.put_record(
+        _kind(kind), id, body.body, if_version=body.if_version, **frame(request, body)
+    )
+    headers = (REPLAYED,) if done is not None and done.replayed else ()
+    return answer(RecordNow(None if done is None else _record(done), request.now()), 200, headers)
+
+
+def _kind(kind: str) -> str:
+    """Keys, hooks and cursors are records too, and nobody's to read here."""
+    if kind.startswith("~"):
+        raise invalid("kind", "kind_reserved", "kinds that begin with ~ are reserved")
+    return kind
+
+
+def _record(record: Record) -> RecordAnswer:
+    return RecordAnswer(kind=record.kind, id=record.id, body=record.body, version=record.version, at=at(record.slot),
+                        replayed=record.replayed)  # fmt: skip

@@ -1,0 +1,82 @@
+"""Cursors and records as they travel."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from .bodies import Body, Limit
+
+Version = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+
+
+class CursorQuery(Struct, forbid_unknown_fields=True):
+    """Where: behind everything, or so many entries earlier in each lane."""
+
+    back: Annotated[int, Meta(ge=0)] = 0
+
+
+class CursorAnswer(Struct):
+    """A place in the journal."""
+
+    cursor: str
+    server_time: datetime
+
+
+class KeptCursor(Struct):
+    """The place under a follower's name."""
+
+    name: str
+    cursor: str
+    version: int
+    server_time: datetime
+
+
+class MoveCursor(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Move on, from the version that was seen; 0 for a name that is new."""
+
+    cursor: str
+    if_version: Version
+
+
+class RecordsQuery(Struct, forbid_unknown_fields=True):
+    """Which records."""
+
+    kind: str = ""
+    after: str = ""
+    limit: Limit = 100
+
+
+class PutRecordWish(Body, kw_only=True):
+    """Write a record, or remove it."""
+
+    body: Annotated[str | None, Meta(description="a JSON document, as text; null removes the record")]
+    if_version: Annotated[Version | None, Meta(description="only if it is at this version; 0: if there is none")] = None
+
+
+class RecordAnswer(Struct, kw_only=True, omit_defaults=True):
+    """A record as it is."""
+
+    kind: str
+    id: str
+    body: str
+    version: int
+    at: datetime
+    replayed: bool = False
+
+
+class RecordNow(Struct):
+    """One record; null where it was removed."""
+
+    record: RecordAnswer | None
+    server_time: datetime
+
+
+class RecordPage(Struct):
+    """Records in order of id; `next` is the `after` of the next page."""
+
+    items: list[RecordAnswer]
+    next: str | None
+    server_time: datetime
