@@ -130,10 +130,10 @@ def test_no_wrong_revoked_or_expired_key_passes_any_route() -> None:
             assert (silent.status_code, silent.json()["reason"]) == (401, "key_required"), name_of(route)
             told = []
             for text in (flipped, unknown, revoked.text, expired.text, "hk_nonsense"):
-                answer = await ask(here, route, ids, key=text if text != "hk_nonsense" else "hk_x")
+                answer = await ask(here, route, ids, key=text)
                 assert (answer.status_code, answer.json()["reason"]) == (401, "key_refused"), name_of(route)
                 assert answer.headers["www-authenticate"].startswith("Bearer")
-                assert text.split("_", 2)[2] not in answer.text
+                assert text.split("_", 2)[-1] not in answer.text
                 said = answer.json()
                 told.append({name: value for name, value in said.items() if name not in ("request_id", "server_time")})
             assert all(one == told[0] for one in told), "one can be told from another"
