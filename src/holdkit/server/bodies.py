@@ -1,4 +1,4 @@
-"""What callers may send: one struct per body and query. Unknown fields are refused.
+"""What callers may send: one struct per body. Unknown fields are refused.
 
 The bounds in the schemas tell readers of the OpenAPI what the core will check; here only the shape is checked, so that every
 limit has one home.
@@ -7,12 +7,12 @@ limit has one home.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ..core.commands import Overage
-from ..core.model import MAX_QUANTITY, State
+from ..core.model import MAX_QUANTITY
 from .keys import Scope
 
 Quantity: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_QUANTITY})]
@@ -123,91 +123,6 @@ class Return(Body, kw_only=True):
     quantity: Amounts = None
 
 
-OwnKey: TypeAlias = Annotated[
-    str | None, Meta(description="its own retry key; else Idempotency-Key and its place make one")
-]
-
-
-class BatchCreatePool(NewPool, tag="create_pool", tag_field="type", kw_only=True):
-    """See `POST /v1/pools`."""
-
-    op: OwnKey = None
-
-
-class BatchResizePool(PoolTotal, tag="resize_pool", tag_field="type", kw_only=True):
-    """See `PUT /v1/pools/{pool}`."""
-
-    op: OwnKey = None
-    id: PoolId
-
-
-class BatchHold(NewHold, tag="hold", tag_field="type", kw_only=True):
-    """See `POST /v1/holds`."""
-
-    op: OwnKey = None
-
-
-class BatchConsume(NewConsume, tag="consume", tag_field="type", kw_only=True):
-    """See `POST /v1/consume`."""
-
-    op: OwnKey = None
-
-
-class BatchConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
-    """See `POST /v1/holds/{hold}/confirm`."""
-
-    op: OwnKey = None
-    id: str
-
-
-class BatchRelease(Release, tag="release", tag_field="type", kw_only=True):
-    """See `POST /v1/holds/{hold}/release`."""
-
-    op: OwnKey = None
-    id: str
-
-
-class BatchExtend(Extend, tag="extend", tag_field="type", kw_only=True):
-    """See `POST /v1/holds/{hold}/extend`."""
-
-    op: OwnKey = None
-    id: str
-
-
-class BatchExpire(Expire, tag="expire", tag_field="type", kw_only=True):
-    """See `POST /v1/holds/{hold}/expire`."""
-
-    op: OwnKey = None
-    id: str
-
-
-class BatchReturn(Return, tag="return", tag_field="type", kw_only=True):
-    """See `POST /v1/holds/{hold}/return`."""
-
-    op: OwnKey = None
-    id: str
-
-
-BatchCommand: TypeAlias = (
-    BatchCreatePool
-    | BatchResizePool
-    | BatchHold
-    | BatchConsume
-    | BatchConfirm
-    | BatchRelease
-    | BatchExtend
-    | BatchExpire
-    | BatchReturn
-)
-
-
-class Batch(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Several commands in one transaction, in order."""
-
-    commands: Annotated[list[BatchCommand], Meta(min_length=1, max_length=1_000)]
-    atomic: bool = False
-
-
 class SweepWish(Struct, kw_only=True, forbid_unknown_fields=True):
     """How much to sweep."""
 
@@ -278,54 +193,3 @@ class BudgetResize(Body, kw_only=True):
     budget: str
     total: Total
     per: Annotated[str | None, Meta(description="which, where the budget has several: day, 3600s")] = None
-
-
-class ClientQuery(Struct, forbid_unknown_fields=True):
-    """Whose windows."""
-
-    client: str = ""
-
-
-class PageQuery(Struct, forbid_unknown_fields=True):
-    """Which page."""
-
-    after: str = ""
-    limit: Limit = 100
-
-
-class Nothing(Struct, forbid_unknown_fields=True):
-    """No query is understood here."""
-
-
-class PoolsQuery(Struct, forbid_unknown_fields=True):
-    """Which pools."""
-
-    prefix: str = ""
-    contains: str = ""
-    after: str = ""
-    limit: Limit = 100
-
-
-class HoldsQuery(Struct, forbid_unknown_fields=True):
-    """Which holds."""
-
-    pool: str | None = None
-    state: State | None = None
-    entity: str | None = None
-    after: str = ""
-    limit: Limit = 100
-
-
-class JournalQuery(Struct, forbid_unknown_fields=True):
-    """Which part of the journal: behind a cursor, or the last entries there are."""
-
-    after: str | None = None
-    last: Annotated[int, Meta(ge=1, le=1_000)] | None = None
-    limit: Limit = 100
-
-
-class EventsQuery(Struct, forbid_unknown_fields=True):
-    """Which events."""
-
-    after: str | None = None
-    kind: Literal["entries", "summary"] = "entries"

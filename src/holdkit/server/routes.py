@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import answers, bodies, budget_answers, claiming, hook_answers, places, saga_answers, windowing
+from . import answers, bodies, budget_answers, claiming, hook_answers, places, queries, saga_answers, windowing
+from .batch_bodies import Batch
 from .budgeting import BudgetSet
 from .claiming import ClaimsQuery
 from .handlers import (
@@ -43,7 +44,7 @@ ROUTES: Final = (
           media="text/plain", summary="Counters in the text format of Prometheus"),
     Route(method="GET", path="/v1/openapi.json", handler=watching.openapi, scope=None, kind="openapi",
           answer=dict[str, Any], summary="This document"),
-    Route(method="GET", path="/v1/pools", handler=pools.list_pools, query=bodies.PoolsQuery, kind="list_pools",
+    Route(method="GET", path="/v1/pools", handler=pools.list_pools, query=queries.PoolsQuery, kind="list_pools",
           answer=answers.PoolPage, summary="Pools by prefix, or by any part of their name"),
     Route(method="POST", path="/v1/pools", handler=pools.create_pool, scope="admin", body=bodies.NewPool,
           retry_key="optional", status=201, kind="create_pool", answer=answers.PoolNow,
@@ -55,7 +56,7 @@ ROUTES: Final = (
           reasons=("pool_not_found", "version_conflict", "below_in_use"), summary="Change a pool's total"),
     Route(method="GET", path="/v1/pools/{pool}/history", handler=journal.pool_history, kind="pool_history",
           answer=answers.EntryPage, summary="When a pool was made, resized, removed"),
-    Route(method="GET", path="/v1/holds", handler=holds.list_holds, query=bodies.HoldsQuery, kind="list_holds",
+    Route(method="GET", path="/v1/holds", handler=holds.list_holds, query=queries.HoldsQuery, kind="list_holds",
           answer=answers.HoldPage, summary="Holds by pool, state or entity"),
     Route(method="POST", path="/v1/holds", handler=holds.place_hold, scope="hold", body=bodies.NewHold,
           retry_key="required", status=201, kind="hold", answer=answers.HoldNow,
@@ -86,10 +87,10 @@ ROUTES: Final = (
           summary="Consumed units become available again"),
     Route(method="GET", path="/v1/holds/{hold}/history", handler=journal.hold_history, kind="hold_history",
           answer=answers.EntryPage, summary="All that happened to a hold"),
-    Route(method="POST", path="/v1/batch", handler=batches.apply_batch, scope="hold", body=bodies.Batch,
+    Route(method="POST", path="/v1/batch", handler=batches.apply_batch, scope="hold", body=Batch,
           retry_key="optional", kind="batch", answer=answers.BatchAnswer,
           summary="Several commands in one transaction, in order"),
-    Route(method="GET", path="/v1/journal", handler=journal.read_journal, query=bodies.JournalQuery, kind="journal",
+    Route(method="GET", path="/v1/journal", handler=journal.read_journal, query=queries.JournalQuery, kind="journal",
           answer=answers.EntryPage, reasons=("cursor_lost",), summary="The journal, behind a cursor"),
     Route(method="GET", path="/v1/cursor", handler=following.show_end, query=places.CursorQuery, kind="cursor",
           answer=places.CursorAnswer, summary="Where the journal ends now"),
@@ -98,7 +99,7 @@ ROUTES: Final = (
     Route(method="PUT", path="/v1/cursors/{follower}", handler=following.move_cursor, scope="hold",
           body=places.MoveCursor, retry_key="required", kind="move_cursor", answer=places.KeptCursor,
           reasons=("cursor_lost",), summary="A named follower moves on"),
-    Route(method="GET", path="/v1/events", handler=watching.events, query=bodies.EventsQuery, kind="events", answer=str,
+    Route(method="GET", path="/v1/events", handler=watching.events, query=queries.EventsQuery, kind="events", answer=str,
           media="text/event-stream", reasons=("cursor_lost",),
           summary="The journal as it happens, or summaries of what changed"),
     Route(method="GET", path="/v1/whoami", handler=watching.whoami, kind="whoami", answer=answers.WhoAmI,
@@ -159,13 +160,13 @@ ROUTES: Final = (
           body=saga_answers.ResolveSaga, retry_key="required", kind="resolve_saga", answer=saga_answers.SagaAnswer,
           reasons=("saga_not_found", "saga_ended", "saga_busy", "version_conflict", "already_confirmed"),
           summary="End a saga by hand, for good: as done, or cancelled"),
-    Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=bodies.PageQuery, kind="list_budgets",
+    Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=queries.PageQuery, kind="list_budgets",
           answer=budget_answers.BudgetPage, summary="Sets of budgets"),
     Route(method="GET", path="/v1/budgets/{budget}", handler=budgets.show_budget, kind="show_budget",
           answer=budget_answers.BudgetAnswer, reasons=("budget_not_found",), summary="One set of budgets"),
     Route(method="PUT", path="/v1/budgets/{budget}", handler=budgets.put_budget, scope="admin", body=BudgetSet,
           kind="put_budget", answer=budget_answers.BudgetAnswer, summary="Write down a set of budgets, or change it"),
-    Route(method="GET", path="/v1/budgets/{budget}/usage", handler=budgets.show_usage, query=bodies.ClientQuery,
+    Route(method="GET", path="/v1/budgets/{budget}/usage", handler=budgets.show_usage, query=queries.ClientQuery,
           kind="budget_usage", answer=budget_answers.UsagePage, reasons=("budget_not_found",),
           summary="How a client stands in each window that runs"),
     Route(method="POST", path="/v1/budgets/{budget}/hold", handler=budgets.hold_budget, scope="hold",

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from .asgi import Scope
-from .bodies import Nothing
 from .keys import Scope as KeyScope
+from .queries import Nothing
 from .request import Answer, Request
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]

@@ -20,9 +20,9 @@ from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
 from .answers import PoolAnswer, encode, entry_answer, pool_fields
 from .asgi import Send
-from .bodies import EventsQuery
 from .problems import Problem
 from .protocol import HANG_UP
+from .queries import EventsQuery
 from .request import Request
 
 log = logging.getLogger("holdkit.server")

@@ -160,13 +160,14 @@ def test_canary_numbers_taken_before_the_lock_collide(
     for each in (first, second):
         done(engine, create(each))
     collided: list[str] = []
-    real = engine._refused
+    transactions = engine._transactions
+    real = transactions._refused
 
     def refused(wanted: object, failed: object, *rest: object) -> object:
         collided.append(str(failed))
         return real(wanted, failed, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(engine, "_refused", refused)
+    monkeypatch.setattr(transactions, "_refused", refused)
     with ThreadPoolExecutor(1) as thread, caller(postgres_url) as tx:
         tx.execute("update holdkit.heads set seq = seq + 1 where lane = 0")
         tx.execute("insert into holdkit.journal select 0, h.seq, '', 'x', '{}', 0 from holdkit.heads h where lane = 0")

@@ -9,7 +9,7 @@ import pytest
 from holdkit import Reason
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Refusal
-from holdkit.engines.postgres.engine import DOUBTS
+from holdkit.engines.postgres.transacting import DOUBTS
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.scenes import create, done, groups, place
 

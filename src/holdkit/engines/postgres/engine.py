@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -21,32 +20,31 @@ from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...core.receiving import Carried
 from ...core.validation import invalid
-from ...errors import EngineError, HoldkitError, OutcomeUnknown
+from ...errors import EngineError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
-from ..port import Applied, BatchRejected, Board, Clock, Grounded, Lent, wall_clock
+from ..port import Applied, Board, Clock, Grounded, Lent, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .boarding import Gate
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
-from .flying import Attempt, fly
 from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
 from .lending import Lending
 from .listening import Listener, Teller
-from .loading import SeveralLanes
 from .looking import look
 from .mending import repair
 from .migrating import check_schema
 from .one_lane import load_one_lane
-from .opening import IMPATIENCE, check_server, connect, read_url, trouble
+from .opening import check_server, connect, read_url, trouble
 from .reading import At, answer
 from .receiving import receive
 from .script import Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
 from .sweeping import Listed, look_around
-from .terms import Terms, bounded, lock_timeout
-from .trying import AGAIN, TAKEN, Again, keep_trying
+from .terms import Terms, bounded
+from .transacting import Transactions
+from .trying import Again, keep_trying
 
 T = TypeVar("T")
 
@@ -54,10 +52,6 @@ SIZE: Final = 6
 """Connections at most for those who never wait long: batches and reads."""
 PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
-DOUBTS: Final = 64
-"""After a retry or a refusal was met, so many batches look for operations and ids before they write them."""
-_STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
-"""Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
 
 class PostgresEngine:
@@ -107,9 +101,11 @@ class PostgresEngine:
         named = load_one_lane()[0] if self.distributed else None
         self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement, named)
         self._pid = os.getpid()
-        self._prune_every, self._pruned = prune_every, 0.0
-        self._doubts = 0  # so many batches more look for what they are about to write: retries come in swarms
         self._teller = Teller(self._connections)
+        self._transactions = Transactions(
+            self._address, self._connections, self._patient, self._terms,
+            prune_every=prune_every, wrote=self._teller.nudge, suspect=self._drop_idle,
+        )  # fmt: skip
         self._listener: Listener | None = None
         self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
 
@@ -119,7 +115,7 @@ class PostgresEngine:
         self._check()
         if self.distributed:
             several = bounded(self.limits)  # who counts everything may have to sweep anywhere
-            transact = partial(self._transact, patient=patient)
+            transact = partial(self._transactions.run, patient=patient)
             return apply_apart(groups, self.lanes, transact, self._find_sweep, several=several)
         return self._applied(Share(groups), patient)
 
@@ -132,70 +128,16 @@ class PostgresEngine:
         return self._applied(Share(gate.groups, gate=gate), True)
 
     def _applied(self, share: Share, patient: bool) -> Applied:
-        ran = self._transact(share, patient)
+        ran = self._transactions.run(share, patient)
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
-
-    def _transact(self, share: Share, patient: bool) -> Ran:
-        """One transaction, tried again while it certainly did nothing."""
-        stage = Stage()
-
-        def run() -> Ran:
-            ran = self._attempt(share, stage, patient)
-            while ran.outcomes is None:
-                ran = self._attempt(share, stage, patient)
-            return ran
-
-        return keep_trying(run)
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
         """The same on an event loop; what cannot be done there without waiting is `Grounded`."""
         self._check()
         if self.distributed:
             raise Grounded
-        return await fly(self._connections, self._usual, self._conclude, self._lost, groups, sent)
-
-    def _usual(self, groups: Sequence[Group], stage: Stage) -> Attempt:
-        return self._prepare(Share(groups), stage, patient=False)
-
-    def _prepare(self, share: Share, stage: Stage, patient: bool) -> Attempt:
-        waits = lock_timeout(self.limits) if patient else None
-        if waits is None and (self._address.pooled or self.distributed):  # the connection's own does not count there
-            waits = str(IMPATIENCE)
-        self._doubts = DOUBTS if stage.distrust else max(0, self._doubts - 1)
-        trusting = not (self._doubts or self.distributed or bounded(self.limits))
-        terms = self._terms(patient=patient, lock_timeout=waits, several=share.several, trusting=trusting)
-        pruning = time.monotonic() - self._pruned > self._prune_every
-        batch = random.getrandbits(62)
-        script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed, gate=share.gate)
-        return Attempt(by_lane(script, share.lanes) if self.distributed else script, trusting, pruning)
-
-    def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
-        attempt = self._prepare(share, stage, patient)
-        with (self._patient if patient else self._connections).one() as driver:
-            try:
-                ran = driver.run(attempt.script)
-            except StatementFailed as failed:
-                return self._refused(share.groups, failed, patient, stage if attempt.trusting else None)
-            except ConnectionFailed as failed:
-                raise self._lost(failed) from failed
-            except SeveralLanes:
-                raise
-            except Exception as error:
-                if driver.committing:
-                    raise OutcomeUnknown(f"interrupted while {self.url} was committing: ask again") from error
-                raise BatchRejected(f"unexpected {type(error).__name__} while deciding; nothing was done") from error
-            self._conclude(driver, attempt, ran)
-        return ran
-
-    def _conclude(self, driver: Driver, attempt: Attempt, ran: Ran) -> None:
-        """It was committed: can that be relied on, and who has to hear of it?"""
-        if any(sign in notice for notice in driver.notices for sign in _STANDBY):
-            raise OutcomeUnknown(f"{self.url} committed, but a standby may not have it: ask again")
-        if attempt.pruning:
-            self._pruned = time.monotonic()
-        if ran.wrote:
-            self._teller.nudge()
+        return await self._transactions.fly(groups, sent)
 
     def _terms(self, **terms: Any) -> Terms:
         return Terms(self.limits, self.lanes, self._slot(), **terms, distributed=self.distributed)
@@ -208,32 +150,6 @@ class PostgresEngine:
         """What a sweep would find to do, and lanes with something to prune: looks without locks."""
         terms, now = self._terms(patient=False), self.clock()
         return self._ask(lambda driver: driver.run(look_around(limit, terms, now)))
-
-    def _refused(self, groups: Sequence[Group], failed: StatementFailed, patient: bool, trusted: Stage | None) -> Ran:
-        """The server refused a statement, so nothing was committed."""
-        if trusted is not None and failed.sqlstate in TAKEN:
-            trusted.distrust = True
-            return Ran(None, {}, False)
-        error = trouble(self._address, failed)
-        error.__cause__ = failed
-        if failed.sqlstate in AGAIN:
-            raise Again(error)
-        if failed.sqlstate == "55P03" and not patient:  # something new, that another transaction is just making
-            if len(groups) > 1:
-                raise BatchRejected(str(error)) from failed  # for one of them: it is left out once it is alone
-            return Ran([[]], {0: "what is being made"}, False)
-        if failed.sqlstate == "25006" or failed.sqlstate[:3] == "57P":  # a failover: our other connections are old too
-            self._drop_idle()
-            raise Again(error)
-        if isinstance(error, EngineError) and len(groups) > 1:
-            raise BatchRejected(str(error)) from failed
-        raise error
-
-    def _lost(self, failed: ConnectionFailed) -> HoldkitError:
-        self._drop_idle()
-        if failed.sent_commit:
-            return OutcomeUnknown(f"the connection to {self.url} was lost during COMMIT ({failed}): ask again")
-        return Again(EngineError(f"the connection to {self.url} was lost: {failed}"))
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""

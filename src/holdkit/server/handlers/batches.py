@@ -11,7 +11,7 @@ from ...core.model import Pool
 from ...core.validation import check, invalid
 from ...kernel.answers import Answer as Outcome
 from ...kernel.surface import Hold
-from .. import bodies
+from .. import batch_bodies as bodies
 from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
 from ..problems import Problem, facts, plain
 from ..request import REPLAYED, Answer, Request, answer

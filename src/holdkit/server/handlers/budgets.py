@@ -5,9 +5,10 @@ from __future__ import annotations
 from ...faces._async.budgets import AsyncBudgets
 from .. import budgeting
 from ..answers import PoolNow, at, hold_now, pool_fields
-from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, BudgetResize, ClientQuery, PageQuery
+from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, BudgetResize
 from ..budget_answers import BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..budgeting import BudgetSet
+from ..queries import ClientQuery, PageQuery
 from ..request import REPLAYED, Answer, Request, answer
 from .holds import hold_tag
 from .pools import pool_tag

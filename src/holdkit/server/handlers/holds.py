@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...kernel.surface import Hold
 from ..answers import HoldAnswer, HoldPage, encode, hold_fields, hold_now
-from ..bodies import Confirm, Expire, Extend, HoldsQuery, NewConsume, NewHold, Release, Return
+from ..bodies import Confirm, Expire, Extend, NewConsume, NewHold, Release, Return
+from ..queries import HoldsQuery
 from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
 from .shared import frame, legs_of, need_admin
 

@@ -9,7 +9,7 @@ from ...core.validation import invalid, pool_id
 from ...kernel.spelling import hold_id
 from ...kernel.surface import JournalEntry
 from ..answers import EntryPage, entry_answer
-from ..bodies import JournalQuery
+from ..queries import JournalQuery
 from ..request import Answer, Request, answer
 
 MAX_TAIL: Final = 10_000

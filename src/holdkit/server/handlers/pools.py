@@ -9,8 +9,9 @@ from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
 from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
-from ..bodies import NewPool, PoolsQuery, PoolTotal
+from ..bodies import NewPool, PoolTotal
 from ..problems import Problem
+from ..queries import PoolsQuery
 from ..request import REPLAYED, Answer, Headers, Request, answer
 from .shared import frame
 

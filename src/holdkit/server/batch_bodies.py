@@ -1,0 +1,94 @@
+"""What a batch may hold: every command as its own route takes it, with a `type`, an id where the route has one, and perhaps a
+retry key of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+
+from .bodies import Confirm, Expire, Extend, NewConsume, NewHold, NewPool, PoolId, PoolTotal, Release, Return
+
+OwnKey: TypeAlias = Annotated[
+    str | None, Meta(description="its own retry key; else Idempotency-Key and its place make one")
+]
+
+
+class BatchCreatePool(NewPool, tag="create_pool", tag_field="type", kw_only=True):
+    """See `POST /v1/pools`."""
+
+    op: OwnKey = None
+
+
+class BatchResizePool(PoolTotal, tag="resize_pool", tag_field="type", kw_only=True):
+    """See `PUT /v1/pools/{pool}`."""
+
+    op: OwnKey = None
+    id: PoolId
+
+
+class BatchHold(NewHold, tag="hold", tag_field="type", kw_only=True):
+    """See `POST /v1/holds`."""
+
+    op: OwnKey = None
+
+
+class BatchConsume(NewConsume, tag="consume", tag_field="type", kw_only=True):
+    """See `POST /v1/consume`."""
+
+    op: OwnKey = None
+
+
+class BatchConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/confirm`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchRelease(Release, tag="release", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/release`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchExtend(Extend, tag="extend", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/extend`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchExpire(Expire, tag="expire", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/expire`."""
+
+    op: OwnKey = None
+    id: str
+
+
+class BatchReturn(Return, tag="return", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/return`."""
+
+    op: OwnKey = None
+    id: str
+
+
+BatchCommand: TypeAlias = (
+    BatchCreatePool
+    | BatchResizePool
+    | BatchHold
+    | BatchConsume
+    | BatchConfirm
+    | BatchRelease
+    | BatchExtend
+    | BatchExpire
+    | BatchReturn
+)
+
+
+class Batch(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Several commands in one transaction, in order."""
+
+    commands: Annotated[list[BatchCommand], Meta(min_length=1, max_length=1_000)]
+    atomic: bool = False
