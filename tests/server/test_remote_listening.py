@@ -219,6 +219,26 @@ def test_the_cursor_moves_with_its_event_and_not_before() -> None:
     assert place.cursor == "old"
 
 
+def test_a_line_ends_where_the_server_ended_it_and_nowhere_else() -> None:
+    """Other signs that some call line breaks are plain text in JSON. Packets may be cut anywhere, also inside a sign."""
+    place = Place("old")
+    sent = "id: new\r\ndata: a\u2028b\x85c\x0bd\n\n: ping\r\n".encode()
+    cut = sent.index("\u2028".encode()) + 1
+    lines = [*place.lines(sent[:cut]), *place.lines(sent[cut:]), *place.lines(b"id: torn")]
+    assert lines == ["id: new", "data: a\u2028b\x85c\x0bd", "", ": ping"]
+    place.broken()
+    assert list(place.lines(b"data: x\n")) == ["data: x"]
+
+
+def test_a_listener_hears_entries_with_any_text(remote: Any) -> None:
+    ear = Ear()
+    remote.create_pool("a", 5)
+    remote.on("hold.held", ear)
+    for _ in range(3):
+        remote.hold("a", ttl=60, metadata={"note": "one\u2028two\x85three"})
+        ear.wait()
+
+
 def test_a_hold_granted_to_a_cancelled_block_is_given_back(distant: Live) -> None:
     class Slow(httpx.AsyncHTTPTransport):
         """Holds the answer to a hold back until it is told to let go."""

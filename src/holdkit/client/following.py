@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,7 @@ class Place:
         self.cursor = cursor
         self._seen: dict[int, int] = {}
         self._coming: str | None = None
+        self._torn = b""
 
     def begin(self, cursor: str) -> None:
         """Where to begin, if nothing has come yet."""
@@ -32,6 +34,12 @@ class Place:
             return False
         self._seen[lane] = seq
         return True
+
+    def lines(self, packet: bytes) -> Iterator[str]:
+        """The lines that a packet ends. Only a line feed ends one: httpx would also cut at signs that are text in JSON."""
+        *whole, self._torn = (self._torn + packet).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r").decode()
 
     def read(self, line: str) -> RemoteEntry | None:
         """What a line of the stream tells, if that is new. The cursor moves with the event that it belongs to, not before:
@@ -47,8 +55,8 @@ class Place:
         return None
 
     def broken(self) -> None:
-        """The stream has ended, perhaps in the middle of an event."""
-        self._coming = None
+        """The last stream has ended, perhaps in the middle of an event."""
+        self._coming, self._torn = None, b""
 
 
 class Receiver:

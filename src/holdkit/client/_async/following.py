@@ -62,11 +62,12 @@ class AsyncRemoteFollower(AsyncCalling):
                 elif self.place.cursor is None:
                     await self._begin_stream()
                 else:
-                    async with self._lines() as lines:
-                        async for line in lines:
-                            if (told := self.place.read(line)) is not None:
-                                yield told
-                            await self._keep()
+                    async with self._packets() as packets:
+                        async for packet in packets:
+                            for line in self.place.lines(packet):
+                                if (told := self.place.read(line)) is not None:
+                                    yield told
+                                await self._keep()
         except HoldkitError:
             if not self._over():  # in the midst of a request
                 raise
@@ -82,17 +83,17 @@ class AsyncRemoteFollower(AsyncCalling):
             self.place.begin(end)
 
     @asynccontextmanager
-    async def _lines(self) -> AsyncIterator[AsyncIterator[str]]:
+    async def _packets(self) -> AsyncIterator[AsyncIterator[bytes]]:
         """The server's stream; after a break, which may come at once, it waits until the server is there again."""
         begun = False
+        self.place.broken()
         try:
-            async with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as lines:
+            async with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as packets:
                 begun = True
-                yield lines
+                yield packets
         except httpx.HTTPError:
             if not begun:
                 yield _nothing()
-        self.place.broken()
         if not self._over():
             await self._get("/readyz")
 
@@ -122,10 +123,10 @@ class AsyncRemoteFollower(AsyncCalling):
         return self.receiver.closed or self.closed
 
 
-async def _nothing() -> AsyncIterator[str]:
-    lines: tuple[str, ...] = ()
-    for line in lines:
-        yield line
+async def _nothing() -> AsyncIterator[bytes]:
+    packets: tuple[bytes, ...] = ()
+    for packet in packets:
+        yield packet
 
 
 class AsyncHangUp(AsyncSignal):

@@ -78,8 +78,8 @@ class AsyncTransport:
             # sync-only: sleep(wait)
 
     @asynccontextmanager
-    async def stream(self, path: str, after: str | None, receiver: Receiver) -> AsyncIterator[AsyncIterator[str]]:
-        """The lines of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
+    async def stream(self, path: str, after: str | None, receiver: Receiver) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The packets of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
         self._receivers.add(receiver)
@@ -92,8 +92,8 @@ class AsyncTransport:
                     # sync-only: answer.read()
                     raise _problem(answer)
                 receiver.lift(answer)
-                yield answer.aiter_lines()  # async-only
-                # sync-only: yield answer.iter_lines()
+                yield answer.aiter_bytes()  # async-only
+                # sync-only: yield answer.iter_bytes()
         finally:
             self._receivers.discard(receiver)
 

@@ -61,11 +61,12 @@ class RemoteFollower(Calling):
                 elif self.place.cursor is None:
                     self._begin_stream()
                 else:
-                    with self._lines() as lines:
-                        for line in lines:
-                            if (told := self.place.read(line)) is not None:
-                                yield told
-                            self._keep()
+                    with self._packets() as packets:
+                        for packet in packets:
+                            for line in self.place.lines(packet):
+                                if (told := self.place.read(line)) is not None:
+                                    yield told
+                                self._keep()
         except HoldkitError:
             if not self._over():  # in the midst of a request
                 raise
@@ -81,17 +82,17 @@ class RemoteFollower(Calling):
             self.place.begin(end)
 
     @contextmanager
-    def _lines(self) -> Iterator[Iterator[str]]:
+    def _packets(self) -> Iterator[Iterator[bytes]]:
         """The server's stream; after a break, which may come at once, it waits until the server is there again."""
         begun = False
+        self.place.broken()
         try:
-            with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as lines:
+            with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as packets:
                 begun = True
-                yield lines
+                yield packets
         except httpx.HTTPError:
             if not begun:
                 yield _nothing()
-        self.place.broken()
         if not self._over():
             self._get("/readyz")
 
@@ -121,10 +122,10 @@ class RemoteFollower(Calling):
         return self.receiver.closed or self.closed
 
 
-def _nothing() -> Iterator[str]:
-    lines: tuple[str, ...] = ()
-    for line in lines:
-        yield line
+def _nothing() -> Iterator[bytes]:
+    packets: tuple[bytes, ...] = ()
+    for packet in packets:
+        yield packet
 
 
 class HangUp(Signal):

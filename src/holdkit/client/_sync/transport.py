@@ -73,8 +73,8 @@ class Transport:
             sleep(wait)
 
     @contextmanager
-    def stream(self, path: str, after: str | None, receiver: Receiver) -> Iterator[Iterator[str]]:
-        """The lines of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
+    def stream(self, path: str, after: str | None, receiver: Receiver) -> Iterator[Iterator[bytes]]:
+        """The packets of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = {} if after is None else {"Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
         self._receivers.add(receiver)
@@ -86,7 +86,7 @@ class Transport:
                     answer.read()
                     raise _problem(answer)
                 receiver.lift(answer)
-                yield answer.iter_lines()
+                yield answer.iter_bytes()
         finally:
             self._receivers.discard(receiver)
 
