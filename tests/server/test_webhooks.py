@@ -195,3 +195,45 @@ def test_the_signature_is_the_standards() -> None:
     from datetime import UTC, datetime
 
     assert headers["webhook-signature"] == expected.sign("msg_1", datetime.fromtimestamp(1_600_000_000, UTC), "{}")
+
+
+def test_an_event_too_large_to_be_parked_stops_no_other() -> None:
+    async def main() -> None:
+        async with scene() as (here, receiver, small):
+            await here.call("DELETE", f"/v1/webhooks/{small['id']}")
+            made = await here.call("POST", "/v1/webhooks", {"url": small["url"], "actions": ["hold.held"]})
+            hook, kernel = made.json()["id"], here.running.kernel
+            pools = {f"{n:0400}": 1 for n in range(500)}
+            for pool in pools:
+                await kernel.create_pool(pool, 5)
+            receiver.plan = [413, 413, 413]
+            large = await kernel.hold(pools, ttl=60)
+            after = await kernel.hold("0".zfill(400), ttl=60)
+            assert await receiver.wait(4) == [413, 413, 413, 204]
+            (delivered,) = [json.loads(body)["subject"] for _, body in receiver.taken]
+            assert delivered == after.id
+
+            (parked,) = (await here.call("GET", f"/v1/webhooks/{hook}/parked")).json()["items"]
+            assert (parked["event"], parked["why"]) == (None, "the receiver answered 413")
+            replayed = (await here.call("POST", f"/v1/webhooks/{hook}/replay")).json()
+            assert (replayed["taken"], replayed["parked"]) == (1, 0)
+            headers, body = receiver.taken[-1]
+            event = Webhook(made.json()["secret"]).verify(body, headers)
+            assert (event["id"], event["subject"], len(event["data"]["pools"])) == (parked["id"], large.id, 500)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_the_place_of_a_webhook_is_nobodys_to_see_or_move(method: str) -> None:
+    async def main() -> None:
+        async with scene() as (here, receiver, hook):
+            await here.call("POST", "/v1/pools", {"id": "a", "total": 5})
+            await receiver.wait(1)
+            end = (await here.call("GET", "/v1/cursor")).json()["cursor"]
+            body = {"cursor": end, "if_version": 1} if method == "PUT" else None
+            path = f"/v1/cursors/webhook:{hook['id']}"
+            answer = await here.call(method, path, body, key="hold", op=None if body is None else "k")
+            assert (answer.status_code, answer.json()["code"]) == (400, "name_reserved")
+
+    asyncio.run(main())

@@ -32,6 +32,7 @@ class ParkedAnswer(Struct):
     id: str
     why: str
     event: Raw
+    """As it was sent; null if it is too large to be kept here: then a replay reads it in the journal."""
 
 
 class ParkedPage(Struct):

@@ -19,6 +19,7 @@ from ..places import (
 )
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
+from ..webhooks.hooks import PLACES
 from .shared import frame
 
 
@@ -30,7 +31,7 @@ async def show_end(request: Request) -> Answer:
 
 async def show_cursor(request: Request) -> Answer:
     """Where a named follower is."""
-    (name,) = request.names
+    name = _name(request)
     kept = await kept_place(request.kernel.desk, request.caller.tenant, name)
     if kept is None:
         raise Problem(404, "cursor_not_found", "no follower of this name has kept its place yet")
@@ -40,7 +41,7 @@ async def show_cursor(request: Request) -> Answer:
 async def move_cursor(request: Request) -> Answer:
     """Behind what the follower has seen."""
     body: MoveCursor = request.body
-    (name,) = request.names
+    name = _name(request)
     desk, tenant = request.kernel.desk, request.caller.tenant
     kept = await keep_place(desk, tenant, name, body.cursor, body.if_version, request.op)
     return answer(KeptCursor(name, kept.cursor, kept.version, request.now()))
@@ -72,6 +73,14 @@ async def put_record(request: Request) -> Answer:
     )
     headers = (REPLAYED,) if done is not None and done.replayed else ()
     return answer(RecordNow(None if done is None else _record(done), request.now()), 200, headers)
+
+
+def _name(request: Request) -> str:
+    """Who could move the place of a webhook could make it skip what it should deliver."""
+    (name,) = request.names
+    if name.startswith(PLACES):
+        raise invalid("name", "name_reserved", f"names that begin with {PLACES} are those of webhooks")
+    return name
 
 
 def _kind(kind: str) -> str:

@@ -21,7 +21,7 @@ from ...kernel._async.following import AsyncFollower
 from ...kernel.surface import JournalEntry
 from ..settings import Delivery
 from .envelope import envelope, event_id, signed_headers
-from .hooks import MAX_PARKED, Hook, Hooks, Parked, place_of, tenants_with_hooks
+from .hooks import MAX_PARKED, UNKEPT, Hook, Hooks, Parked, place_of, tenants_with_hooks
 from .leasing import Elsewhere, Lease
 from .targets import Refusal, Resolver, pin, system_resolver
 
@@ -182,10 +182,18 @@ class Courier:
         taken = 0
         parked = await hooks.parked(hook.id)
         for one in parked:
-            if not await self.attempt(hook, one.id, one.body.encode()):
+            body = await self._parked_body(hooks, one)
+            if body is not None and not await self.attempt(hook, one.id, body):
                 await hooks.unpark(one.id)
                 taken += 1
         return taken, len(parked) - taken
+
+    async def _parked_body(self, hooks: Hooks, parked: Parked) -> bytes | None:
+        """The event; None if it was not kept, and the journal was pruned since."""
+        if parked.body != UNKEPT:
+            return parked.body.encode()
+        entry = await hooks.entry(parked.id)
+        return None if entry is None else envelope(self._delivery.source, parked.id, entry)
 
     async def close(self) -> None:
         """End every task; each goes on where it was when a server starts again."""

@@ -23,6 +23,12 @@ def event_id(hook: str, entry: JournalEntry) -> str:
     return f"{hook}.{entry.position.lane}.{entry.position.seq}"
 
 
+def position_of(id: str) -> tuple[int, int]:
+    """Lane and number of the entry that an event tells of."""
+    _, lane, seq = id.split(".")
+    return int(lane), int(seq)
+
+
 def envelope(source: str, id: str, entry: JournalEntry) -> bytes:
     """CloudEvents 1.0, structured mode."""
     event: dict[str, Any] = {

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from ...core.commands import PutRecord
 from ...core.entries import Action
-from ...core.reading import FindRecord, ListRecords
+from ...core.reading import FindEntries, FindRecord, ListRecords
 from ...core.validation import invalid, text
+from ...core.values import MAX_BODY
 from ...errors import VersionConflict
 from ...kernel._async.desk import AsyncDesk
 from ...kernel._async.places import CURSORS
-from .envelope import new_secret
+from ...kernel.surface import JournalEntry
+from .envelope import new_secret, position_of
 from .targets import check_url
 
 HOOKS: Final = "~webhook"
@@ -27,6 +29,10 @@ TENANTS: Final = "~webhooks"
 """In the default tenant: which tenants have hooks."""
 MAX_HOOKS: Final = 50
 MAX_PARKED: Final = 1_000
+PLACES: Final = "webhook:"
+"""What the names begin with under which hooks keep their places in the journal."""
+UNKEPT: Final = "null"
+"""Stands for an event that is too large for a record: the journal has it still."""
 
 
 class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,7 +54,7 @@ class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Parked(Struct, frozen=True, kw_only=True):
-    """A delivery that was given up: the event as it was sent."""
+    """A delivery that was given up: the event as it was sent, or `UNKEPT`."""
 
     id: str
     body: str
@@ -57,7 +63,7 @@ class Parked(Struct, frozen=True, kw_only=True):
 
 def place_of(id: str) -> str:
     """The name under which a hook's place in the journal is kept."""
-    return f"webhook:{id}"
+    return f"{PLACES}{id}"
 
 
 _hook: Final = msgspec.json.Decoder(Hook)
@@ -130,12 +136,19 @@ class Hooks:
             return
 
     async def park(self, parked: Parked) -> None:
-        """Keep a delivery that was given up."""
-        await self._put(PARKED, parked.id, parked, None)
+        """Keep a delivery that was given up; an event that is too large by name only."""
+        fits = len(msgspec.json.encode(parked)) <= MAX_BODY
+        await self._put(PARKED, parked.id, parked if fits else replace(parked, body=UNKEPT), None)
 
     async def unpark(self, id: str) -> None:
         """It was delivered after all."""
         await self._put(PARKED, id, None, None)
+
+    async def entry(self, event: str) -> JournalEntry | None:
+        """What an event tells of, if the journal has it still."""
+        rows = await self._desk.submitter.read(FindEntries((position_of(event),)))
+        found = [JournalEntry(row, {}) for row in rows]
+        return found[0] if found and found[0].entry.tenant == self.tenant else None
 
     async def parked(self, hook: str) -> list[Parked]:
         """What a hook could not deliver, in order of id."""
