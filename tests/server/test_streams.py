@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import pytest
 
 from holdkit.server import Settings
 
@@ -99,5 +100,28 @@ def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
             await asyncio.sleep(0)
             here.running.stop()
             await asyncio.wait_for(waiting, PATIENCE)
+
+    asyncio.run(main())
+
+
+def test_streams_that_begin_together_are_counted_too() -> None:
+    async def main() -> None:
+        async with stand(settings=Settings(key_refresh=1, sweep_every=0, max_streams=1)) as here:
+            await here.key()
+            calls = [asyncio.create_task(here.call("GET", "/v1/events")) for _ in range(3)]
+            turned_away = [await one for one in calls[1:]]
+            assert [one.json()["reason"] for one in turned_away] == ["streams_too_many"] * 2
+            here.running.stop()
+            assert (await calls[0]).status_code == 200
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+def test_a_tenant_too_many_to_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with stand() as here:
+            monkeypatch.setattr("holdkit.server.feed.MAX_FEEDS", 0)
+            answer = await here.call("GET", "/v1/events?kind=summary")
+            assert (answer.status_code, answer.json()["reason"]) == (503, "feeds_too_many")
 
     asyncio.run(main())

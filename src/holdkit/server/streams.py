@@ -20,6 +20,7 @@ from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
 from .answers import PoolAnswer, encode, entry_answer, pool_fields
 from .asgi import Send
+from .feed import Feed
 from .problems import Problem
 from .protocol import HANG_UP
 from .queries import EventsQuery
@@ -43,30 +44,36 @@ async def events(request: Request, send: Send) -> None:
     running = request.running
     if running.streams >= running.settings.max_streams:
         raise Problem(503, "streams_too_many", "too many event streams are open", retry_after=5)
-    query: EventsQuery = request.query
-    if query.kind == "summary":
-        content = summaries(request)
-    else:
-        content = await entries(request, _last_seen(request) or query.after)
-    running.streams += 1
+    running.streams += 1  # before anything is waited for: else many at once would all be let in
+    try:
+        query: EventsQuery = request.query
+        if query.kind == "summary":
+            content = summaries(request, running.feeds.get(request.kernel, request.caller.tenant))
+        else:
+            content = await entries(request, _last_seen(request) or query.after)
+        await _send(request, content, send)
+    finally:
+        running.streams -= 1
+
+
+async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Send) -> None:
+    settings = request.running.settings
     try:
         async with aclosing(content):
             response = EventSourceResponse(
                 content,
-                ping=running.settings.ping_every,
-                send_timeout=running.settings.stream_timeout,
-                headers=dict(running.plain_headers(request)),
+                ping=settings.ping_every,
+                send_timeout=settings.stream_timeout,
+                headers=dict(request.running.plain_headers(request)),
             )
             await response(request.scope, request.receive, send)
     except SendTimeoutError:
-        log.warning("stream %s dropped: its reader took nothing for %g s", request.id, running.settings.stream_timeout)
+        log.warning("stream %s dropped: its reader took nothing for %g s", request.id, settings.stream_timeout)
         await _hang_up(request)
     except OSError:
         pass  # gone
     except Exception:  # the answer has begun: there is nobody left to tell but the log
         log.exception("stream %s broke", request.id)
-    finally:
-        running.streams -= 1
 
 
 async def _hang_up(request: Request) -> None:
@@ -114,10 +121,9 @@ async def _entries(request: Request, follower: AsyncFollower, began: str) -> Asy
     yield sse("bye", b"{}")
 
 
-async def summaries(request: Request) -> AsyncGenerator[bytes, None]:
+async def summaries(request: Request, feed: Feed) -> AsyncGenerator[bytes, None]:
     """What changed, at most a few times a second: pools as they are now, entries counted by action."""
     running = request.running
-    feed = running.feeds.get(request.kernel, request.caller.tenant)
     feed.watchers += 1
     try:
         await feed.ready.wait()
