@@ -355,3 +355,25 @@ def test_depth_counts_brackets_outside_of_strings(body: bytes, depth: int) -> No
     from holdkit.server.intake import _depth
 
     assert _depth(body) == depth
+
+
+@pytest.mark.parametrize("id", ["~budgets/\x00", "~budgets/" + "x" * 512, "~rates/\x1b"])
+def test_a_window_that_no_engine_could_have_is_not_looked_for(id: str) -> None:
+    async def main() -> None:
+        async with stand() as here:
+            answer = await here.call("POST", "/v1/windows/look", {"pools": [id]}, key="read")
+            assert (answer.status_code, answer.json()["field"]) == (400, "pool")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("field", ["opens", "closes"])
+def test_a_time_of_a_window_without_its_zone_is_named(field: str) -> None:
+    async def main() -> None:
+        async with stand() as here:
+            leg = {"pool": "~rates/x", "create_with_total": 1, field: "2026-01-01T00:00:00"}
+            body = {"commands": [{"type": "consume", "legs": [leg]}]}
+            answer = await here.call("POST", "/v1/windows", body, op="k")
+            assert (answer.status_code, answer.json()["field"]) == (400, field)
+
+    asyncio.run(main())

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from ..core.commands import AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
 from ..core.model import Leg
-from ..core.validation import invalid
+from ..core.validation import invalid, pool_id
 from ..faces.keys import WINDOWED
 from ..kernel.spelling import amounts_of, moment, span
 from .answers import HoldNow, PoolAnswer, PoolNow
@@ -115,6 +115,7 @@ def window_pool(id: str) -> str:
     """The id of a window, and of nothing else that is reserved."""
     if not id.startswith(WINDOWED):
         raise invalid("pool", "pool_reserved", f"must begin with {', '.join(WINDOWED)}: what belongs to other faces")
+    pool_id(id, "pool", faces=True)
     return id
 
 
@@ -145,5 +146,6 @@ def command_of(asked: WindowCommand, frame: dict[str, Any]) -> AnyCommand:
 
 
 def _leg(leg: WindowLeg) -> Leg:
-    opens, closes = (None if at is None else moment(at, "closes") for at in (leg.opens, leg.closes))
+    opens = None if leg.opens is None else moment(leg.opens, "opens")
+    closes = None if leg.closes is None else moment(leg.closes, "closes")
     return Leg(window_pool(leg.pool), leg.quantity, leg.create_with_total, opens=opens, closes=closes)
