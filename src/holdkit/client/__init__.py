@@ -18,20 +18,29 @@ from .wire import NotAdmitted, RemoteEntry
 
 def connect(url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> RemoteKernel:
     """A client for threads. `http` is an `httpx.Client` of your own, if you need proxies or certificates."""
-    return RemoteKernel(_checked(url), key=key, policy=policy, http=http)
+    return RemoteKernel(_checked(url), key=_sendable(key), policy=policy, http=http)
 
 
 def connect_async(
     url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None
 ) -> AsyncRemoteKernel:
     """A client for tasks: the same names, awaited. `http` is an `httpx.AsyncClient` of your own."""
-    return AsyncRemoteKernel(_checked(url), key=key, policy=policy, http=http)
+    return AsyncRemoteKernel(_checked(url), key=_sendable(key), policy=policy, http=http)
 
 
 def _checked(url: object) -> str:
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
         raise invalid("url", "url_malformed", "must begin with http:// or https://")
     return url
+
+
+def _sendable(key: object) -> str | None:
+    """A key that was read from a file often has a line break behind it. The message does not tell the key."""
+    if key is None:
+        return None
+    if not isinstance(key, str) or not key.isascii() or not key.isprintable() or " " in key or not key:
+        raise invalid("key", "key_malformed", "must be the key alone, without spaces and line breaks")
+    return key
 
 
 __all__ = [

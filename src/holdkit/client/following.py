@@ -35,6 +35,12 @@ class Place:
         self._seen[lane] = seq
         return True
 
+    def told(self, packet: bytes) -> Iterator[RemoteEntry]:
+        """What a packet of the stream tells, as far as that is new."""
+        for line in self.lines(packet):
+            if (entry := self.read(line)) is not None:
+                yield entry
+
     def lines(self, packet: bytes) -> Iterator[str]:
         """The lines that a packet ends. Only a line feed ends one: httpx would also cut at signs that are text in JSON."""
         *whole, self._torn = (self._torn + packet).split(b"\n")

@@ -11,7 +11,7 @@ from ...kernel._async.calls import Call, framed
 from ...kernel.surface import Hold
 from ..clock import ServerClock
 from ..wire import hold_from, read_hold
-from .transport import AsyncTransport, new_op
+from .transport import AsyncTransport, retry_key
 
 
 class AsyncCalling:
@@ -33,7 +33,7 @@ class AsyncCalling:
     async def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
         """A change, under the caller's retry key or one of its own."""
         sent = {name: value for name, value in body.items() if value is not None} | self._said(call)
-        return await self._transport.ask("POST", path, sent, op=call.get("op") or new_op())
+        return await self._transport.ask("POST", path, sent, op=retry_key(call.get("op")))
 
     async def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
         """A change whose answer is a hold."""

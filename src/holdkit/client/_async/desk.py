@@ -33,7 +33,7 @@ from ..wire import (
     slot_of,
 )
 from .calling import AsyncCalling, no_transaction
-from .transport import AsyncTransport, new_op
+from .transport import AsyncTransport, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
@@ -74,7 +74,7 @@ class AsyncRemoteDesk(AsyncCalling):
         return await self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
 
     async def _pool(self, command: CreatePool | ResizePool) -> Done:
-        op, body = command.op or new_op(), verb_json(command)
+        op, body = retry_key(command.op), verb_json(command)
         if isinstance(command, CreatePool):
             answer = await self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
         else:
@@ -85,7 +85,7 @@ class AsyncRemoteDesk(AsyncCalling):
         return Done(slot=self.now(), pool=pool, replayed=pool.replayed)
 
     async def _record(self, command: PutRecord) -> Done:
-        path, op = record_path(command.kind, command.id), command.op or new_op()
+        path, op = record_path(command.kind, command.id), retry_key(command.op)
         answer = await self._transport.ask("PUT", path, record_json(command), op=op)
         wire = read_record(answer.content).record
         record = None if wire is None else record_from(wire)
@@ -93,7 +93,7 @@ class AsyncRemoteDesk(AsyncCalling):
 
     async def _window(self, command: AnyCommand, wish: AnyCommand | None) -> Done:
         body = {"commands": [window_json(command)]} | ({} if wish is None else {"wish": window_json(wish)})
-        answer = await self._transport.ask("POST", "/v1/windows", body, op=command.op or new_op())
+        answer = await self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
         wire = read_window(answer.content)
         self._clock.heard(wire.server_time, answer.elapsed)
         if wire.hold is not None:
@@ -123,7 +123,7 @@ class AsyncRemoteDesk(AsyncCalling):
         return await self._finisher.finish(self._changed(path, body, op), undo, stays=stays)
 
     async def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Done:
-        answer = await self._transport.ask("POST", path, body, op=op or new_op())
+        answer = await self._transport.ask("POST", path, body, op=retry_key(op))
         self.hear(answer)
         return done_from(read_hold(answer.content))
 

@@ -14,7 +14,7 @@ from ..clock import ServerClock
 from ..following import Place, Receiver
 from ..wire import RemoteEntry, read_cursor, read_entries
 from .calling import AsyncCalling
-from .transport import AsyncTransport, new_op
+from .transport import AsyncTransport, retry_key
 
 PAGE = 500
 
@@ -64,10 +64,9 @@ class AsyncRemoteFollower(AsyncCalling):
                 else:
                     async with self._packets() as packets:
                         async for packet in packets:
-                            for line in self.place.lines(packet):
-                                if (told := self.place.read(line)) is not None:
-                                    yield told
-                                await self._keep()
+                            for told in self.place.told(packet):
+                                yield told
+                            await self._keep()
         except HoldkitError:
             if not self._over():  # in the midst of a request
                 raise
@@ -103,7 +102,7 @@ class AsyncRemoteFollower(AsyncCalling):
             return
         body = {"cursor": self.place.cursor, "if_version": self._version}
         try:
-            answer = await self._transport.ask("PUT", path_of("cursors", self._name), body, op=new_op())
+            answer = await self._transport.ask("PUT", path_of("cursors", self._name), body, op=retry_key())
         except Overloaded:
             return  # kept with the next page
         self._kept = self.place.cursor

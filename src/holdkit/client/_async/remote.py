@@ -45,9 +45,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         chosen = policy or Policy()
         if http is None:
             http = httpx.AsyncClient(timeout=httpx.Timeout(10.0, read=chosen.seconds), follow_redirects=False)
-        http.base_url = url
-        http.headers.update(headers)
-        super().__init__(AsyncTransport(http, chosen), ServerClock())
+        super().__init__(AsyncTransport(http, chosen, url, headers), ServerClock())
         self.url = url
 
     @property

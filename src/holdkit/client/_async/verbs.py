@@ -14,7 +14,7 @@ from ..command_wire import command_json
 from ..wire import WireAnswer, hold_from, pool_from, read_batch, refusal_from
 from .calling import no_transaction
 from .reading import AsyncRemoteReads
-from .transport import new_op
+from .transport import retry_key
 
 
 class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
@@ -30,7 +30,7 @@ class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
         try:
-            answer = await self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
+            answer = await self._transport.ask("POST", "/v1/batch", body, op=retry_key(op))
         except OperationConflict as used:  # the key of the whole batch
             return [used for _ in listed]
         wires = read_batch(answer.content).answers

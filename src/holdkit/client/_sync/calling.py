@@ -12,7 +12,7 @@ from ...kernel._sync.calls import Call, framed
 from ...kernel.surface import Hold
 from ..clock import ServerClock
 from ..wire import hold_from, read_hold
-from .transport import Transport, new_op
+from .transport import Transport, retry_key
 
 
 class Calling:
@@ -34,7 +34,7 @@ class Calling:
     def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
         """A change, under the caller's retry key or one of its own."""
         sent = {name: value for name, value in body.items() if value is not None} | self._said(call)
-        return self._transport.ask("POST", path, sent, op=call.get("op") or new_op())
+        return self._transport.ask("POST", path, sent, op=retry_key(call.get("op")))
 
     def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
         """A change whose answer is a hold."""

@@ -34,7 +34,7 @@ from ..wire import (
     slot_of,
 )
 from .calling import Calling, no_transaction
-from .transport import Transport, new_op
+from .transport import Transport, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
@@ -75,7 +75,7 @@ class RemoteDesk(Calling):
         return self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
 
     def _pool(self, command: CreatePool | ResizePool) -> Done:
-        op, body = command.op or new_op(), verb_json(command)
+        op, body = retry_key(command.op), verb_json(command)
         if isinstance(command, CreatePool):
             answer = self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
         else:
@@ -86,7 +86,7 @@ class RemoteDesk(Calling):
         return Done(slot=self.now(), pool=pool, replayed=pool.replayed)
 
     def _record(self, command: PutRecord) -> Done:
-        path, op = record_path(command.kind, command.id), command.op or new_op()
+        path, op = record_path(command.kind, command.id), retry_key(command.op)
         answer = self._transport.ask("PUT", path, record_json(command), op=op)
         wire = read_record(answer.content).record
         record = None if wire is None else record_from(wire)
@@ -94,7 +94,7 @@ class RemoteDesk(Calling):
 
     def _window(self, command: AnyCommand, wish: AnyCommand | None) -> Done:
         body = {"commands": [window_json(command)]} | ({} if wish is None else {"wish": window_json(wish)})
-        answer = self._transport.ask("POST", "/v1/windows", body, op=command.op or new_op())
+        answer = self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
         wire = read_window(answer.content)
         self._clock.heard(wire.server_time, answer.elapsed)
         if wire.hold is not None:
@@ -124,7 +124,7 @@ class RemoteDesk(Calling):
         return self._finisher.finish(self._changed(path, body, op), undo, stays=stays)
 
     def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Done:
-        answer = self._transport.ask("POST", path, body, op=op or new_op())
+        answer = self._transport.ask("POST", path, body, op=retry_key(op))
         self.hear(answer)
         return done_from(read_hold(answer.content))
 

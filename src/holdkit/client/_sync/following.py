@@ -15,7 +15,7 @@ from ..clock import ServerClock
 from ..following import Place, Receiver
 from ..wire import RemoteEntry, read_cursor, read_entries
 from .calling import Calling
-from .transport import Transport, new_op
+from .transport import Transport, retry_key
 
 PAGE = 500
 
@@ -63,10 +63,9 @@ class RemoteFollower(Calling):
                 else:
                     with self._packets() as packets:
                         for packet in packets:
-                            for line in self.place.lines(packet):
-                                if (told := self.place.read(line)) is not None:
-                                    yield told
-                                self._keep()
+                            for told in self.place.told(packet):
+                                yield told
+                            self._keep()
         except HoldkitError:
             if not self._over():  # in the midst of a request
                 raise
@@ -102,7 +101,7 @@ class RemoteFollower(Calling):
             return
         body = {"cursor": self.place.cursor, "if_version": self._version}
         try:
-            answer = self._transport.ask("PUT", path_of("cursors", self._name), body, op=new_op())
+            answer = self._transport.ask("PUT", path_of("cursors", self._name), body, op=retry_key())
         except Overloaded:
             return  # kept with the next page
         self._kept = self.place.cursor

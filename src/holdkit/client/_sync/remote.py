@@ -46,9 +46,7 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         chosen = policy or Policy()
         if http is None:
             http = httpx.Client(timeout=httpx.Timeout(10.0, read=chosen.seconds), follow_redirects=False)
-        http.base_url = url
-        http.headers.update(headers)
-        super().__init__(Transport(http, chosen), ServerClock())
+        super().__init__(Transport(http, chosen, url, headers), ServerClock())
         self.url = url
 
     @property

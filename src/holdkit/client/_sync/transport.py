@@ -13,7 +13,8 @@ from uuid import uuid4
 import httpx
 import msgspec
 
-from ...core.validation import invalid
+from ...core.validation import invalid, text
+from ...core.values import MAX_OP
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.workers import GRACE, Signal
 from ..following import Receiver
@@ -26,8 +27,9 @@ MAX_KEY = 200
 class Transport:
     """Sends, and asks again while that is safe: a call that changes something always carries its retry key."""
 
-    def __init__(self, http: httpx.Client, policy: Policy) -> None:
+    def __init__(self, http: httpx.Client, policy: Policy, url: str, headers: dict[str, str]) -> None:
         self._http, self._policy = http, policy
+        self._url, self._headers = url.rstrip("/"), headers  # not the http client's: others may use that too
         self.closed = False
         self._receivers: set[Receiver] = set()
         self._under_way: set[Asking] = set()
@@ -35,8 +37,9 @@ class Transport:
 
     def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
         """The answer, or the exception of its problem."""
-        headers = {} if op is None else {"Idempotency-Key": _sendable(op)}
-        headers |= more.pop("headers", {})
+        headers = self._headers | more.pop("headers", {})
+        if op is not None:
+            headers["Idempotency-Key"] = _sendable(op)
         if body is not None:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
@@ -56,7 +59,7 @@ class Transport:
             if self._over():
                 raise asking.settled(EngineError("this client is closed"))
             try:
-                answer = self._http.request(method, path, headers=headers, **more)
+                answer = self._http.request(method, self._url + path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
             except httpx.HTTPError as failed:
@@ -66,7 +69,7 @@ class Transport:
                     raise
                 continue
             else:
-                if answer.status_code < 400:
+                if answer.is_success and _is_json(answer):
                     return answer
                 error = _problem(answer)
             wait = asking.pause(error, time.monotonic())
@@ -75,14 +78,14 @@ class Transport:
     @contextmanager
     def stream(self, path: str, after: str | None, receiver: Receiver) -> Iterator[Iterator[bytes]]:
         """The packets of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
-        headers = {} if after is None else {"Last-Event-ID": after}
+        headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
         self._receivers.add(receiver)
         try:
             if self._over():
                 raise EngineError("this client is closed")
-            with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
-                if answer.status_code >= 400:
+            with self._http.stream("GET", self._url + path, headers=headers, timeout=timeout) as answer:
+                if not answer.is_success:
                     answer.read()
                     raise _problem(answer)
                 receiver.lift(answer)
@@ -105,18 +108,27 @@ class Transport:
         self._http.close()
 
 
-def new_op() -> str:
-    """A retry key for a caller who gave none: the retries within one call need it."""
-    return uuid4().hex
+def retry_key(op: str | None = None) -> str:
+    """The caller's, or one for a caller who gave none: the retries within one call need it."""
+    return uuid4().hex if op is None else op
 
 
 def _sendable(op: str) -> str:
-    if len(op) > MAX_KEY or not op.isascii() or not op.isprintable():
-        raise invalid("op", "op_unsendable", f"travels as a header: at most {MAX_KEY} printable ASCII characters")
+    text(op, "op", MAX_OP)
+    if len(op) > MAX_KEY or not op.isascii() or op != op.strip():
+        said = f"travels as a header: at most {MAX_KEY} printable ASCII characters, no space at either end"
+        raise invalid("op", "op_unsendable", said)
     return op
 
 
+def _is_json(answer: httpx.Response) -> bool:
+    kind: str = answer.headers.get("content-type", "")
+    return kind.startswith("application/json")
+
+
 def _problem(answer: httpx.Response) -> HoldkitError:
+    if answer.status_code < 400:  # somebody's redirection, or page
+        return EngineError(f"this is not a Holdkit server: it answered {answer.status_code}")
     try:
         problem = msgspec.json.decode(answer.content, type=dict[str, Any])
     except msgspec.DecodeError:

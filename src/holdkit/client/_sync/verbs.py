@@ -15,7 +15,7 @@ from ..command_wire import command_json
 from ..wire import WireAnswer, hold_from, pool_from, read_batch, refusal_from
 from .calling import no_transaction
 from .reading import RemoteReads
-from .transport import new_op
+from .transport import retry_key
 
 
 class RemoteVerbs(RemoteReads, Verbs):
@@ -31,7 +31,7 @@ class RemoteVerbs(RemoteReads, Verbs):
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
         try:
-            answer = self._transport.ask("POST", "/v1/batch", body, op=op or new_op())
+            answer = self._transport.ask("POST", "/v1/batch", body, op=retry_key(op))
         except OperationConflict as used:  # the key of the whole batch
             return [used for _ in listed]
         wires = read_batch(answer.content).answers
