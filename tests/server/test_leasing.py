@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from holdkit.core.model import SECOND
 from holdkit.server.webhooks.leasing import Elsewhere, Lease
 from holdkit.testing import FakeClock
 
-from .rig import stand
+from .rig import PATIENCE, stand
 
 SECONDS = 0.000_001
 """One slot: so short that every look is one at the database, whose clock stands still until it is moved."""
@@ -70,5 +71,17 @@ def test_what_is_given_back_is_free_at_once() -> None:
         await ours.give_back()  # it has none: nothing is taken from anybody
         with pytest.raises(Elsewhere):
             await ours.hold()
+
+    play(work)
+
+
+def test_a_clock_that_went_back_keeps_nobody_out_for_longer_than_a_lease_lasts() -> None:
+    async def work(ours: Lease, theirs: Lease, clock: FakeClock) -> None:
+        await theirs.hold()
+        clock.set(clock.now() - 3_600 * SECOND)
+        await asyncio.wait_for(ours.free(), PATIENCE)
+        assert await ours.hold()
+        with pytest.raises(Elsewhere):
+            await theirs.keep()
 
     play(work)

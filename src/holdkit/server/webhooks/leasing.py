@@ -45,6 +45,8 @@ class Lease:
         self._ours = _Lease(os.urandom(8).hex(), round(seconds * SECOND))
         self._version = 0
         self._until = 0.0
+        self._watched = (-1, 0.0)
+        """The slot of a lease from the future, and since when we see it."""
 
     async def hold(self) -> bool:
         """Have it for half its time at least, or raise `Elsewhere`. True: somebody may have had it since we last did."""
@@ -101,7 +103,15 @@ class Lease:
         lease = _lease.decode(row.body)
         if lease.holder == self._ours.holder:
             return False
-        return row.slot + lease.slots > await self._desk.submitter.read(ReadClock())
+        now = await self._desk.submitter.read(ReadClock())
+        return row.slot + lease.slots > now if row.slot <= now else not self._outlasted(row, lease)
+
+    def _outlasted(self, row: Record, lease: _Lease) -> bool:
+        """The clock went back, and may take hours to be there again: then its time is counted by ours, from when we saw it."""
+        seen = time.monotonic()
+        if self._watched[0] != row.slot:
+            self._watched = (row.slot, seen)
+        return seen - self._watched[1] >= lease.slots / SECOND
 
     async def _put(self, body: str | None, version: int) -> int:
         tenant, kind, hook = self._key
