@@ -37,6 +37,42 @@ def test_the_same_key_and_payload_is_the_same_answer_token_included() -> None:
     run(work)
 
 
+@pytest.mark.parametrize("actor", [None, "user:7"])
+def test_a_retry_key_is_of_no_use_to_another_access_key(actor: str | None) -> None:
+    """Who reads the journal sees retry keys and actors; the recorded answer has the owner's token in it."""
+
+    async def work(here: Stand) -> None:
+        theirs = await here.running.keys.make("theirs", scope="hold")
+        mine = await here.running.keys.make("mine", scope="hold")
+        await here.running.gate.refresh()
+
+        async def ask(key: str, path: str, body: Any, op: str) -> Any:
+            headers = {"Authorization": f"Bearer {key}"}
+            return await here.call("POST", path, body, key=None, op=op, headers=headers)
+
+        body = HOLD if actor is None else {**HOLD, "actor": actor}
+        held = (await ask(theirs.text, "/v1/holds", body, "k")).json()
+        batch = {"commands": [{"type": "hold", **body}]}
+        (first,) = (await ask(theirs.text, "/v1/batch", batch, "b")).json()["answers"]
+        seen = (await here.call("GET", "/v1/journal")).json()["items"][-1]
+        spoofed = {**HOLD, "actor": seen["actor"]}
+        stolen = [
+            await ask(mine.text, "/v1/holds", spoofed, "k"),
+            await ask(mine.text, "/v1/batch", {"commands": [{"type": "hold", **spoofed}]}, "b"),
+        ]
+        for answer in stolen:
+            assert (answer.status_code, answer.json()["reason"]) == (422, "operation_conflict")
+            assert held["owner"] not in answer.text
+            assert first["hold"]["owner"] not in answer.text
+        await here.running.keys.rotate(theirs.info.id, grace=0)
+        rotated = await here.running.keys.rotate(theirs.info.id)
+        await here.running.gate.refresh()
+        again = await ask(rotated.text, "/v1/holds", body, "k")
+        assert (again.status_code, again.json()["owner"]) == (201, held["owner"]), "a new secret is the same key"
+
+    run(work)
+
+
 def test_a_refusal_is_replayed_too() -> None:
     async def work(here: Stand) -> None:
         for replayed in (None, "true"):

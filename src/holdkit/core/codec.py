@@ -55,14 +55,14 @@ def decode_outcome(text: str | bytes) -> Done | Refusal:
     return outcome
 
 
-def fingerprint(command: AnyCommand) -> str:
-    """32 hex digits that tell one payload from another under the same operation id."""
+def fingerprint(command: AnyCommand, asker: bytes = b"") -> str:
+    """32 hex digits that tell one payload from another under the same operation id, and one `asker` from another."""
     if isinstance(command, (PlaceHold, Consume)) and len(command.legs) > 1:
         legs = tuple(sorted(command.legs, key=lambda leg: leg.pool))
         command = structs.replace(command, correlation_id=None, tenant="", op=None, legs=legs)
     else:
         command = structs.replace(command, correlation_id=None, tenant="", op=None)
-    return hashlib.blake2b(_canonical.encode(command), digest_size=16).hexdigest()
+    return hashlib.blake2b(_canonical.encode(command), digest_size=16, key=asker).hexdigest()
 
 
 def group_fingerprint(commands: Sequence[AnyCommand], atomic: bool) -> str:

@@ -24,8 +24,14 @@ _BIRTHS: Final = (PlaceHold, Consume)  # a tuple: several times faster to look i
 class Mint:
     """Fills in what the caller left to us, after the fingerprint was taken."""
 
-    def __init__(self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1) -> None:
-        self._clock, self._randomness, self._lanes = clock, randomness, lanes
+    def __init__(
+        self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1, asker: bytes = b""
+    ) -> None:
+        self._clock, self._randomness, self._lanes, self._asker = clock, randomness, lanes, asker
+
+    def asked_by(self, asker: str) -> Mint:
+        """The same for one of several askers: an operation of one is not answered to another, for its answer has a token."""
+        return Mint(self._clock, self._randomness, self._lanes, asker.encode())
 
     def draw(self, below: int) -> int:
         """A random number from 0 on."""
@@ -39,7 +45,7 @@ class Mint:
         """
         changes: dict[str, Any] = {}
         if command.op is not None:
-            changes["fingerprint"] = fingerprint(command if wish is None else wish)
+            changes["fingerprint"] = fingerprint(command if wish is None else wish, self._asker)
         if isinstance(command, _BIRTHS):
             if command.metadata is not None:
                 changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
@@ -73,7 +79,7 @@ class Mint:
                         id=minted if self._lanes == 1 else self._at_home(minted, command),
                         owner=tokens[at - 32 : at] if owner is None else owner,
                         metadata=None if metadata is None else msgspec.json.decode(canonical_json(metadata)),
-                        fingerprint="" if command.op is None else fingerprint(command),
+                        fingerprint="" if command.op is None else fingerprint(command, self._asker),
                     )
                 )
             else:

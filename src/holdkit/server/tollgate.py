@@ -101,7 +101,8 @@ class Tollgate:
         found = self._callers.get(key.id)
         if found is not None and found[0] is key:
             return found[1]
-        kernel = self.kernel.tenant(key.tenant) if key.tenant else self.kernel
+        desk = self.kernel.desk
+        kernel = AsyncKernel(desk.submitter, desk.mint.asked_by(key.id), key.tenant)
         caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}")
         self._callers[key.id] = (key, caller)
         if len(self._callers) > 10_000:
