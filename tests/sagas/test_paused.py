@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import holdkit
 from holdkit.core.commands import PutRecord
 from holdkit.faces import saga_records
-from holdkit.faces._sync import saga_driving
+from holdkit.faces._sync import saga_driving, saga_looking
 from holdkit.testing import FakeClock
 
 from .rig import Errand
@@ -69,3 +69,42 @@ def test_canary_writing_without_the_lease(monkeypatch: pytest.MonkeyPatch) -> No
     with hk:
         assert told == [holdkit.RecoveryReport(done=1)]
         assert said == "by 1"  # the stale driver had the last word: the promise above would be broken
+
+
+def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+
+    def refuse(*_: Any) -> None:
+        raise LookupError("the account is closed")
+
+    def vanish(*_: Any) -> None:
+        raise Gone
+
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", 2)
+        errand = hk.sagas.register(Errand(validate=refuse))
+        with pytest.raises(LookupError):
+            errand.run("a", {"pool": "p"})
+        clock.advance(30 * 86_400)
+        other = holdkit.Kernel(hk._submitter, hk._mint).sagas.register(Errand(effect=vanish))
+        now = saga_looking.SagaReads._now
+
+        def slowly(self: Any) -> int:  # the old ones are listed by then
+            monkeypatch.setattr(saga_looking.SagaReads, "_now", now)
+            with pytest.raises(Gone):
+                other.run("a", {"pool": "p"})
+            return now(self)
+
+        monkeypatch.setattr(saga_looking.SagaReads, "_now", slowly)
+        assert hk.sagas._prune() == 0
+        record = hk.sagas.get("a")
+        assert record is not None
+        assert record.phase == "finalizing"
+        clock.advance(30)
+        assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
+        assert [len(hk.records(kind)) for kind in ("~saga", "~saga.open", "~saga.ended")] == [1, 0, 1]
+        assert hk.verify().ok
+
+
+class Gone(BaseException):
+    """The process is gone."""

@@ -180,6 +180,15 @@ def ended_at(index_id: str) -> tuple[Slot, str]:
     return int(slot), saga_id
 
 
+def ended_then(record: Record, slot: Slot) -> bool:
+    """Whether this saga ended at that slot, and has not been begun anew since. One that cannot be read is taken at its word."""
+    try:
+        body = decode(record)
+    except Unreadable:
+        return True
+    return body.phase in ENDED and body.since == slot
+
+
 def hold_id_of(tenant: str, saga_id: str, attempt: int) -> str:
     """The id of an attempt's hold: the same for every driver, another one for every attempt."""
     hashed = hashlib.blake2b(

@@ -35,6 +35,7 @@ from ..saga_records import (
     checked_intent,
     decode,
     ended_at,
+    ended_then,
     shown,
     step_commands,
     written,
@@ -192,7 +193,10 @@ class Sagas(SagaReads):
                 break
             record = self._find(id)
             index = PutRecord(kind=ENDS, id=row.id, body=None, tenant=self._tenant)
-            gone = [] if record is None else [replace(index, kind=KIND, id=id, if_version=record.version)]
-            outcomes = self._desk.do_together([*gone, index])
+            if record is None or not ended_then(record, slot):  # gone already, or begun anew: its own place is another
+                self._desk.do_together([index])
+                continue
+            gone = replace(index, kind=KIND, id=id, if_version=record.version)
+            outcomes = self._desk.do_together([gone, index])
             pruned += isinstance(outcomes[0], Done)
         return pruned
