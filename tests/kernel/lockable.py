@@ -13,7 +13,7 @@ from holdkit.core.model import Key
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.port import Applied, Board
+from holdkit.engines.port import Applied, BatchRejected, Board
 from holdkit.testing import FakeClock
 
 from .rig import PATIENCE, Driven, wait_until
@@ -115,6 +115,9 @@ class Lockable:
 class Roomy(Lockable):
     """One whose patient batches take in, once they are free to go, whoever touches the same pools."""
 
+    rejecting = False
+    """Takes whatever strikes it there for the fault of one of the batch, as PostgreSQL does before it commits."""
+
     def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
         everybody = list(groups)
         wanted = {pool for group in groups for one in group.commands for pool in self._pools(one)}
@@ -122,8 +125,17 @@ class Roomy(Lockable):
         def fits(group: Group) -> bool:
             return {pool for one in group.commands for pool in self._pools(one)} <= wanted
 
-        self.boarding = lambda: everybody.extend(board(fits))
-        return self.apply(everybody, patient=True)
+        def come_in() -> None:
+            self.boarding = lambda: None  # once at most
+            everybody.extend(board(fits))
+
+        self.boarding = come_in
+        try:
+            return self.apply(everybody, patient=True)
+        except Exception as error:
+            if self.rejecting:
+                raise BatchRejected("struck") from error
+            raise
 
 
 def rooms(kernel: Any) -> Any:

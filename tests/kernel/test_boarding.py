@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from holdkit import EngineError, Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.port import BatchRejected
+from holdkit.kernel.rooms import Room
 
-from .lockable import Roomy, no_rooms
-from .rig import Sync
+from .lockable import Roomy, no_rooms, rooms
+from .rig import Sync, wait_until
 from .striking import Struck
 from .test_rooms import block, hold, opened
 
@@ -47,7 +50,7 @@ def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: K
 
 
 def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: Roomy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.submissions.take_batch.__defaults__", (3, None))
+    monkeypatch.setattr("holdkit.kernel.turnstile.Queue._take.__defaults__", (3, None))
     engine.lock("x")
     riders = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")
@@ -99,4 +102,46 @@ def test_who_came_along_with_a_leader_that_is_struck_finds_out(hk: Kernel, engin
     assert all(isinstance(answer, Hold) for answer in others)
     assert hk.pool("x").held == (4 if written else 3)
     assert hk.verify().ok
+    no_rooms(hk)
+
+
+class TimeLimit(Exception):
+    """What a job's time limit raises: an interrupt that is no more than an exception."""
+
+
+class Interrupted(deque[Any]):
+    """A queue whose leader is interrupted once, just when somebody is in the batch already and here still."""
+
+    struck = False
+
+    def popleft(self) -> Any:
+        if not self.struck:
+            self.struck = True
+            raise TimeLimit
+        return super().popleft()
+
+
+@pytest.mark.parametrize("rejecting", [False, True])
+def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_queue(
+    hk: Kernel, engine: Roomy, rejecting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both it would be answered by this batch, and gone when the lead is passed to it."""
+    engine.rejecting = rejecting
+    engine.lock("x")
+    riders = block(hk, engine, [hold(hk, "x")] * 4)
+    (room,) = rooms(hk)._open.values()
+    room._queue = Interrupted(room._queue)
+    pass_lead = Room._pass_lead
+
+    def pass_late(self: Room, caller: Any) -> None:
+        wait_until(lambda: 1 in riders.results)
+        pass_lead(self, caller)
+
+    monkeypatch.setattr(Room, "_pass_lead", pass_late)
+    engine.unlock("x")
+    answers = riders.join()
+    assert room._queue.struck
+    assert len({answer.id for answer in answers}) == 4
+    assert hk.pool("x").held == 4
+    assert room._queued == 0
     no_rooms(hk)

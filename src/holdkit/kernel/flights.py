@@ -7,12 +7,13 @@ What the engine cannot do from the loop goes the way of all others, through the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ..core.commands import Group
 from ..engines.port import Engine, Flying, Grounded
 from .pumping import Awaited, Pump, give_up
-from .submissions import MAX_COMMANDS, take_batch
+from .submissions import MAX_COMMANDS
 from .workers import AsyncSignal
 
 SPLIT: Final = 128
@@ -32,11 +33,10 @@ class Flights(Pump):
         self._landed: list[tuple[Sequence[Awaited], bool]] = []
         self._flying: asyncio.Task[None] | None = None
 
-    def _take(self, batch: list[Any]) -> None:
-        most = MAX_COMMANDS
+    def _take(self, batch: list[Any], most: int = MAX_COMMANDS, fits: Callable[[Group], bool] | None = None) -> None:
         if self._wings is not None and not self._landed and self._queued >= SPLIT:
             most = (self._queued + 1) // 2
-        self._queued -= take_batch(self._queue, batch, most)
+        super()._take(batch, most, fits)
 
     def _launch(self, batch: list[Awaited]) -> None:
         if self._wings is None or sum([submission.size for submission in batch]) > MOST:

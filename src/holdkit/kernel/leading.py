@@ -15,7 +15,7 @@ from ..core.commands import Group
 from ..core.outcomes import Outcome
 from ..engines.port import Engine
 from ..errors import EngineError
-from .submissions import LeftOut, Submission, take_batch, unsettled
+from .submissions import LeftOut, Submission, unsettled
 from .turnstile import CLOSED, Queue, Undo
 from .workers import Signal
 
@@ -114,7 +114,7 @@ class Line(Queue):
         """Those who have come meanwhile, as far as they fit."""
         before = len(batch)
         with self._lock:
-            self._queued -= take_batch(self._queue, batch, fits=fits)
+            self._take(batch, fits=fits)
         return batch[before:]
 
     def _leave(self, caller: _Caller, batch: list[_Caller]) -> None:

@@ -71,19 +71,18 @@ def take_batch(
     batch: list[Submission],
     most: int = MAX_COMMANDS,
     fits: Callable[[Group], bool] | None = None,
-) -> int:
+) -> None:
     """Move into the batch what is queued, in order, up to the bound or the first that does not fit; a batch that is empty takes
-    at least one.
-
-    Gives the number of commands that left the queue.
-    """
+    at least one. Interrupted or not: whoever is in the batch is not in the queue, and nobody is in neither."""
     room = most - sum([submission.size for submission in batch])
-    taken = 0
-    while queue and (queue[0].size <= room - taken or not batch) and (fits is None or fits(queue[0].group)):
-        taken += queue[0].size
-        batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
-        queue.popleft()
-    return taken
+    try:
+        while queue and (queue[0].size <= room or not batch) and (fits is None or fits(queue[0].group)):
+            room -= queue[0].size
+            batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
+            queue.popleft()
+    finally:
+        if queue and batch and queue[0] is batch[-1]:
+            queue.popleft()
 
 
 def fail(batch: Iterable[Submission], error: HoldkitError) -> None:

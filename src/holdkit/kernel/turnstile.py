@@ -14,7 +14,7 @@ from ..core.outcomes import Outcome
 from ..engines.port import Engine
 from ..errors import EngineError, Overloaded
 from .batches import Runner
-from .submissions import Submission, take_batch
+from .submissions import MAX_COMMANDS, Submission, take_batch
 
 CLOSED: Final = "this kernel is closed: connect again"
 
@@ -54,8 +54,13 @@ class Queue:
         self._queue.append(submission)
         self._queued += size
 
-    def _take(self, batch: list[Any]) -> None:
-        self._queued -= take_batch(self._queue, batch)
+    def _take(self, batch: list[Any], most: int = MAX_COMMANDS, fits: Callable[[Group], bool] | None = None) -> None:
+        """Move into the batch what is queued, as far as it goes, and count it out."""
+        before = len(batch)
+        try:
+            take_batch(self._queue, batch, most, fits)
+        finally:
+            self._queued -= sum([submission.size for submission in batch[before:]])
 
     def withdraw(self, submission: Submission) -> bool:
         """Take a submission back out of the queue, if it is there still."""
