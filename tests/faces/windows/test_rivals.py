@@ -98,3 +98,22 @@ def test_a_rival_commits_while_a_callers_transaction_is_open(postgres_url: str) 
     assert standing(budgets) == {"calls": (0, 3), "tokens": (0, 40)}
     assert hk.verify().ok
     hk.close()
+
+
+def test_a_hold_that_is_committed_right_after_the_look_is_not_confirmed_as_estimated(postgres_url: str) -> None:
+    """What it came to was said by budget, and nobody could see yet which pools these are: nothing is done."""
+    holdkit.migrate(postgres_url)
+    engine = open_engine(postgres_url, clock=FakeClock(), limits=None)
+    hk = Sync().open(engine)
+    budgets = hk.budgets("llm", **BUDGETS)
+    with psycopg.connect(postgres_url) as tx:
+        hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60, tx=tx)
+        came = between(engine, "read", tx.commit)
+        with pytest.raises(holdkit.InvalidRequest) as refused:
+            budgets.confirm(hold, {"tokens": 40}, op="bill")
+    assert came
+    assert refused.value.code == "leg_unknown"
+    assert standing(budgets) == {"calls": (3, 0), "tokens": (100, 0)}
+    assert budgets.confirm(hold, {"tokens": 40}, op="bill").state == "confirmed"
+    assert standing(budgets) == {"calls": (0, 3), "tokens": (0, 40)}
+    hk.close()

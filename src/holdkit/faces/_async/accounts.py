@@ -90,7 +90,8 @@ class AsyncAccounts(AsyncWindows):
         command = wish
         if named is not None:
             amounts = self._by_pool(named, await self._legs(id, call.get("tx")), keep_rest)
-            command = replace(wish, quantity=amounts, others_as_held=True)
+            # where no hold was seen its pools are not known: if there is one by now, it must not be taken as it is held
+            command = replace(wish, quantity=amounts or named, others_as_held=True)
         return hold_of(await self.desk.do(command, call.get("tx"), faces=True, wish=wish, stays=stays), token)
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
