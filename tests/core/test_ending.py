@@ -164,6 +164,14 @@ PARTS: list[tuple[str, list[Any], str, tuple[int, int], tuple[int, int], list[st
         ["confirmed"],
     ),
     ("released by name", [release("x", {"p": 5, "q": 2})], "released", (0, 0), (0, 0), ["released"]),
+    (
+        "nothing, and the rest kept",
+        [confirm("x", {"p": 0, "q": 0}, keep_rest=True, others_as_held=True)],
+        "held",
+        (5, 0),
+        (2, 0),
+        ["partly_confirmed"],
+    ),
     ("others as held", [confirm("x", {"p": 3}, others_as_held=True)], "confirmed", (0, 3), (0, 2), ["confirmed"]),
     (
         "others as they are held by then",

@@ -85,6 +85,17 @@ def test_spending_step_by_step(place: Place) -> None:
     assert llm.remaining("team") == {"requests": 2, "tokens": 860}
 
 
+def test_a_step_that_came_to_nothing_ends_nothing(place: Place) -> None:
+    llm = opened(place)
+    hold = llm.hold("team", {"requests": 1, "tokens": 100}, ttl=60)
+    assert llm.confirm(hold, {"tokens": 0}, keep_rest=True, op="step").state is State.HELD
+    assert llm.confirm(hold, {"tokens": 0, "requests": 0}, keep_rest=True).state is State.HELD
+    assert llm.remaining("team") == {"requests": 2, "tokens": 900}
+    llm.confirm(hold, {"tokens": 40})
+    assert llm.remaining("team") == {"requests": 2, "tokens": 960}
+    assert llm.confirm(hold, {"tokens": 0}, keep_rest=True, op="step").replayed
+
+
 def test_one_budget_may_have_two_windows(place: Place) -> None:
     llm = place.hk.budgets("llm", tokens=(Allowance(100, per="minute"), Allowance(150, per="hour")))
     llm.confirm(llm.hold("team", 100, ttl=30), 90)

@@ -13,14 +13,15 @@ from .recording import became, linked, moved, record
 
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
-    """Held units become consumed; without `keep_rest` what is not confirmed is released. Nothing of anything is a release."""
+    """Held units become consumed; without `keep_rest` what is not confirmed is released. Nothing of anything is a
+    release, unless all of it is kept."""
     hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
     if isinstance(hold, Refusal):
         return hold
     amounts = amounts_of(hold, command.quantity, [leg.held for leg in hold.legs], others=command.others_as_held)
     if isinstance(amounts, Invalid):
         return amounts
-    if not any(amounts):
+    if not any(amounts) and not command.keep_rest:
         return release_hold(view, _as_release(command), now)
     extras = [max(0, amount - leg.held) for amount, leg in zip(amounts, hold.legs, strict=True)]
     if command.overage == "reject" and any(extras):

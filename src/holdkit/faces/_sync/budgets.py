@@ -77,7 +77,8 @@ class Budgets:
     ) -> Hold:
         """Say what it came to; None is the estimate, 0 of everything a release. The rest of the estimate is free again.
 
-        A budget that is not named counts as estimated; with `keep_rest` it stays held, as does the rest of what is named.
+        A budget that is not named counts as estimated; with `keep_rest` it stays held, as does the rest of what is named,
+        be it all of it.
         More than the estimate is covered by `overage`: `up_to_available` as far as there is any left, and `uncovered` of
         the answer says by budget what was not; `if_available` all of it, or `InsufficientCapacity`; `reject` not at all.
         """
