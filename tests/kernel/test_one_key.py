@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import holdkit
 from holdkit import ConfirmHold, CreatePool, Hold, InvalidRequest, Leg, OperationConflict, OutcomeUnknown, PlaceHold
@@ -73,6 +74,19 @@ def test_no_command_may_carry_the_key_of_the_batch(hk: Any) -> None:
     assert (refused.value.field, refused.value.code) == ("op", "op_ambiguous")
     assert hk.apply([CreatePool(id="q", total=1, op="own")], op="k")[0].id == "q"
     assert hk.create_pool("q", 1, op="own").replayed
+
+
+def test_no_command_may_carry_the_place_of_another(hk: Any) -> None:
+    """The other would be taken for its retry: answered as done, and never done."""
+    first, second = places(1, 1)
+    with pytest.raises(InvalidRequest) as refused:
+        hk.apply([structs.replace(first, op="k#1"), second], op="k")
+    assert (refused.value.field, refused.value.code) == ("op", "op_ambiguous")
+    assert hk.pool("p").held == 0
+    with pytest.raises(InvalidRequest, match="op"):
+        hk.apply([structs.replace(first, op=7)], op="k")
+    hk.apply([structs.replace(first, op="k#0"), structs.replace(second, op="k:1")], op="k")
+    assert hk.pool("p").held == 2
 
 
 def test_of_nothing_nothing_is_remembered(hk: Any) -> None:

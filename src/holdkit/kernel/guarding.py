@@ -11,10 +11,15 @@ def op_within(key: str | None, index: int, own: str | None) -> str | None:
     """The operation id of a command: its own, or else one made of the batch's key and its place."""
     if key is None:
         return own
-    if own is None:
-        return f"{key}#{index}"
+    places = f"{key}#"
+    if own is None or own == f"{places}{index}":
+        return f"{places}{index}"
     if own == key:
         raise invalid("op", "op_ambiguous", "is the operation id of the whole batch: give the command another, or none")
+    if str(own).startswith(places):  # whoever has that place would be taken for its retry
+        raise invalid(
+            "op", "op_ambiguous", "may be that of another place in the batch: give the command another, or none"
+        )
     return own
 
 
