@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from ..core.commands import Group
+from ..core.commands import AnyCommand, Consume, Group, PlaceHold
 from ..core.outcomes import Outcome
 from ..errors import HoldkitError, PromiseBroken
 
@@ -18,8 +18,13 @@ S = TypeVar("S", bound="Submission")
 
 MAX_COMMANDS: Final = 1_000
 """Commands of one batch: a bound on how long the write lock is held."""
+MAX_LEGS: Final = 10_000
+"""Legs of one batch, as far as its commands name them: the same bound, for holds over many pools."""
 INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
 """What those are told of whom no more can be found out."""
+
+
+_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: several times faster to look into than a union
 
 
 class LeftOut(Exception):
@@ -33,11 +38,12 @@ class LeftOut(Exception):
 class Submission:
     """One caller's group on its way through the queue, and what became of it."""
 
-    __slots__ = ("error", "group", "minted", "outcomes", "sent", "size")
+    __slots__ = ("error", "group", "legs", "minted", "outcomes", "sent", "size")
 
     def __init__(self, group: Group, minted: bool = False) -> None:
         self.group = group
         self.size = len(group.commands)
+        self.legs = legs_in(group.commands)
         self.minted = minted
         """Its one hold has an id that nobody else can have: the id is a retry key."""
         self.outcomes: list[Outcome] | None = None
@@ -66,19 +72,27 @@ class Submission:
             del self  # the error's traceback would keep us, and we the error
 
 
+def legs_in(commands: Sequence[AnyCommand]) -> int:
+    """How many legs these commands name."""
+    return sum([len(command.legs) for command in commands if isinstance(command, _BIRTHS)])
+
+
 def take_batch(
     queue: deque[Submission],
     batch: list[Submission],
     most: int = MAX_COMMANDS,
     fits: Callable[[Group], bool] | None = None,
 ) -> None:
-    """Move into the batch what is queued, in order, up to the bound or the first that does not fit; a batch that is empty takes
+    """Move into the batch what is queued, in order, up to the bounds or the first that does not fit; a batch that is empty takes
     at least one. Interrupted or not: whoever is in the batch is not in the queue, and nobody is in neither."""
     room = most - sum([submission.size for submission in batch])
+    legs = MAX_LEGS - sum([submission.legs for submission in batch])
     try:
-        while queue and (queue[0].size <= room or not batch) and (fits is None or fits(queue[0].group)):
-            room -= queue[0].size
-            batch.append(queue[0])  # first here, then gone there: an interrupt in between loses nobody
+        while queue and (((first := queue[0]).size <= room and first.legs <= legs) or not batch):
+            if fits is not None and not fits(first.group):
+                break
+            room, legs = room - first.size, legs - first.legs
+            batch.append(first)  # first here, then gone there: an interrupt in between loses nobody
             queue.popleft()
     finally:
         if queue and batch and queue[0] is batch[-1]:

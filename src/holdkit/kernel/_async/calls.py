@@ -16,6 +16,7 @@ from ..context import Actor, actor_text, current
 from ..guarding import guarded, op_within
 from ..minting import Mint
 from ..spelling import normalise
+from ..submissions import MAX_LEGS, legs_in
 from ..waiters import AsyncSubmitter
 from .desk import AsyncDesk
 
@@ -121,6 +122,8 @@ def prepared(
             raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
         ready.append(_prepared(command, frame, tenant, op, len(ready)))
         check(ready[-1], limits)
+    if legs_in(ready) > MAX_LEGS:
+        raise invalid("commands", "batch_too_large", f"at most {MAX_LEGS} legs are allowed, of all commands together")
     return ready
 
 
