@@ -21,6 +21,7 @@ from holdkit.core.reading import FindEntries, FindHold, ReadJournal
 from holdkit.engines.port import Grounded
 from holdkit.engines.postgres import PostgresEngine, driver, migrate
 from holdkit.engines.postgres.listening import Teller
+from holdkit.engines.postgres.transacting import Transactions
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -195,10 +196,10 @@ def fall_silent(line: Line, patience: float) -> tuple[PlaceHold, Outcome | Excep
 
 def test_canary_unknown_mapped_to_refused_is_found(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     def sure(self: Any, failed: driver.ConnectionFailed) -> EngineError:
-        self._drop_idle()
+        self._suspect()
         return EngineError(f"surely nothing happened: {failed}")
 
-    monkeypatch.setattr(PostgresEngine, "_lost", sure)
+    monkeypatch.setattr(Transactions, "_lost", sure)
     points = [cut for cut in cuts(line, with_op=True, cold=False) if cut[0] == "server"]
     wrong = [each for cut in points[-8:] for each in line.trial(cut, with_op=True, cold=False)[1]]
     assert any("but it is there" in each for each in wrong)
