@@ -1,7 +1,7 @@
 /** The frame around every view: where one can go, whether the line is live, the switches. Only what a listener must know is
  * announced: not the rate, not the seconds. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { now } from "../clock";
 import { brief } from "../format";
 import { forgetKey } from "../key";
@@ -26,10 +26,10 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const here = BELONGS[view] ?? view;
   const main = useRef<HTMLElement>(null);
   const began = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const name = PLACES.find(([place]) => place === here)?.[1] ?? "Holdkit";
     document.title = `${id || name} · Holdkit`;
-    // whoever went somewhere is there: the next Tab goes on in the new view
+    // whoever went somewhere is there: the next Tab goes on in the new view; at once, before a key can be pressed in it
     if (began.current) main.current?.focus({ preventScroll: true });
     began.current = true;
   }, [view, id]);
