@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdkit.server import Settings
+from holdkit.server import Settings, streams
 
 from .rig import PATIENCE, live, stand
 
@@ -125,3 +125,36 @@ def test_a_tenant_too_many_to_be_watched_is_told_so(monkeypatch: pytest.MonkeyPa
             assert (answer.status_code, answer.json()["reason"]) == (503, "feeds_too_many")
 
     asyncio.run(main())
+
+
+def test_a_stream_that_is_cut_off_by_the_stop_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the server complains of an answer that was never completed."""
+
+    class CutOff:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"event: hello\n\n", "more_body": True})
+
+    monkeypatch.setattr(streams, "EventSourceResponse", CutOff)
+    said: list[Any] = []
+
+    async def main() -> None:
+        async with stand() as here:
+            headers = [(b"authorization", f"Bearer {await here.key('read')}".encode())]
+            scope = {"type": "http", "method": "GET", "path": "/v1/events", "raw_path": b"/v1/events",
+                     "query_string": b"", "headers": headers}  # fmt: skip
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            async def receive() -> Any:
+                return {"type": "http.disconnect"}
+
+            await here.application(scope, receive, send)
+
+    asyncio.run(main())
+    assert [bool(one.get("more_body")) for one in said] == [False, True, False]
+    assert said[-1] == {"type": "http.response.body", "body": b""}

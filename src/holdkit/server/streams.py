@@ -19,7 +19,7 @@ from sse_starlette.sse import SendTimeoutError
 from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
 from .answers import PoolAnswer, encode, entry_answer, pool_fields
-from .asgi import Send
+from .asgi import Message, Send
 from .feed import Feed
 from .problems import Problem
 from .protocol import HANG_UP
@@ -58,6 +58,13 @@ async def events(request: Request, send: Send) -> None:
 
 async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Send) -> None:
     settings = request.running.settings
+    open_still = False
+
+    async def tell(message: Message) -> None:
+        nonlocal open_still
+        await send(message)
+        open_still = message["type"] == "http.response.start" or bool(message.get("more_body"))
+
     try:
         async with aclosing(content):
             response = EventSourceResponse(
@@ -66,7 +73,9 @@ async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Se
                 send_timeout=settings.stream_timeout,
                 headers=dict(request.running.plain_headers(request)),
             )
-            await response(request.scope, request.receive, send)
+            await response(request.scope, request.receive, tell)
+        if open_still:  # it was ended by the server's stop, in the midst of it
+            await send({"type": "http.response.body", "body": b""})
     except SendTimeoutError:
         log.warning("stream %s dropped: its reader took nothing for %g s", request.id, settings.stream_timeout)
         await _hang_up(request)
