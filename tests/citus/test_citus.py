@@ -51,10 +51,19 @@ class TestCitus(Apart):
 
 def test_the_tables_are_distributed_by_lane_and_side_by_side(url: str) -> None:
     tables = ask(url, "select table_name::text, distribution_column, colocation_id from citus_tables "
-                      "where table_name::text like 'holdkit.%'")  # fmt: skip
+                      "where table_name::text like 'holdkit.%' and citus_table_type = 'distributed'")  # fmt: skip
     assert {name for name, *_ in tables} == {f"holdkit.{table}" for table in DISTRIBUTED}
     assert {column for _, column, _ in tables} == {"lane"}
     assert len({group for *_, group in tables}) == 1
+
+
+def test_every_node_can_be_opened(url: str) -> None:
+    """Whoever comes in through a worker finds the settings there as well."""
+    found = ask(
+        url, "select success, result from run_command_on_all_nodes('select count(*) > 1 from holdkit.settings')"
+    )
+    assert len(found) > 1
+    assert {*found} == {(True, "t")}
 
 
 def test_racing_threads_admit_exactly_what_there_is(url: str) -> None:

@@ -5,10 +5,12 @@ A block is ``-- name: <name>``, a line that says why it exists, and one statemen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 
 _MARK = "-- name: "
+_COMMENT = re.compile(r"--[^\n]*")
 
 
 def load_blocks(package: str, folder: str = "sql") -> dict[str, str]:
@@ -38,3 +40,8 @@ def load_migrations(package: str) -> list[tuple[int, str, str]]:
         for file in files(package).joinpath("migrations").iterdir()
         if file.name.endswith(".sql")
     )
+
+
+def statements_of(text: str) -> list[str]:
+    """The statements of a migration, one by one, comments left out. (None of ours has a semicolon or `--` in a string.)"""
+    return [stripped for each in _COMMENT.sub("", text).split(";") if (stripped := each.strip())]

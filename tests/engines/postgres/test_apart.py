@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -19,13 +20,13 @@ from holdkit.core.entries import Action
 from holdkit.core.lanes import lane_of_operation
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Reason, Refusal
-from holdkit.core.reading import FindHold, ListHolds, ReadJournal, entry_of
+from holdkit.core.reading import FindHold, FindPool, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, apart, migrate, migration_sql
-from holdkit.engines.postgres.driver import ConnectionFailed, Driver, Row, Statement
-from holdkit.engines.postgres.migrating import DISTRIBUTED, migrate_to
+from holdkit.engines.postgres.driver import ConnectionFailed, Driver, Row, Statement, StatementFailed
+from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
 from holdkit.engines.postgres.statements import migrations
-from holdkit.errors import EngineError, OutcomeUnknown
+from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing import FakeClock
 from tests.b.racing import with_threads
 from tests.engines.postgres import scenes
@@ -314,6 +315,77 @@ def test_reads_see_the_time_of_pools_in_other_lanes(postgres_url: str) -> None:
         assert [hold.state for hold in engine.read(ListHolds("")) if hold.id == held.id] == ["expired"]
 
 
+def test_what_is_not_there_may_only_be_unfinished(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker was lost between the two phases of a commit that was answered with done: no hold may be told of as missing
+    before that is over, and nobody else waits for it."""
+    say, prepared = Driver.say, [("citus_0_1_1_0",)]
+
+    def heard(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
+        answers = say(self, statements)
+        names = [name for name, _ in statements]
+        return [[*prepared] if name == "find_prepared" else rows for name, rows in zip(names, answers, strict=True)]
+
+    apply(engine, create(pool_in(0)))
+    monkeypatch.setattr(Driver, "say", heard)
+    unseen = hold_id(pool_in(0))
+    applied = engine.apply(groups(place(pool_in(0)), confirm(unseen), place(pool_in(1))))
+    assert isinstance(applied.outcomes[0][0], Done)
+    assert sorted(applied.left_out) == [1, 2]
+    for command in (confirm(unseen), place(pool_in(1))):
+        with pytest.raises(Overloaded, match="two-phase commit"):
+            engine.apply(groups(command), patient=True)
+    for query in (FindHold(("", unseen)), FindPool(("", pool_in(1)))):
+        with pytest.raises(Overloaded, match="two-phase commit"):
+            engine.read(query)
+    prepared.clear()
+    assert scenes.reason(scenes.one(engine, confirm(unseen))) is Reason.HOLD_NOT_FOUND
+    assert scenes.reason(scenes.one(engine, place(pool_in(1)))) is Reason.POOL_NOT_FOUND
+    assert engine.read(FindHold(("", unseen))) is None
+    assert engine.read(FindPool(("", pool_in(1)))) is None
+
+
+def test_what_was_prepared_after_we_looked_is_not_waited_for(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others commit in two phases all the time: only what was there at the first look is waited for."""
+    say, numbers = Driver.say, count()
+
+    def heard(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
+        answers = say(self, statements)
+        names = [name for name, _ in statements]
+        return [
+            [(f"citus_{next(numbers)}",)] if name == "find_prepared" else rows
+            for name, rows in zip(names, answers, strict=True)
+        ]
+
+    monkeypatch.setattr(Driver, "say", heard)
+    assert scenes.reason(scenes.one(engine, confirm(hold_id()))) is Reason.HOLD_NOT_FOUND
+    assert engine.read(FindHold(("", hold_id()))) is None
+
+
+@pytest.mark.parametrize("times", [1, 9])
+def test_a_worker_that_hung_up_is_tried_again_a_few_times(
+    times: int, engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say, left = Driver.say, [times]
+
+    def heard(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
+        if left[0]:
+            left[0] -= 1
+            raise StatementFailed("lock_pools", "08006", "connection not open")
+        return say(self, statements)
+
+    monkeypatch.setattr(Driver, "say", heard)
+    if times == 1:
+        apply(engine, create(pool_in(0)))
+    else:
+        with pytest.raises(EngineError, match="connection not open"):
+            engine.apply(groups(create(pool_in(0))))
+        with pytest.raises(EngineError, match="connection not open"):
+            engine.read(FindPool(("", pool_in(0))))
+        assert left[0] == times - 6, "three each"
+
+
 def test_bounded_tables_make_room(postgres_url: str) -> None:
     scenes.ask(postgres_url, "delete from holdkit.settings where name = 'limit.max_holds' returning 1")
     scenes.ask(postgres_url, "insert into holdkit.settings values ('limit.max_holds', '3') returning 1")
@@ -357,6 +429,8 @@ STAND_IN = """
 create table public.asked (n serial, relation text, by text, beside text);
 create function public.create_distributed_table(relation regclass, by text, colocate_with text) returns void
 language sql as 'insert into public.asked (relation, by, beside) values (relation::text, by, colocate_with)';
+create function public.create_reference_table(relation regclass) returns void
+language sql as 'insert into public.asked (relation) values (relation::text)';
 insert into pg_catalog.pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
 values (987654, 'citus', 10, 2200, false, '0');
 """
@@ -371,7 +445,8 @@ def test_what_is_said_to_citus(empty_url: str) -> None:
     assert holdkit.migrate(empty_url, citus=True) == holdkit.migrate(empty_url) == newest, "once made, either way"
     asked = scenes.ask(empty_url, "select relation, by, beside from public.asked order by n")
     first, *others = [f"holdkit.{table}" for table in DISTRIBUTED]
-    assert asked == [(first, "lane", "none"), *((table, "lane", first) for table in others)]
+    copied = [(f"holdkit.{table}", None, None) for table in COPIED]
+    assert asked == [*copied, (first, "lane", "none"), *((table, "lane", first) for table in others)]
     with closing(PostgresEngine(empty_url)) as engine:
         assert (engine.lanes, engine.distributed) == (1024, True)
 
@@ -392,4 +467,4 @@ def test_the_script_says_the_same() -> None:
     assert "generate_series(0, 1023)" in script
     assert "create_distributed_table" not in migration_sql()
     tables = re.findall(r"create table holdkit\.(\w+)", script)
-    assert {*tables} - {"settings", "migrations"} == {*DISTRIBUTED}
+    assert {*tables} == {*DISTRIBUTED, *COPIED}

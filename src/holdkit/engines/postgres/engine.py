@@ -36,15 +36,15 @@ from .looking import look
 from .mending import repair
 from .migrating import check_schema
 from .one_lane import load_one_lane
-from .opening import check_server, connect, read_url, trouble
+from .opening import check_server, connect, read_url, trouble, unfinished
 from .reading import At, answer
 from .receiving import receive
-from .script import Ran, Stage, apply_script, lock_pools
+from .script import InDoubt, Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
 from .sweeping import Listed, look_around
 from .terms import Terms, bounded
 from .transacting import Transactions
-from .trying import Again, keep_trying
+from .trying import FEW, Again, keep_trying
 
 T = TypeVar("T")
 
@@ -214,7 +214,7 @@ class PostgresEngine:
                 return Ran([], {}, False)
             return (yield from apply_script(groups, terms, stage, random.getrandbits(62)))
 
-        return (lambda: by_lane(script(), sorted(lanes) or (0,))) if self.distributed else script
+        return (lambda: by_lane(script(), sorted(lanes) or (0,), writing=True)) if self.distributed else script
 
     def read(self, query: Query[T]) -> T:
         """Answer a question from committed, durable state only."""
@@ -234,8 +234,13 @@ class PostgresEngine:
             try:
                 with self._connections.one() as driver:
                     return question(driver)
+            except InDoubt as doubt:
+                raise Again(unfinished(self._address)) from doubt
             except StatementFailed as failed:
-                raise trouble(self._address, failed) from failed
+                error = trouble(self._address, failed)
+                if failed.sqlstate[:2] == "08" or failed.sqlstate[:3] == "57P":  # a worker, or the server itself
+                    raise Again(error, FEW) from failed
+                raise error from failed
             except ConnectionFailed as failed:
                 self._drop_idle()
                 raise Again(EngineError(f"the connection to {self.url} was lost: {failed}")) from failed

@@ -23,6 +23,7 @@ from ...core.reading import (
 )
 from .driver import Row, Script
 from .rows import hold_of, pool_keys, pool_of, record_of
+from .script import InDoubt
 from .splitting import by_lane
 from .terms import Terms
 
@@ -42,13 +43,28 @@ def ask(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
     return rows
 
 
+def surely(terms: Terms, lane: int, name: str, parameters: Sequence[Any]) -> Script[list[Row]]:
+    """The same; where the tables are distributed nothing is missing because a worker has yet to finish its commit."""
+    rows = yield from ask(name, parameters)
+    if rows or not terms.distributed:
+        return rows
+    before = yield from ask("find_prepared", ([lane],))
+    rows = yield from ask(name, parameters)
+    if rows or not before:
+        return rows
+    if {*before} & {*(yield from ask("find_prepared", ([lane],)))}:
+        raise InDoubt
+    return (yield from ask(name, parameters))
+
+
 def _pool(row: Row) -> Pool:
     return seen_pool(pool_of(row), row[13] or 0)
 
 
 def find_pool(terms: Terms, query: FindPool) -> Script[Pool | None]:
     """One pool, due legs counted as returned."""
-    rows = yield from ask("read_pool", (terms.slot, lane_of_pool(query.key, terms.lanes), *query.key))
+    lane = lane_of_pool(query.key, terms.lanes)
+    rows = yield from surely(terms, lane, "read_pool", (terms.slot, lane, *query.key))
     return _pool(rows[0]) if rows else None
 
 
@@ -76,7 +92,8 @@ def find_hold(terms: Terms, query: FindHold) -> Script[StoredHold | None]:
     tenant, hold_id = query.key
     if not is_id(hold_id):
         return None
-    rows = yield from ask("read_hold", (terms.slot, lane_of_hold(hold_id, terms.lanes), tenant, hold_id))
+    lane = lane_of_hold(hold_id, terms.lanes)
+    rows = yield from surely(terms, lane, "read_hold", (terms.slot, lane, tenant, hold_id))
     return (yield from seen(terms, rows))[0] if rows else None
 
 

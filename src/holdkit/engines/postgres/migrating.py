@@ -17,6 +17,7 @@ from ...core.lanes import MAX_LANES
 from ...core.model import MEANING, Limits
 from ...core.validation import invalid, whole
 from ...errors import EngineError
+from ..named_sql import statements_of
 from ..settings import limits_in_force, stored_form
 from .driver import Driver
 from .opening import Address, connect, read_url
@@ -27,7 +28,9 @@ LANES = 64
 CITUS_LANES = 1024
 """Where the tables are distributed: many more than there will ever be shards."""
 DISTRIBUTED = ("pools", "holds", "legs", "heads", "journal", "unnumbered", "operations", "records")
-"""By lane, the first as the one that the others go with. What is left is small and stays on the coordinator."""
+"""By lane, the first as the one that the others go with."""
+COPIED = ("settings", "migrations")
+"""Small, and on every node: so that any of them can be opened."""
 Layout = Literal["one server", "citus", "as if"]
 """`as if` says everything as on Citus, on an ordinary server: for tests."""
 
@@ -92,16 +95,15 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
         )
     for number, name, text in steps:
         if number > present:
-            cursor.execute(text.encode())
+            for statement in statements_of(text):  # Citus tells workers the text of the whole query
+                cursor.execute(statement.encode())
             cursor.execute(sql["record_version"].text, (number, name))
-            if number == 1:
-                if layout == "citus":
-                    for statement in distributing():
-                        cursor.execute(statement.encode())
-                stored = _first_settings(lanes, limits, layout)
-                for key, value in stored.items():
-                    cursor.execute(sql["put_setting"].text, (key, msgspec.json.encode(value).decode()))
-                cursor.execute(sql["create_heads"].text, (lanes,))
+    if not present:
+        for statement in distributing() if layout == "citus" else ():
+            cursor.execute(statement.encode())
+        for key, value in _first_settings(lanes, limits, layout).items():
+            cursor.execute(sql["put_setting"].text, (key, msgspec.json.encode(value).decode()))
+        cursor.execute(sql["create_heads"].text, (lanes,))
     return steps[-1][0]
 
 
@@ -109,9 +111,12 @@ def distributing() -> list[str]:
     """What distributes the tables, co-located, so that all of a lane is in one place."""
     first = DISTRIBUTED[0]
     return [
-        f"select create_distributed_table('holdkit.{table}', 'lane', "
-        f"colocate_with => '{'none' if table == first else f'holdkit.{first}'}')"
-        for table in DISTRIBUTED
+        *(f"select create_reference_table('holdkit.{table}')" for table in COPIED),
+        *(
+            f"select create_distributed_table('holdkit.{table}', 'lane', "
+            f"colocate_with => '{'none' if table == first else f'holdkit.{first}'}')"
+            for table in DISTRIBUTED
+        ),
     ]
 
 

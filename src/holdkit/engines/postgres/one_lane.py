@@ -30,6 +30,7 @@ _QUIETLY: Final = re.compile(r"\s+on conflict do nothing\b")
 
 SPANNING: Final = frozenset(
     {
+        "set_patience",
         "place_holds",
         "lock_heads",
         "write_journal",
@@ -108,3 +109,9 @@ def _one_lane(text: str) -> tuple[str, OneLane]:
     places = tuple(keys) or tuple((lane, ()) for lane in sorted(lanes))
     count = int(counted[1]) - 1 if counted else None
     return text, OneLane((None, *used), places, count, inserts)
+
+
+def with_patience(milliseconds: int) -> tuple[str, Sql]:
+    """The name and text of waiting for so long: a setting has no parameters."""
+    text = load_one_lane()[0]["wait_up_to"].text
+    return f"wait_up_to_{milliseconds}", Sql(text.replace("= 1", f"= {milliseconds}"))

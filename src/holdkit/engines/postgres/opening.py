@@ -16,7 +16,7 @@ from ...core.model import SECOND, Limits
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from .driver import Driver, OnStatement, StatementFailed
-from .one_lane import load_one_lane
+from .one_lane import load_one_lane, with_patience
 from .terms import lock_timeout
 
 OLDEST: Final = 130_000
@@ -107,7 +107,8 @@ def connect(
             connection.close()
             raise EngineError(f"cannot set up a connection to {address.shown}: {_first_line(error)}") from error
     pgconn = connection.pgconn
-    named = load_one_lane()[0] if distributed else None
+    waits = (IMPATIENCE, int(lock_timeout(limits)))
+    named = {**load_one_lane()[0], **dict(map(with_patience, waits))} if distributed else None
     driver = Driver(
         pgconn, prepare=not address.pooled, patience=2 * patience + 10, on_statement=on_statement, named=named
     )
@@ -158,6 +159,14 @@ def trouble(address: Address, error: StatementFailed) -> HoldkitError:
         "53100": "; its disk is full",
     }.get(state, "")
     return EngineError(f"{address.shown}: {error.message} ({state}){advice}")
+
+
+def unfinished(address: Address) -> Overloaded:
+    """Something is not there, and may only be unfinished."""
+    return Overloaded(
+        f"a worker of {address.shown} has yet to finish a two-phase commit: what is not there may be on its way",
+        retry_after=1.0,
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -130,7 +130,7 @@ def number(at: At) -> None:
     lanes = [row[0] for row in at.ask("has_unnumbered")]
     if at.terms.distributed:
         for lane in lanes:
-            at.driver.run(by_lane(number_left(lane, at.terms), (lane,)))
+            at.driver.run(by_lane(number_left(lane, at.terms), (lane,), writing=True))
     elif lanes:
         nothing: list[Any] = []
         at.driver.say((

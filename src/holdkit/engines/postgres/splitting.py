@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from .driver import Row, Script, Statement
-from .one_lane import OneLane, load_one_lane
+from .one_lane import OneLane, load_one_lane, with_patience
 
 T = TypeVar("T")
 
@@ -18,16 +18,27 @@ _CLOCKS = frozenset({"load_due", "load_due_of_holds"})
 """Asked for the time also where no pool is."""
 
 
-def by_lane(script: Script[T], lanes: Sequence[int]) -> Script[T]:
-    """The same script, said lane by lane. What names no key is said to all these lanes."""
+def by_lane(script: Script[T], lanes: Sequence[int], *, writing: bool = False) -> Script[T]:
+    """The same script, said lane by lane. What names no key is said to all these lanes. One that is `writing` enters each
+    lane before it says anything else there."""
     _, forms = load_one_lane()
+    entered: set[int] = set()
     try:
         statements = next(script)
         while True:
-            said = [tuple(_split(statement, forms.get(statement[0]), lanes)) for statement in statements]
-            flat = tuple(one for several in said for one in several)
-            answers = iter((yield flat) if flat else [])
-            merged = [[next(answers) for _ in several] for several in said]
+            flat: list[Statement] = []
+            places: list[list[int]] = []
+            for statement in statements:
+                form = forms.get(statement[0])
+                places.append([])
+                for one in _split(statement, form, lanes):
+                    if writing and form is not None and one[1][0] not in entered:
+                        entered.add(one[1][0])
+                        flat.append(("enter_lane", (one[1][0],)))
+                    places[-1].append(len(flat))
+                    flat.append(one)
+            answers = (yield tuple(flat)) if flat else []
+            merged = [[answers[at] for at in mine] for mine in places]
             statements = script.send(
                 [_merge(forms.get(name), rows) for (name, _), rows in zip(statements, merged, strict=True)]
             )
@@ -40,6 +51,10 @@ def by_lane(script: Script[T], lanes: Sequence[int]) -> Script[T]:
 
 def _split(statement: Statement, form: OneLane | None, lanes: Sequence[int]) -> Iterator[Statement]:
     name, parameters = statement
+    if name == "set_patience":
+        yield "pass_on", ()
+        yield with_patience(int(parameters[0]))[0], ()
+        return
     if form is None:
         yield statement
         return

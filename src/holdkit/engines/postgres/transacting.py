@@ -17,11 +17,11 @@ from .connections import Connections
 from .driver import ConnectionFailed, Driver, StatementFailed
 from .flying import Attempt, fly
 from .loading import SeveralLanes
-from .opening import IMPATIENCE, Address, trouble
-from .script import Ran, Stage, apply_script
+from .opening import IMPATIENCE, Address, trouble, unfinished
+from .script import InDoubt, Ran, Stage, apply_script
 from .splitting import by_lane
 from .terms import Terms, bounded, lock_timeout
-from .trying import AGAIN, TAKEN, Again, keep_trying
+from .trying import AGAIN, FEW, TAKEN, Again, keep_trying
 
 DOUBTS: Final = 64
 """After a retry or a refusal was met, so many batches look for operations and ids before they write them."""
@@ -79,7 +79,7 @@ class Transactions:
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
         script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed, gate=share.gate)
-        return Attempt(by_lane(script, share.lanes) if terms.distributed else script, trusting, pruning)
+        return Attempt(by_lane(script, share.lanes, writing=True) if terms.distributed else script, trusting, pruning)
 
     def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
         attempt = self._prepare(share, stage, patient)
@@ -92,6 +92,8 @@ class Transactions:
                 raise self._lost(failed) from failed
             except SeveralLanes:
                 raise
+            except InDoubt as doubt:
+                raise Again(unfinished(self._address)) from doubt
             except Exception as error:
                 if driver.committing:
                     raise OutcomeUnknown(
@@ -123,6 +125,8 @@ class Transactions:
             if len(groups) > 1:
                 raise BatchRejected(str(error)) from failed  # for one of them: it is left out once it is alone
             return Ran([[]], {0: "what is being made"}, False)
+        if failed.sqlstate[:2] == "08":  # a worker behind the server
+            raise Again(error, FEW)
         if failed.sqlstate == "25006" or failed.sqlstate[:3] == "57P":  # a failover: our other connections are old too
             self._suspect()
             raise Again(error)

@@ -19,12 +19,17 @@ AGAIN: Final = TAKEN | {"40001", "40P01"}
 """The same, serialization failure, deadlock: run it again."""
 
 
-class Again(HoldkitError):
-    """Nothing was done for certain: worth another attempt; `error` is what to say if there is none left."""
+FEW: Final = 3
+"""The same where a worker behind the server hung up: a session that is stale is made anew, one that is down is not waited for,
+because everybody else in this process would wait as well."""
 
-    def __init__(self, error: HoldkitError) -> None:
+
+class Again(HoldkitError):
+    """Nothing was done for certain: worth another attempt, up to so many; `error` is what to say if there is none left."""
+
+    def __init__(self, error: HoldkitError, attempts: int = ATTEMPTS) -> None:
         super().__init__(str(error))
-        self.error = error
+        self.error, self.attempts = error, attempts
 
 
 def keep_trying(call: Callable[[], T]) -> T:
@@ -33,7 +38,7 @@ def keep_trying(call: Callable[[], T]) -> T:
         try:
             return call()
         except Again as again:
-            if attempt + 1 == ATTEMPTS:
+            if attempt + 1 >= again.attempts:
                 raise again.error from again.error.__cause__
             time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))
     raise AssertionError("the last attempt returns or raises")

@@ -6,7 +6,7 @@
 
 -- name: set_patience
 -- how long this transaction waits for a lock
-select set_config('lock_timeout', $1::text, true) /* apart: from holdkit.heads h where h.lane = $lane */
+select set_config('lock_timeout', $1::text, true)
 
 -- name: lock_records
 -- first of all in the lock order

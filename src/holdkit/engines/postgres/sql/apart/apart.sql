@@ -2,6 +2,19 @@
 -- makes the form that names one lane of it. There, an insert cannot be a part of another statement, and a part of a statement
 -- that changes rows cannot call what is volatile.
 
+-- name: pass_on
+-- what this transaction sets is set on its workers too, with their BEGIN
+set local citus.propagate_set_commands = 'local'
+
+-- name: wait_up_to
+-- how long this transaction waits for a lock, here and there; a number takes the place of the 1
+set local lock_timeout = 1
+
+-- name: enter_lane
+-- first of all in a lane: deletes nothing. From here to the end of the transaction its shard stays where it is: one that was read
+-- before it was moved would be written where it was (Citus takes the same connection, if we came in through a worker)
+delete from holdkit.unnumbered u where u.stamp < 0 /* apart: and u.lane = $lane */
+
 -- name: find_pools_of_holds
 -- before anything is locked: the pools of a hold never change
 select h.tenant, p.id
@@ -87,3 +100,8 @@ where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and not h.open
 select max(p.slot)
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+
+-- name: find_prepared
+-- what workers have prepared and not committed yet, where these lanes live: it was answered with done, perhaps, and cannot be
+-- seen before Citus has finished it
+select x.gid from holdkit.heads h cross join pg_prepared_xact() x where h.lane = any($1::int[]) and x.gid like 'citus\_%'
