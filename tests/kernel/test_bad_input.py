@@ -7,6 +7,7 @@ import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -349,6 +350,35 @@ def test_bad_connections(arguments: dict[str, Any], field: str, code: str) -> No
         asyncio.run(holdkit.connect_async(**arguments))
     assert (refused.value.field, refused.value.code) == (field, code)
     assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///:memory:",
+        "sqlite:////:memory:",
+        "sqlite://:memory:",
+        "sqlite:///%3Amemory%3A",
+        "sqlite:///file::memory:",
+        "sqlite:///file::memory:?cache=shared",
+        "sqlite://",
+        "file::memory:",
+        "file::memory:?cache=shared",
+        ":memory:",
+    ],
+)
+def test_a_database_in_memory_is_another_engine(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be a file of that name: opened, written, and found again by the next process."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidRequest, match="use memory://") as refused:
+        holdkit.connect(url)
+    assert (refused.value.field, refused.value.code) == ("url", "url_malformed")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_may_have_memory_in_its_name(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/memory.db") as hk:
+        assert hk.url == f"sqlite:///{tmp_path}/memory.db"
 
 
 def test_limits_of_the_engine_are_kept(world: tuple[Any, Watched]) -> None:

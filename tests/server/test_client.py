@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -57,6 +58,17 @@ def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.VersionConflict):
         hk.resize_pool("one/a", 20, if_version=1)
     assert hk.resize_pool("one/a", 20, if_version=hk.pool("one/a").version).total == 20
+
+
+def test_a_correlation_id_may_be_a_uuid(hk: RemoteKernel) -> None:
+    id = UUID("8B2F0C7E-11d4-4c5a-9d6e-0123456789ab")
+    hk.create_pool("correlated", 10, correlation_id=id)
+    hold = hk.hold("correlated", 1, ttl=60, correlation_id=id)
+    with holdkit.context(correlation_id=id):
+        hk.confirm(hold)
+    hk.apply([PlaceHold(legs=(Leg("correlated"),), ttl=60, correlation_id=id)])
+    told = [entry.correlation_id for entry in hk.journal()[-4:]]
+    assert [hold.correlation_id, *told] == ["8b2f0c7e-11d4-4c5a-9d6e-0123456789ab"] * 5
 
 
 def test_refusals_are_the_kernels_own_with_their_numbers(hk: RemoteKernel) -> None:

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import click
 
+from ..engines.syncing import sync_file
 from ..kernel.carrying import LONGEST, Import
 from ..kernel.carrying import export as export_lines
 from ..kernel.moving_in import move_in
@@ -83,7 +84,7 @@ def _written(file: str) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "wb") as out:
             yield out
             out.flush()
-            os.fsync(out.fileno())
+            sync_file(out.fileno())
         Path(beside).rename(path)
     except BaseException:
         Path(beside).unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from .model import Leg, Slot
 
 if TYPE_CHECKING:  # the core never imports a module that can read a clock
     from datetime import datetime, timedelta
+    from uuid import UUID
 
 Ttl: TypeAlias = "int | float | str | timedelta"
 """An interval: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
@@ -33,10 +34,15 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
     op: str | None = None
     """The caller's retry key: same id and same payload, same answer."""
     actor: str | None = None
-    correlation_id: str | None = None
+    correlation_id: str | UUID | None = None
     reason: str | None = None
     fingerprint: str = ""
     """Of the payload as the caller wrote it; taken by the kernel, before it mints ids and tokens."""
+
+    @property
+    def correlation(self) -> str | None:
+        """The correlation id as text, which the kernel makes of a UUID before anything is decided."""
+        return self.correlation_id  # type: ignore[return-value]
 
 
 class CreatePool(Command, frozen=True):

@@ -91,7 +91,7 @@ def mend(
         pools[key] = None if removed else effect.pool
         entries.append(
             Entry(next_seq + len(entries), effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed,
-                  actor=command.actor, correlation_id=command.correlation_id, reason=command.reason)
+                  actor=command.actor, correlation_id=command.correlation, reason=command.reason)
         )  # fmt: skip
     changed = floor if floor != stored.fence_floor or "fence_floor" in named.get("settings", ()) else None
     return Mended(pools, holds, legs, records, changed, entries)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
+from typing import Any
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -73,6 +75,11 @@ def actor_text(actor: Actor | str | None) -> str | None:
     return said
 
 
+def correlation_text(value: Any) -> Any:
+    """A correlation id in its text form; what is neither text nor a UUID is passed on to be refused."""
+    return str(value) if isinstance(value, UUID) else value
+
+
 class Context(Struct, frozen=True):
     """What a call inherits when it does not say it itself."""
 
@@ -92,7 +99,7 @@ def current() -> Context:
 
 @contextmanager
 def context(
-    *, actor: Actor | str | None = None, correlation_id: str | None = None, reason: str | None = None
+    *, actor: Actor | str | None = None, correlation_id: str | UUID | None = None, reason: str | None = None
 ) -> Iterator[None]:
     """Set actor, correlation id or reason for every call inside the block; what is not given is inherited."""
     outer = _current.get()
@@ -100,7 +107,7 @@ def context(
         actor=outer.actor if actor is None else actor_text(actor),
         correlation_id=outer.correlation_id
         if correlation_id is None
-        else text(correlation_id, "correlation_id", LONGEST),
+        else text(correlation_text(correlation_id), "correlation_id", LONGEST),
         reason=outer.reason if reason is None else text(reason, "reason", LONGEST),
     )
     token = _current.set(inner)

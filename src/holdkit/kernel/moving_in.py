@@ -14,6 +14,7 @@ from ..core.model import Limits
 from ..core.receiving import not_empty
 from ..core.validation import invalid
 from ..engines.port import Receiver
+from ..engines.syncing import sync_file
 from ..errors import EngineError
 from .carrying import Import
 from .opening import open_engine
@@ -72,6 +73,6 @@ def sync(path: Path) -> None:
     """A file, or the names in a directory, onto the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)

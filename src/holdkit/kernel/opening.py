@@ -29,6 +29,7 @@ def open_engine(
     if clock is not None and not callable(clock):
         raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
     _check_limits(limits)
+    _not_in_memory(url)
     if is_postgres(url):
         _need_psycopg()
         from ..engines.postgres import open_engine as open_postgres
@@ -76,6 +77,15 @@ def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None,
 def is_postgres(url: str) -> bool:
     """Whether a URL names a PostgreSQL database."""
     return url.startswith(("postgresql://", "postgres://"))
+
+
+def _not_in_memory(url: str) -> None:
+    """SQLite's own name for a database in memory would be a file of that name here, and the next process would find it."""
+    rest = unquote(url.partition("?")[0]).removeprefix("sqlite:")
+    if rest.lstrip("/").removeprefix("file:") == ":memory:" or rest == "//":
+        raise invalid(
+            "url", "url_malformed", "there is no SQLite database in memory: use memory://, which is an engine"
+        )
 
 
 def _need_psycopg() -> None:

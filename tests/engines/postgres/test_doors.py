@@ -13,7 +13,7 @@ import pytest
 
 from holdkit.core.reading import FindPool
 from holdkit.engines.port import BatchRejected
-from holdkit.engines.postgres import PostgresEngine, migrate
+from holdkit.engines.postgres import PostgresEngine, examining, migrate, opening
 from holdkit.engines.postgres.driver import StatementFailed
 from holdkit.errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from holdkit.testing.postgres import PostgresServer, ServerAddress
@@ -62,6 +62,21 @@ def test_nobody_listens() -> None:
     assert isinstance(error, EngineError)
     assert "cannot connect to PostgreSQL database shop at 127.0.0.1" in str(error)
     assert "refused" in str(error)
+
+
+def test_a_server_that_is_too_old(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (opening.OLDEST, opening.shown_version(130_014)) == (150_000, "13.14"), "what is tested is what is promised"
+    ((number,),) = ask(postgres_url, "select current_setting('server_version_num')::int")
+    found = f"{number // 10_000}.{number % 10_000}"
+    monkeypatch.setattr(opening, "OLDEST", number + 1)
+    assert f"is PostgreSQL {found}: Holdkit needs PostgreSQL 15 or later" in str(told(postgres_url))
+    with pytest.raises(EngineError, match=f"is PostgreSQL {found}: Holdkit needs"):
+        migrate(postgres_url)
+    monkeypatch.setattr(examining, "OLDEST", number + 1)
+    (version,) = [finding for finding in examining.examine(postgres_url) if finding.name == "version"]
+    assert (version.level, version.advice) == ("fail", "Holdkit needs PostgreSQL 15 or later")
+    monkeypatch.setattr(opening, "OLDEST", number)
+    PostgresEngine(postgres_url).close()
 
 
 def test_no_such_database(postgres_server: ServerAddress) -> None:

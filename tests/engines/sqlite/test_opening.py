@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from holdkit.core.model import Leg, Limits, Pool
 from holdkit.core.reading import ListPools
 from holdkit.engines.sqlite import SqliteEngine, migrating, open_engine
 from holdkit.engines.sqlite.driver import Driver
+from holdkit.engines.sqlite.joining import open_application_connection
 from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file, trouble
 from holdkit.engines.sqlite.statements import load, migrations
 from holdkit.errors import EngineError, InvalidRequest, Overloaded
@@ -38,6 +40,15 @@ def test_the_settings_we_rely_on_are_always_set(open_one: Open, path: Path) -> N
     assert driver.tell("pragma journal_mode") == [("wal",)]
     assert driver.tell("pragma synchronous") == [(2,)]
     assert driver.tell("pragma wal_autocheckpoint") == [(0,)]
+    assert driver.tell("pragma fullfsync") == [(1,)]
+    assert driver.tell("pragma checkpoint_fullfsync") == [(1,)]
+
+
+def test_a_connection_for_the_application_syncs_as_ours_do(path: Path) -> None:
+    open_engine(path).close()
+    with closing(open_application_connection(str(path))) as connection:
+        settings = ("synchronous", "fullfsync", "checkpoint_fullfsync")
+        assert [connection.execute(f"pragma {name}").fetchone()[0] for name in settings] == [2, 1, 1]
 
 
 def test_a_url_or_a_path_opens_the_same_file(path: Path) -> None:

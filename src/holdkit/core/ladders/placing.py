@@ -167,7 +167,7 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
         deadline,
         entity=command.entity,
         actor=command.actor,
-        correlation_id=command.correlation_id,
+        correlation_id=command.correlation,
         metadata=None if command.metadata is None else canonical_json(command.metadata),
     )
     view.grown[1] += 1

@@ -74,6 +74,6 @@ def record(
 ) -> None:
     """Append one entry and fold it into the view."""
     entry = Entry(view.loaded.next_seq + len(view.entries), now, action, subject, command.tenant, effects, hold, change,
-                  stored, removed, command.actor, command.correlation_id, command.reason, command.op, forced)  # fmt: skip
+                  stored, removed, command.actor, command.correlation, command.reason, command.op, forced)  # fmt: skip
     view.entries.append(entry)
     fold(view, entry)

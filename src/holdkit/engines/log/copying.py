@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import EngineError
+from ..syncing import sync_file
 from .disk import RealDisk
 from .inspecting import look
 
@@ -22,7 +23,7 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
         (to / name).chmod(0o600)
         descriptor = os.open(to / name, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
         progress(done, len(segments))

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
+from ..syncing import sync_file
+
 
 class File(Protocol):
     """An open file that is only ever appended to, cut, and synced."""
@@ -108,8 +110,8 @@ class RealFile:
         self._size = size
 
     def sync(self) -> None:
-        """fsync: the size of the file is part of what must survive."""
-        os.fsync(self._descriptor)
+        """Data and size: both must survive."""
+        sync_file(self._descriptor)
 
     def read(self, offset: int, size: int) -> bytes:
         """What stands there."""
@@ -150,7 +152,7 @@ class RealDisk:
         if new:
             parent = os.open(self._path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
             try:
-                os.fsync(parent)
+                sync_file(parent)
             finally:
                 os.close(parent)
         _open_disks.add(self)
@@ -181,8 +183,8 @@ class RealDisk:
         os.unlink(name, dir_fd=self._directory)
 
     def sync(self) -> None:
-        """fsync the directory."""
-        os.fsync(self._directory)
+        """Sync the directory."""
+        sync_file(self._directory)
 
     def close(self) -> None:
         """Give the directory, and its lock, back."""

@@ -9,7 +9,7 @@ from ...errors import EngineError
 from ..port import Finding
 from .driver import Driver
 from .migrating import check_schema
-from .opening import OLDEST, UNSAFE, Address, connect, read_url
+from .opening import NEEDED, OLDEST, UNSAFE, Address, connect, read_url, shown_version
 
 
 def examine(url: str) -> Iterator[Finding]:
@@ -36,11 +36,11 @@ def examine(url: str) -> Iterator[Finding]:
 
 def _settings(driver: Driver, address: Address) -> Iterator[Finding]:
     version, encoding, *safety, recovering, _ = driver.ask("server_settings")[0]
-    number = f"{version // 10_000}.{version % 10_000}"
+    number = shown_version(version)
     yield (
         Finding("version", "ok", number)
         if version >= OLDEST
-        else Finding("version", "fail", f"{number} is too old", f"at least {OLDEST // 10_000} is needed")
+        else Finding("version", "fail", f"{number} is too old", NEEDED)
     )
     yield (
         Finding("encoding", "ok", encoding)

@@ -7,6 +7,7 @@ it knows, and a schema of our name that is not ours. Never touches anything outs
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from typing import Any, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from ...errors import EngineError
 from ..named_sql import statements_of
 from ..settings import limits_in_force, stored_form
 from .driver import Driver
-from .opening import Address, connect, read_url
+from .opening import Address, check_version, connect, read_url
 from .statements import load, migrations
 
 LANES = 64
@@ -44,7 +45,8 @@ def migrate_to(url: str, layout: Layout, lanes: int | None = None, limits: Limit
     """The same, by the name of the layout."""
     lanes = _lanes(lanes, layout)
     address = read_url(url)
-    connect(address, limits or Limits()).close()  # for its words, where it cannot be reached
+    with closing(connect(address, limits or Limits())) as driver:  # for its words, where it cannot be reached
+        check_version(driver.ask("server_settings")[0][0], address)
     try:
         try:
             return _transact(address, lanes, limits or Limits(), layout)

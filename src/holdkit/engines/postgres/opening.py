@@ -19,8 +19,9 @@ from .driver import Driver, OnStatement, StatementFailed
 from .one_lane import load_one_lane, with_patience
 from .terms import lock_timeout
 
-OLDEST: Final = 130_000
-"""The oldest server version that is claimed to work."""
+OLDEST: Final = 150_000
+"""The oldest server version (`server_version_num`) that is tested."""
+NEEDED: Final = f"Holdkit needs PostgreSQL {OLDEST // 10_000} or later"
 IMPATIENCE: Final = 100
 """Milliseconds that a batch which is not patient waits for something that another transaction is just making."""
 UNSAFE: Final = ("fsync", "full_page_writes", "synchronous_commit")
@@ -128,8 +129,7 @@ def settings_text(limits: Limits, *, distributed: bool = False) -> str:
 def check_server(driver: Driver, address: Address) -> tuple[str, ...]:
     """Refuse a server that cannot keep our promises; gives the unsafe settings that were allowed by name."""
     version, encoding, *safety, recovering, _ = driver.ask("server_settings")[0]
-    if version < OLDEST:
-        raise EngineError(f"{address.shown} is version {version // 10_000}: at least {OLDEST // 10_000} is needed")
+    check_version(version, address)
     if encoding != "UTF8":
         raise EngineError(f"{address.shown} has encoding {encoding}: create the database with encoding UTF8")
     if recovering:
@@ -142,6 +142,17 @@ def check_server(driver: Driver, address: Address) -> tuple[str, ...]:
             f"name with ?allow_unsafe={','.join(found)}"
         )
     return tuple(found)
+
+
+def check_version(number: int, address: Address) -> None:
+    """Refuse a server older than any that is tested."""
+    if number < OLDEST:
+        raise EngineError(f"{address.shown} is PostgreSQL {shown_version(number)}: {NEEDED}")
+
+
+def shown_version(number: int) -> str:
+    """`server_version_num` as people write it."""
+    return f"{number // 10_000}.{number % 10_000}"
 
 
 def trouble(address: Address, error: StatementFailed) -> HoldkitError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, TypedDict
+from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -13,7 +14,7 @@ from ...core.model import Limits
 from ...core.validation import check, invalid, pool_id, text
 from ...core.values import MAX_OP
 from ..answers import Answer, answer_of
-from ..context import Actor, actor_text, current
+from ..context import Actor, actor_text, correlation_text, current
 from ..guarding import guarded, op_within
 from ..minting import Mint
 from ..spelling import normalise
@@ -28,7 +29,7 @@ class Call(TypedDict, total=False):
     op: str | None
     """Operation id: the caller's retry key."""
     actor: Actor | str | None
-    correlation_id: str | None
+    correlation_id: str | UUID | None
     reason: str | None
     tx: Any
     """The caller's own connection, inside the caller's own transaction."""
@@ -49,7 +50,7 @@ def framed(call: Call, tenant: str) -> dict[str, Any]:
         "tenant": tenant,
         "op": call.get("op"),
         "actor": around.actor if actor is None else actor_text(actor),
-        "correlation_id": around.correlation_id if correlation_id is None else correlation_id,
+        "correlation_id": around.correlation_id if correlation_id is None else correlation_text(correlation_id),
         "reason": around.reason if reason is None else reason,
     }
 
@@ -139,6 +140,8 @@ def _prepared(command: AnyCommand, frame: dict[str, Any], tenant: str, op: str |
     changes: dict[str, Any] = {} if command.tenant == tenant else {"tenant": tenant}
     if command.actor is not None:
         changes["actor"] = actor_text(command.actor)
+    if isinstance(command.correlation_id, UUID):
+        changes["correlation_id"] = correlation_text(command.correlation_id)
     if op is not None:
         changes["op"] = op_within(op, index, command.op)
     if frame:

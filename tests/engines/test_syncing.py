@@ -1,0 +1,76 @@
+"""Where fsync stops at the drive's cache, as on macOS, files are synced to the platter: by fcntl's F_FULLFSYNC."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from holdkit.engines import syncing
+
+FULL = 51
+"""Its number on macOS."""
+
+
+class Macintosh:
+    """Notes what is asked of the operating system; `refuse` is the errno of every full sync."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, refuse: int = 0) -> None:
+        self.asked: list[str] = []
+        self._refuse = refuse
+        monkeypatch.setattr(syncing, "FULL", FULL)
+        monkeypatch.setattr(syncing, "control", self.control)
+        monkeypatch.setattr(os, "fsync", lambda _: self.asked.append("fsync"))
+
+    def control(self, descriptor: int, command: int) -> int:
+        assert command == FULL
+        os.fstat(descriptor)  # it is open
+        self.asked.append("full")
+        if self._refuse:
+            raise OSError(self._refuse, os.strerror(self._refuse))
+        return 0
+
+
+def test_a_full_sync_where_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    macintosh = Macintosh(monkeypatch)
+    with (tmp_path / "f").open("wb") as file:
+        syncing.sync_file(file.fileno())
+    assert macintosh.asked == ["full"]
+
+
+@pytest.mark.parametrize("refusal", [errno.ENOTSUP, errno.EINVAL, errno.ENOTTY])
+def test_a_file_system_without_it_is_synced_as_well_as_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refusal: int
+) -> None:
+    macintosh = Macintosh(monkeypatch, refusal)
+    with (tmp_path / "f").open("wb") as file:
+        syncing.sync_file(file.fileno())
+    assert macintosh.asked == ["full", "fsync"]
+
+
+def test_an_error_of_the_disk_is_not_covered_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    macintosh = Macintosh(monkeypatch, errno.EIO)
+    with (tmp_path / "f").open("wb") as file, pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        syncing.sync_file(file.fileno())
+    assert macintosh.asked == ["full"]
+
+
+def test_elsewhere_it_is_fsync(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    macintosh = Macintosh(monkeypatch)
+    monkeypatch.setattr(syncing, "FULL", None)
+    with (tmp_path / "f").open("wb") as file:
+        syncing.sync_file(file.fileno())
+    assert macintosh.asked == ["fsync"]
+
+
+def test_every_batch_of_the_log_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    macintosh = Macintosh(monkeypatch)
+    with holdkit.connect(f"log:///{tmp_path}/log") as hk:
+        hk.create_pool("p", 10)
+        before = len(macintosh.asked)
+        hk.hold("p", 1, ttl=60)
+        assert macintosh.asked[before:] == ["full"]
+    assert set(macintosh.asked) == {"full"}, "never fsync alone, for segments and directories either"
