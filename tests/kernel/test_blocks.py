@@ -268,9 +268,22 @@ def test_blocks_inherit_the_context_they_were_made_in(hk: Any) -> None:
     assert [(entry.actor, entry.reason) for entry in hk.history(hold)] == [("user:7", "checkout")] * 2
 
 
-def test_a_lease_outlives_a_closed_kernel_without_noise(colour: Sync | Async) -> None:
+@pytest.mark.parametrize("renewals", [3, 10**9], ids=["at its end", "while it renews"])
+def test_a_lease_outlives_a_closed_kernel_without_noise(
+    colour: Sync | Async, renewals: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr("holdkit.kernel._sync.lending.RENEWALS", renewals)
+    monkeypatch.setattr("holdkit.kernel._async.lending.RENEWALS", renewals)
     engine = Watched()
     hk = colour.open(engine)
     hk.create_pool("p", 1)
     with hk.lease("p", 1, ttl=60):
         hk.close()
+    hk = colour.open(engine := Watched())
+    hk.create_pool("p", 1)
+    with pytest.raises(ZeroDivisionError) as raised, hk.lease("p", 1, ttl=60):  # noqa: PT012
+        hk.close()
+        raise ZeroDivisionError
+    assert "this kernel is closed" in raised.value.__notes__[0], "an error that is under way is told, not logged"
+    assert caplog.text == ""

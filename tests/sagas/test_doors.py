@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -150,21 +151,41 @@ def test_many_recoverers_at_once_run_each_effect_once() -> None:
         assert hk.verify().ok
 
 
-def test_the_lease_is_renewed_while_the_effect_runs() -> None:
-    """The effect waits until it has seen its lease renewed twice."""
+def renewed_twice(hk: holdkit.Kernel, then: Callable[[], Any]) -> Callable[[Any, holdkit.SagaStep], Any]:
+    """A step that waits until it has seen its lease renewed twice, or that PATIENCE is over."""
+    pause = threading.Event()
+
+    def wait(_intent: Any, step: holdkit.SagaStep) -> Any:
+        first = hk.record("~saga", step.id)
+        assert first is not None
+        over = time.monotonic() + PATIENCE
+        while (now := hk.record("~saga", step.id)) is not None and now.version < first.version + 2:
+            assert time.monotonic() < over, "its lease was not renewed"
+            pause.wait(0.001)
+        return then()
+
+    return wait
+
+
+@pytest.mark.parametrize("method", ["reserve", "validate", "effect", "undo"])
+def test_the_lease_is_renewed_while_the_application_works(method: str) -> None:
+    def no(_intent: Any, _step: holdkit.SagaStep) -> None:
+        raise LookupError("no")
+
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 1)
-        pause = threading.Event()
-
-        def wait(_intent: Any, step: holdkit.SagaStep) -> int:
-            first = hk.record("~saga", step.id)
-            assert first is not None
-            while (now := hk.record("~saga", step.id)) is not None and now.version < first.version + 2:
-                pause.wait(0.001)
-            return 1
-
-        errand = hk.sagas.register(type("Short", (Errand,), {"lease": 0.03})(effect=wait))
-        assert errand.run("a", {"pool": "p"}).epoch == 1
+        moves: dict[str, Callable[[Any, holdkit.SagaStep], Any]] = {"validate": no} if method == "undo" else {}
+        moves[method] = renewed_twice(hk, lambda: "p")
+        errand = hk.sagas.register(type("Short", (Errand,), {"lease": 0.03})(**moves))
+        if method == "undo":
+            with pytest.raises(LookupError):
+                errand.run("a", {"pool": "p"})
+        else:
+            errand.run("a", {"pool": "p"})
+        record = hk.sagas.get("a")
+        assert record is not None
+        assert (record.phase, record.epoch) == ("aborted" if method == "undo" else "done", 1)
+        assert hk.verify().ok
 
 
 def test_a_hold_id_that_somebody_has_taken_is_passed_over(hk: holdkit.Kernel) -> None:

@@ -13,7 +13,7 @@ import holdkit
 from holdkit.core.commands import PutRecord
 from tests.b.stage import PLACES, Hands, Stage, differences
 
-from .rig import opened, sagas_of
+from .rig import Errand, opened, sagas_of
 
 INTENT = {"pool": "p"}
 
@@ -208,3 +208,103 @@ def test_tenants_share_nothing(stage: Stage) -> None:
     assert sagas_of(theirs).get("a") is None
     assert sagas_of(theirs).list() == []
     assert [record.id for record in sagas.list(phase="done")] == ["a"]
+
+
+class Once(Errand):
+    """One failure is enough to park it."""
+
+    max_attempts = 1
+
+
+DAY = 86_400
+
+
+def fail_once(errand: Errand) -> None:
+    """Its effect may have happened, and fails the first time it is run."""
+
+    def fail(_intent: Any, _step: holdkit.SagaStep) -> str:
+        if errand.calls.count("effect") == 1:
+            raise ValueError("no answer")
+        return "ran"
+
+    errand.moves["effect"] = fail
+
+
+@pytest.mark.parametrize(("how", "phase"), [("done", "done"), ("cancelled", "aborted")])
+def test_the_retention_of_a_resolved_saga_begins_with_its_end(stage: Stage, how: Any, phase: str) -> None:
+    """Parked for 29 days, then resolved: two days later it is not forgotten, and its effect is not run again."""
+    hk, sagas, _, _ = opened(stage)
+    once = Once()
+    fail_once(once)
+    errand = sagas.register(once)
+    with pytest.raises(holdkit.SagaParked):
+        errand.run("a", INTENT)
+    hk.release(sagas.get("a").hold, force=True, reason="admin_override")
+    stage.clock.advance(29 * DAY)
+    ended = sagas.resolve("a", how, reason="I looked")
+    assert (ended.phase, ended.since, ended.begun_at) == (phase, 29 * DAY * 1_000_000, 0)
+    stage.clock.advance(2 * DAY)
+    assert sagas.recover() == holdkit.RecoveryReport()
+    hk.sweep()
+    assert sagas.get("a") == ended
+    if how == "done":
+        assert errand.run("a", INTENT).phase == "done"
+    else:
+        with pytest.raises(holdkit.SagaCancelled):
+            errand.run("a", INTENT)
+    assert once.calls.count("effect") == 1
+    stage.clock.advance(28 * DAY - 0.000001)
+    assert sagas.recover().pruned == 0
+    stage.clock.advance(0.000001)
+    assert sagas.recover().pruned == 1
+    assert sagas.get("a") is None
+    assert differences(hk) == ()
+
+
+def test_a_phase_begins_with_the_write_that_begins_it(stage: Stage) -> None:
+    """Every step takes a second here: `since` names the first write of a phase, neither the one before nor a later one."""
+
+    def later(_intent: Any, _step: holdkit.SagaStep) -> str:
+        stage.clock.advance(1)
+        return "p"
+
+    _, sagas, errand, moves = opened(stage, reserve=later, validate=later, effect=later)
+    stage.clock.advance(1)
+    ended = errand.run("a", INTENT)
+    assert (ended.phase, ended.begun_at, ended.since) == ("done", 1_000_000, 4_000_000)
+    assert sagas.get("a") == ended
+    moves.moves["validate"] = vanish
+    with pytest.raises(Gone):
+        errand.run("b", INTENT)
+    seen = sagas.get("b")
+    assert (seen.phase, seen.attempt, seen.begun_at, seen.since) == ("reserving", 1, 4_000_000, 4_000_000)
+    stage.clock.advance(30)  # past its lease
+    moves.moves |= {"validate": later, "effect": vanish}
+    with pytest.raises(Gone):
+        errand.run("b", INTENT)
+    seen = sagas.get("b")
+    assert (seen.phase, seen.attempt, seen.begun_at, seen.since) == ("finalizing", 2, 4_000_000, 37_000_000)
+    stage.clock.advance(299.999999)
+    assert sagas.stuck("5m") == []
+    stage.clock.advance(0.000001)
+    assert [(record.id, record.since) for record in sagas.stuck("5m")] == [("b", 37_000_000)]
+
+
+def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(stage: Stage) -> None:
+    def no(_intent: Any, _step: holdkit.SagaStep) -> None:
+        stage.clock.advance(1)
+        raise LookupError("closed")
+
+    hk, sagas, errand, moves = opened(stage, validate=no)
+    with pytest.raises(LookupError):
+        errand.run("a", INTENT)
+    assert sagas.get("a").since == 1_000_000
+    stage.clock.advance(20 * DAY)
+    del moves.moves["validate"]
+    errand.run("a", INTENT)
+    assert [row.slot for row in hk.records("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
+    stage.clock.advance(29 * DAY)
+    assert sagas.recover().pruned == 0
+    stage.clock.advance(DAY)
+    assert sagas.recover().pruned == 1
+    assert hk.records("~saga.ended") == hk.records("~saga") == []

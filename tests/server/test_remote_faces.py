@@ -220,6 +220,14 @@ def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
         hk.holding("desk", ttl=60, tx=object())
 
 
+def test_a_lease_outlives_a_closed_client_without_noise(server: Live, caplog: pytest.LogCaptureFixture) -> None:
+    with connect(server.url, key=server.admin) as hk:
+        hk.create_pool("left", 1)
+        with hk.lease("left", ttl=30):
+            hk.close()
+    assert [record for record in caplog.records if record.name == "holdkit"] == []
+
+
 def test_a_lease_is_renewed_released_and_told_when_it_is_lost(hk: RemoteKernel) -> None:
     hk.create_pool("job", 1)
     with hk.lease("job", ttl=30) as lease:

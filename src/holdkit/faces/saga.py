@@ -44,7 +44,7 @@ class Saga:
     ttl: ClassVar[Ttl] = "5m"
     """How long units are held before the point of no return. After it they are held until the saga has ended."""
     lease: ClassVar[Ttl] = "30s"
-    """How long a driver that says nothing keeps others away; renewed while the effect runs."""
+    """How long a driver that says nothing keeps others away; renewed while the methods below run."""
     max_attempts: ClassVar[int] = 10
     """Failures after which the saga is parked."""
 

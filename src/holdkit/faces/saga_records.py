@@ -3,6 +3,9 @@
 One record per saga, which keeps its version from its first life to its last: a driver that slept through a whole life can
 write nothing. Beside it small index records say which sagas are unfinished, parked or ended, so that recovery never walks
 the finished. All kinds begin with ~: nobody but this face writes them. Decides nothing.
+
+A time that a write brings about is the slot at which that write was decided, and no caller knows it beforehand. So the body
+leaves such a time out, and the record's own slot tells it; the next write, which moves that slot, puts it into the body.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.codec import canonical_json
 from ..core.commands import AnyCommand, PutRecord
@@ -49,9 +53,12 @@ class SagaBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     intent: Any
     phase: Phase
-    begun_at: Slot
-    since: Slot
-    """When this phase began."""
+    begun_at: Slot | None = None
+    """None: by the write of this very body."""
+    since: Slot | None = None
+    """When this phase began; None: by the write of this very body."""
+    place: Slot = 0
+    """Of an ended saga: under which slot the index has it. Not after its end, and not long before it."""
     attempt: int = 0
     epoch: int = 0
     hold: str | None = None
@@ -84,7 +91,7 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     error: SagaError | None
     begun_at: Slot
     since: Slot
-    """When its phase began."""
+    """When its phase began: of a saga that is done or aborted, when it ended."""
     leased_until: Slot
     """Until when its driver has it, by the engine's clock; 0: nobody has."""
     resolved: str | None = None
@@ -153,40 +160,48 @@ def shown(record: Record, body: SagaBody) -> SagaRecord:
         result=body.result,
         failures=body.failures,
         error=body.error,
-        begun_at=body.begun_at,
-        since=body.since,
+        begun_at=_told(body.begun_at, record),
+        since=_told(body.since, record),
         leased_until=record.slot + body.lease if body.lease and body.phase in UNFINISHED else 0,
         resolved=body.resolved,
     )
 
 
+def _told(slot: Slot | None, record: Record) -> Slot:
+    """A time in the body of a record: one that is left out is that of the record."""
+    return record.slot if slot is None else slot
+
+
+def moved_on(record: Record, body: SagaBody, **changes: Any) -> SagaBody:
+    """The body of the next write. A phase that goes on keeps its beginning; one that begins does so by that write."""
+    after = replace(body, **changes)
+    since = _told(body.since, record) if after.phase is body.phase else None
+    return replace(after, begun_at=_told(body.begun_at, record), since=since)
+
+
 def unreadable(record: Record, why: Unreadable) -> SagaBody:
     """What can be said of a saga that cannot be read: it is parked, and its text is all there is."""
     error = SagaError("Unreadable", str(why))
-    return SagaBody(format=FORMAT, name="?", intent=record.body, phase=Phase.PARKED, begun_at=record.slot,
-                    since=record.slot, error=error)  # fmt: skip
+    return SagaBody(format=FORMAT, name="?", intent=record.body, phase=Phase.PARKED, error=error)
 
 
-def index_of(phase: Phase, saga_id: str, slot: Slot) -> tuple[str, str]:
-    """Kind and id of the index record of a saga in this phase; ended ones are in order of time, so the oldest go first."""
-    if phase in ENDED:
-        return ENDS, f"{slot:020d}/{saga_id}"
-    return (OPEN if phase in UNFINISHED else PARKED), saga_id
+def index_of(body: SagaBody, saga_id: str) -> tuple[str, str]:
+    """Kind and id of the index record of a saga; ended ones are in order of time, so the oldest go first."""
+    if body.phase in ENDED:
+        return ENDS, f"{body.place:020d}/{saga_id}"
+    return (OPEN if body.phase in UNFINISHED else PARKED), saga_id
 
 
-def ended_at(index_id: str) -> tuple[Slot, str]:
-    """The slot and the saga's id in the id of an `ENDS` record."""
-    slot, _, saga_id = index_id.partition("/")
-    return int(slot), saga_id
+def ended_saga(row: Record) -> tuple[str, int]:
+    """The saga that an `ENDS` record names, and at which version it has ended. (When: at the slot of that record.)"""
+    return row.id.partition("/")[2], _end.decode(row.body).version
 
 
-def ended_then(record: Record, slot: Slot) -> bool:
-    """Whether this saga ended at that slot, and has not been begun anew since. One that cannot be read is taken at its word."""
-    try:
-        body = decode(record)
-    except Unreadable:
-        return True
-    return body.phase in ENDED and body.since == slot
+class _End(Struct, frozen=True):
+    version: int
+
+
+_end: Final = msgspec.json.Decoder(_End)
 
 
 def hold_id_of(tenant: str, saga_id: str, attempt: int) -> str:
@@ -244,12 +259,13 @@ def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *bes
     frame: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
     put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **frame)
     commands: list[AnyCommand] = [put]
-    place = index_of(after.phase, record.id, after.since)
-    gone = None if before is None else index_of(before.phase, record.id, before.since)
+    place = index_of(after, record.id)
+    gone = None if before is None else index_of(before, record.id)
     if gone != place:
         if gone is not None:
             commands.append(PutRecord(kind=gone[0], id=gone[1], body=None, **frame))
-        commands.append(PutRecord(kind=place[0], id=place[1], body="{}", **frame))
+        told = canonical_json(_End(record.version + 1)) if place[0] == ENDS else "{}"
+        commands.append(PutRecord(kind=place[0], id=place[1], body=told, **frame))
     return [*commands, *beside]
 
 

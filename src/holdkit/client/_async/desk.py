@@ -49,6 +49,11 @@ class AsyncRemoteDesk(AsyncCalling):
         self.crew: set[AsyncWorker] = set()
         self._finisher = AsyncFinisher(self.crew, self.do)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the client was closed."""
+        return self._transport.closed
+
     async def do(
         self,
         command: AnyCommand,

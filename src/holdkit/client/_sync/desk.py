@@ -50,6 +50,11 @@ class RemoteDesk(Calling):
         self.crew: set[Worker] = set()
         self._finisher = Finisher(self.crew, self.do)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the client was closed."""
+        return self._transport.closed
+
     def do(
         self,
         command: AnyCommand,

@@ -35,6 +35,7 @@ from ..saga_records import (
     error_of,
     hold_id_of,
     kept_result,
+    moved_on,
     op_of,
     step_commands,
     written,
@@ -86,7 +87,7 @@ class AsyncDriver:
                 assert hold is not None
                 await self._roll_forward(hold)
             elif step is Step.FINISH:
-                await self._write(replace(self.body, phase=Phase.DONE, lease=0, since=self.record.slot))
+                await self._write(self._ended(Phase.DONE))
             elif step is Step.PARK:
                 said = "is missing" if hold is None else f"was {hold.state}, and not by this saga"
                 await self.park(SagaError("HoldLost", f"its hold {self.body.hold} {said}"))
@@ -109,9 +110,25 @@ class AsyncDriver:
                         hold=None if hold is None else Hold(hold))  # fmt: skip
 
     async def _call(self, method: str, step: SagaStep) -> Any:
+        """Code of the application, however long it takes: the lease is renewed meanwhile."""
         function: Callable[..., Any] = getattr(self._terms.saga, method)
-        return await called(function, self.body.intent, step)  # async-only
-        # sync-only: return function(self.body.intent, step)
+        self._stop = AsyncSignal()
+        keeper = self._desk.employ(self._keep, "holdkit-saga", self._stop)
+        try:
+            result = await called(function, self.body.intent, step)  # async-only
+            # sync-only: result = function(self.body.intent, step)
+        finally:
+            await keeper.end()
+        if self._lost:
+            raise LeaseLost(self.record.id)
+        return result
+
+    def _next(self, **changes: Any) -> SagaBody:
+        return moved_on(self.record, self.body, **changes)
+
+    def _ended(self, phase: Phase, **changes: Any) -> SagaBody:
+        """The last write of this life. Its driver has written not long before it: in time for the index."""
+        return self._next(phase=phase, lease=0, place=self.record.slot, **changes)
 
     async def _write(self, after: SagaBody, *beside: AnyCommand) -> None:
         self.record = await write_step(self._desk, self.record, self.body, after, *beside)
@@ -143,7 +160,6 @@ class AsyncDriver:
         """Release what the last attempt held and hold anew, in one transaction with the record."""
         attempt = self.body.attempt + 1
         hold_id = hold_id_of(self.record.tenant, self.record.id, attempt)
-        after = replace(self.body, attempt=attempt, hold=hold_id, lease=self._terms.lease)
         what = await self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
         place = PlaceHold(legs=legs_of(what, None, self._desk.limits.max_legs), ttl_slots=self._terms.ttl, id=hold_id,
                           metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
@@ -152,9 +168,9 @@ class AsyncDriver:
         if before is not None and before.state is State.HELD:
             beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
         try:
-            await self._write(after, *beside)
+            await self._write(self._next(attempt=attempt, hold=hold_id, lease=self._terms.lease), *beside)
         except HoldExists as taken:
-            await self._write(replace(self.body, attempt=attempt))  # somebody has that id: the next attempt has another
+            await self._write(self._next(attempt=attempt))  # somebody has that id: the next attempt has another
             raise _Again from taken
         except Refused as refused:
             if before is not None and await self._moved(before):
@@ -167,7 +183,7 @@ class AsyncDriver:
 
     async def _pass(self, hold: StoredHold) -> None:
         """The point of no return: the phase and the end of the deadline are one transaction."""
-        after = replace(self.body, phase=Phase.FINALIZING, lease=self._terms.lease, since=self.record.slot)
+        after = self._next(phase=Phase.FINALIZING, lease=self._terms.lease)
         try:
             await self._write(after, ExtendHold(id=hold.id, forever=True, trusted=True, **self._frame()))
         except Refused as refused:
@@ -183,7 +199,7 @@ class AsyncDriver:
     async def _abort(self, error: BaseException, hold: StoredHold | None) -> None:
         """Take back what was done elsewhere, then release and phase in one transaction."""
         await self._call("undo", self._step(hold))
-        after = replace(self.body, phase=Phase.ABORTED, lease=0, error=error_of(error), since=self.record.slot)
+        after = self._ended(Phase.ABORTED, error=error_of(error))
         now = await self._look()
         if now is not None and now.state is State.HELD:
             try:
@@ -198,17 +214,10 @@ class AsyncDriver:
     # Behind it
 
     async def _roll_forward(self, hold: StoredHold) -> None:
-        """The effect, with the lease renewed meanwhile; then confirm and phase in one transaction."""
+        """The effect; then confirm and phase in one transaction."""
         if self._terms.inside:
             return await self._roll_forward_inside(hold)
-        self._stop = AsyncSignal()
-        keeper = self._desk.employ(self._keep, "holdkit-saga", self._stop)
-        try:
-            result = await self._call("effect", self._step(hold))
-        finally:
-            await keeper.end()
-        if self._lost:
-            raise LeaseLost(self.record.id)
+        result = await self._call("effect", self._step(hold))
         try:
             await self._write(self._done(result), self._confirm(hold))
         except Refused:
@@ -234,9 +243,7 @@ class AsyncDriver:
                 raise
 
     def _done(self, result: Any) -> SagaBody:
-        return replace(
-            self.body, phase=Phase.DONE, lease=0, result=kept_result(result), error=None, since=self.record.slot
-        )
+        return self._ended(Phase.DONE, result=kept_result(result), error=None)
 
     def _confirm(self, hold: StoredHold) -> ConfirmHold:
         return ConfirmHold(id=hold.id, trusted=True, entity=f"saga:{self.record.id}", **self._frame())
@@ -246,20 +253,22 @@ class AsyncDriver:
             await self._stop.wait(0, self._terms.lease / RENEWALS / SECOND)
             try:
                 if not self._stop.closed:
-                    await self._write(replace(self.body, lease=self._terms.lease))
+                    await self._write(self._next(lease=self._terms.lease))
             except LeaseLost:
                 if not await self._mine_still():
                     self._lost = True
                     return
             except HoldkitError as failed:
+                if self._desk.closed:
+                    return
                 log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
 
     async def _mine_still(self) -> bool:
         """Whether it was we who moved the record on, in a renewal whose fate was not known."""
         record = await self._desk.submitter.read(FindRecord((self.record.tenant, KIND, self.record.id)))
-        if record is None or decode(record).epoch != self.body.epoch:
+        if record is None or (body := decode(record)).epoch != self.body.epoch:
             return False
-        self.record = record
+        self.record, self.body = record, body
         return True
 
     # When it does not go on
@@ -270,13 +279,11 @@ class AsyncDriver:
         if failures >= self._terms.max_attempts:
             await self.park(error_of(error))
         else:
-            await self._write(replace(self.body, failures=failures, error=error_of(error), lease=0))
+            await self._write(self._next(failures=failures, error=error_of(error), lease=0))
 
     async def park(self, error: SagaError) -> None:
         """Put aside for an operator: visible, never run."""
-        body = self.body
-        await self._write(replace(body, phase=Phase.PARKED, lease=0, failures=body.failures + 1, error=error,
-                                  since=self.record.slot))  # fmt: skip
+        await self._write(self._next(phase=Phase.PARKED, lease=0, failures=self.body.failures + 1, error=error))
 
 
 class _Again(Exception):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from msgspec.structs import replace
-
 from ...core.codec import canonical_json
 from ...core.model import Record, Slot
 from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked, plain
 from ...kernel.context import current
 from ..saga import Terms
-from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, shown
+from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, moved_on, shown
 from ..saga_steps import Phase
 from .saga_driving import Aborted, AsyncDriver, write_step
 from .saga_looking import AsyncSagaReads, read_body
@@ -41,11 +39,10 @@ class AsyncSagaLeases(AsyncSagaReads):
         self, terms: Terms, id: str, intent: Any, lease: Slot, tx: Any = None
     ) -> tuple[Record, SagaBody] | None:
         """The record of a new saga; None if there is one already."""
-        now, around = await self._now(), current()
-        body = SagaBody(format=FORMAT, name=terms.name, intent=intent, phase=Phase.RESERVING, begun_at=now, since=now,
-                        epoch=1 if lease else 0, lease=lease, actor=around.actor,
-                        correlation_id=around.correlation_id)  # fmt: skip
-        missing = Record(self._tenant, KIND, id, "", 0, now)
+        around = current()
+        body = SagaBody(format=FORMAT, name=terms.name, intent=intent, phase=Phase.RESERVING, epoch=1 if lease else 0,
+                        lease=lease, actor=around.actor, correlation_id=around.correlation_id)  # fmt: skip
+        missing = Record(self._tenant, KIND, id, "", 0, 0)
         try:
             return await write_step(self._desk, missing, None, body, tx=tx), body
         except LeaseLost:
@@ -79,8 +76,7 @@ class AsyncSagaLeases(AsyncSagaReads):
         """Take over, if nobody has the lease: whoever had it can write nothing more."""
         await self._check_free(record, body)
         phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
-        mine = replace(body, phase=phase, epoch=body.epoch + 1, lease=terms.lease,
-                       since=body.since if phase is body.phase else record.slot)  # fmt: skip
+        mine = moved_on(record, body, phase=phase, epoch=body.epoch + 1, lease=terms.lease)
         try:
             return AsyncDriver(self._desk, terms, await write_step(self._desk, record, body, mine), mine)
         except LeaseLost:

@@ -34,8 +34,8 @@ from ..saga_records import (
     checked_id,
     checked_intent,
     decode,
-    ended_at,
-    ended_then,
+    ended_saga,
+    moved_on,
     shown,
     step_commands,
     written,
@@ -140,7 +140,8 @@ class Sagas(SagaReads):
             beside = (kind(id=hold.id, tenant=self._tenant, trusted=True, reason=reason, actor=around.actor),)
         elif hold is not None and hold.state is State.CONFIRMED and phase is Phase.ABORTED:
             raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
-        after = replace(body, phase=phase, epoch=body.epoch + 1, lease=0, since=record.slot, resolved=reason)
+        now = self._now()  # it may have been parked for months: its place in the index is that of its end
+        after = moved_on(record, body, phase=phase, epoch=body.epoch + 1, lease=0, place=now, resolved=reason)
         put, *others = step_commands(record, body, after, *beside)
         by_hand = replace(put, reason=reason, actor=around.actor, op=op)
         try:
@@ -188,15 +189,15 @@ class Sagas(SagaReads):
         before = self._now() - self._desk.limits.retention
         pruned = 0
         for row in rows:
-            slot, id = ended_at(row.id)
-            if slot > before:
-                break
+            if row.slot > before:
+                continue  # the index is in order of time but for moments: an older one may follow
+            id, version = ended_saga(row)
             record = self._find(id)
             index = PutRecord(kind=ENDS, id=row.id, body=None, tenant=self._tenant)
-            if record is None or not ended_then(record, slot):  # gone already, or begun anew: its own place is another
+            if record is None or record.version != version:  # gone already, or begun anew: its own place is another
                 self._desk.do_together([index])
                 continue
-            gone = replace(index, kind=KIND, id=id, if_version=record.version)
+            gone = replace(index, kind=KIND, id=id, if_version=version)
             outcomes = self._desk.do_together([gone, index])
             pruned += isinstance(outcomes[0], Done)
         return pruned

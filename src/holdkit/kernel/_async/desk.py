@@ -28,6 +28,11 @@ class AsyncDesk:
         self.submitter, self.mint = submitter, mint
         self.limits = submitter.engine.limits
 
+    @property
+    def closed(self) -> bool:
+        """Whether the kernel was closed."""
+        return self.submitter.committed.closed
+
     async def do(
         self,
         command: AnyCommand,

@@ -17,6 +17,10 @@ class AsyncDeskPort(Protocol):
 
     limits: Limits
 
+    @property
+    def closed(self) -> bool:
+        """Whether its kernel, or its client, was closed: nothing can be done here any more."""
+
     async def do(
         self,
         command: AnyCommand,

@@ -29,6 +29,11 @@ class Desk:
         self.submitter, self.mint = submitter, mint
         self.limits = submitter.engine.limits
 
+    @property
+    def closed(self) -> bool:
+        """Whether the kernel was closed."""
+        return self.submitter.committed.closed
+
     def do(
         self,
         command: AnyCommand,

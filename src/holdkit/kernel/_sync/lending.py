@@ -187,6 +187,8 @@ class Lease(Block):
                 log.warning("lease %s will not be renewed: %s", self.hold.id, refused)
                 return
             except HoldkitError as failed:
+                if self._desk.closed:
+                    return  # whoever closed the kernel knows
                 log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
 
     def __enter__(self) -> Self:
@@ -205,7 +207,7 @@ class Lease(Block):
         except HoldkitError as failed:
             if error is not None:
                 error.add_note(f"the lease's hold {self.hold.id} could not be released: {failed}")
-            elif not isinstance(failed, Refused):
+            elif not isinstance(failed, Refused) and not self._desk.closed:
                 log.warning("lease %s could not be released, its deadline will do it: %s", self.hold.id, failed)
         assert self._worker is not None
         self._worker.end()

@@ -18,6 +18,10 @@ class DeskPort(Protocol):
 
     limits: Limits
 
+    @property
+    def closed(self) -> bool:
+        """Whether its kernel, or its client, was closed: nothing can be done here any more."""
+
     def do(
         self,
         command: AnyCommand,

@@ -207,6 +207,11 @@ class _Desk(AsyncDesk):
         super().__init__(_Submitter(engine), Mint(engine.clock, randomness))  # type: ignore[arg-type]
         self._crew = crew
 
+    @property
+    def closed(self) -> bool:
+        """Never: a crash ends the drivers themselves."""
+        return False
+
     def employ(self, work: AsyncWork, name: str, stop: AsyncSignal) -> Any:  # noqa: ARG002  (nobody reads its name)
         """A keeper of a lease is one more driver: each of its waits lasts until its next turn."""
 
