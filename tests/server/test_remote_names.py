@@ -84,6 +84,12 @@ def test_transactions_are_for_kernels_of_ones_own_process() -> None:
     calls: list[Any] = [
         lambda hk: hk.hold("a", ttl=1, tx=object()),
         lambda hk: hk.holding("a", ttl=1, tx=object()),
+        lambda hk: hk.pool("a", tx=object()),
+        lambda hk: hk.pools(tx=object()),
+        lambda hk: hk.get("0" * 32, tx=object()),
+        lambda hk: hk.holds(tx=object()),
+        lambda hk: hk.record("note", "a", tx=object()),
+        lambda hk: hk.records("note", tx=object()),
         lambda hk: hk.rates("api", holdkit.Allowance(1, per="day")).take("c", tx=object()),
         lambda hk: hk.budgets("llm").hold("c", 1, ttl=1, tx=object()),
         lambda hk: hk.items.best_available(1, prefix="", tx=object()),

@@ -23,7 +23,7 @@ from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, apart, migrate, migration_sql
-from holdkit.engines.postgres.driver import ConnectionFailed, Driver, Row, Statement, StatementFailed
+from holdkit.engines.postgres.driver import ConnectionFailed, Driver, Row, Statement, StatementFailed, Wire
 from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
@@ -342,6 +342,27 @@ def test_what_is_not_there_may_only_be_unfinished(engine: PostgresEngine, monkey
     assert scenes.reason(scenes.one(engine, place(pool_in(1)))) is Reason.POOL_NOT_FOUND
     assert engine.read(FindHold(("", unseen))) is None
     assert engine.read(FindPool(("", pool_in(1)))) is None
+
+
+def test_what_is_not_there_inside_a_callers_transaction(
+    engine: PostgresEngine, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where a caller looks: the answer can be asked for again, and the transaction goes on."""
+    exchange = Wire.exchange
+
+    def heard(self: Wire, statements: Sequence[Statement]) -> Any:
+        answers = yield from exchange(self, statements)
+        found = [("citus_0_1_1_0",)]
+        return [found if said[0] == "find_prepared" else rows for said, rows in zip(statements, answers, strict=True)]
+
+    with psycopg.connect(postgres_url) as tx:
+        monkeypatch.setattr(Wire, "exchange", heard)
+        for query in (FindHold(("", hold_id(pool_in(0)))), FindPool(("", pool_in(1)))):
+            with pytest.raises(Overloaded, match="two-phase commit"):
+                engine.read_in(tx, query)
+        monkeypatch.undo()
+        assert engine.read_in(tx, FindPool(("", pool_in(1)))) is None
+        assert engine.read_in(tx, ListHolds("")) == []
 
 
 def test_what_was_prepared_after_we_looked_is_not_waited_for(

@@ -36,7 +36,7 @@ from ..wire import (
     record_from,
     slot_of,
 )
-from .calling import AsyncCalling
+from .calling import AsyncCalling, no_transaction
 from .desk import AsyncRemoteDesk
 from .following import AsyncRemoteEar, AsyncRemoteFollower
 from .transport import AsyncTransport
@@ -50,18 +50,21 @@ class AsyncRemoteReads(AsyncCalling):
         self._desk = AsyncRemoteDesk(transport, clock)
         self._limits = self._desk.limits
 
-    async def pool(self, id: str) -> Pool:
+    async def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
+        no_transaction(tx)
         return pool_answer(await self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
 
-    async def pools(self, prefix: str = "", *, after: str = "", limit: int = 100) -> list[Pool]:
+    async def pools(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Pool]:
         """Pools in order of id; give the last id as `after` for the next page."""
+        no_transaction(tx)
         query = {"prefix": prefix, "after": after, "limit": limit}
         answer = await self._transport.ask("GET", "/v1/pools", params=query)
         return [pool_from(wire) for wire in read_pools(answer.content).items]
 
-    async def get(self, hold: Hold | str | UUID) -> Hold:
+    async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
+        no_transaction(tx)
         id, _ = reference(hold, None)
         answer = await self._transport.ask("GET", path_of("holds", check_hold_id(id)))
         return hold_from(read_hold(answer.content), None)
@@ -74,8 +77,10 @@ class AsyncRemoteReads(AsyncCalling):
         entity: str | None = None,
         after: str = "",
         limit: int = 100,
+        tx: Any = None,
     ) -> list[Hold]:
         """Holds in order of id; give the last id as `after`."""
+        no_transaction(tx)
         said = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
         query = {name: str(value) for name, value in said.items() if value is not None}
         answer = await self._transport.ask("GET", "/v1/holds", params=query)
@@ -129,8 +134,9 @@ class AsyncRemoteReads(AsyncCalling):
         """Returns when the server answers; raises when it does not for too long."""
         await self._transport.ask("GET", "/readyz")
 
-    async def record(self, kind: str, id: str) -> Record | None:
+    async def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """One record, or None."""
+        no_transaction(tx)
         try:
             answer = await self._get(record_path(kind, id))
         except InvalidRequest as missing:
@@ -140,8 +146,9 @@ class AsyncRemoteReads(AsyncCalling):
         wire = read_record(answer.content).record
         return None if wire is None else record_from(wire)
 
-    async def records(self, kind: str, *, after: str = "", limit: int = 100) -> list[Record]:
+    async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
+        no_transaction(tx)
         answer = await self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
         return [record_from(wire) for wire in read_records(answer.content).items]
 

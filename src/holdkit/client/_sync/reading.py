@@ -37,7 +37,7 @@ from ..wire import (
     record_from,
     slot_of,
 )
-from .calling import Calling
+from .calling import Calling, no_transaction
 from .desk import RemoteDesk
 from .following import RemoteEar, RemoteFollower
 from .transport import Transport
@@ -51,18 +51,21 @@ class RemoteReads(Calling):
         self._desk = RemoteDesk(transport, clock)
         self._limits = self._desk.limits
 
-    def pool(self, id: str) -> Pool:
+    def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
+        no_transaction(tx)
         return pool_answer(self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
 
-    def pools(self, prefix: str = "", *, after: str = "", limit: int = 100) -> list[Pool]:
+    def pools(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Pool]:
         """Pools in order of id; give the last id as `after` for the next page."""
+        no_transaction(tx)
         query = {"prefix": prefix, "after": after, "limit": limit}
         answer = self._transport.ask("GET", "/v1/pools", params=query)
         return [pool_from(wire) for wire in read_pools(answer.content).items]
 
-    def get(self, hold: Hold | str | UUID) -> Hold:
+    def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
+        no_transaction(tx)
         id, _ = reference(hold, None)
         answer = self._transport.ask("GET", path_of("holds", check_hold_id(id)))
         return hold_from(read_hold(answer.content), None)
@@ -75,8 +78,10 @@ class RemoteReads(Calling):
         entity: str | None = None,
         after: str = "",
         limit: int = 100,
+        tx: Any = None,
     ) -> list[Hold]:
         """Holds in order of id; give the last id as `after`."""
+        no_transaction(tx)
         said = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
         query = {name: str(value) for name, value in said.items() if value is not None}
         answer = self._transport.ask("GET", "/v1/holds", params=query)
@@ -130,8 +135,9 @@ class RemoteReads(Calling):
         """Returns when the server answers; raises when it does not for too long."""
         self._transport.ask("GET", "/readyz")
 
-    def record(self, kind: str, id: str) -> Record | None:
+    def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """One record, or None."""
+        no_transaction(tx)
         try:
             answer = self._get(record_path(kind, id))
         except InvalidRequest as missing:
@@ -141,8 +147,9 @@ class RemoteReads(Calling):
         wire = read_record(answer.content).record
         return None if wire is None else record_from(wire)
 
-    def records(self, kind: str, *, after: str = "", limit: int = 100) -> list[Record]:
+    def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
+        no_transaction(tx)
         answer = self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
         return [record_from(wire) for wire in read_records(answer.content).items]
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from msgspec import structs
+
 from ...core.audit import Difference
 from ...core.commands import Command, Group
 from ...core.mending import Repaired
@@ -154,13 +156,7 @@ class PostgresEngine:
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
         self._check()
-        connection = driver_connection(tx)
-        try:
-            ran = run_joined(connection, self._join, self._joined_script(groups, lock))
-        except BaseException:
-            if is_aborted(connection):
-                spoil(tx)
-            raise
+        ran = _run_in(tx, self._join, self._joined_script(groups, lock))
         assert ran.outcomes is not None
         return Applied(ran.outcomes, None, ran.wrote)
 
@@ -176,20 +172,24 @@ class PostgresEngine:
         """Answer a question about pools, holds or records inside the caller's own transaction."""
         self._check()
         found: list[T] = []
-        run_joined(driver_connection(tx), self._join, partial(self._looking, query, found))
+        _run_in(tx, structs.replace(self._join, reading=True), partial(self._looking, query, found))
         return found[-1]
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
         """The same in a task, on an async connection."""
         self._check()
         found: list[T] = []
-        await run_joined_async(await driver_connection_async(tx), self._join, partial(self._looking, query, found))
+        connection, join = await driver_connection_async(tx), structs.replace(self._join, reading=True)
+        await run_joined_async(connection, join, partial(self._looking, query, found))
         return found[-1]
 
     def _looking(self, query: Query[T], found: list[T]) -> Script[Ran]:
         script = look(self._terms(patient=True, joined=True), query)
         assert script is not None, "this is not read in a caller's transaction"
-        found.append((yield from script))
+        try:
+            found.append((yield from script))
+        except InDoubt:
+            raise unfinished(self._address) from None
         return Ran([], {}, False)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
@@ -314,6 +314,17 @@ class PostgresEngine:
             raise EngineError(f"{self.url} is closed")
         if os.getpid() != self._pid:
             raise EngineError(f"{self.url} was opened before a fork; open it anew after fork")
+
+
+def _run_in(tx: Any, join: Join, make: Callable[[], Script[Ran]]) -> Ran:
+    """Run a script in the caller's transaction; a framework is told if that could not be kept usable."""
+    connection = driver_connection(tx)
+    try:
+        return run_joined(connection, join, make)
+    except BaseException:
+        if is_aborted(connection):
+            spoil(tx)
+        raise
 
 
 def open_engine(

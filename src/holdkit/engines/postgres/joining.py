@@ -44,6 +44,8 @@ class Terms(Struct, frozen=True):
     on_statement: OnStatement | None
     named: Mapping[str, Sql] | None = None
     """The statements, where they are not the usual ones."""
+    reading: bool = False
+    """Nothing is decided or written: a transaction of one snapshot will do, and one that may not write."""
 
 
 def run_joined(tx: object, terms: Terms, make: Make) -> Ran:
@@ -135,9 +137,13 @@ def check_transaction(looks: Row, identity: Row | None, terms: Terms) -> None:
         raise invalid("tx", "tx_search_path", "the connection's search_path puts its own functions before pg_catalog's")
     if identity is None or identity[0] != terms.identity:
         raise _other_database()
+    if recovering:
+        raise invalid("tx", "tx_read_only", "the connection is to a standby: use one to the primary")
+    if terms.reading:
+        return
     if isolation != "read committed":
         raise invalid("tx", "tx_isolation", f"the transaction must be READ COMMITTED, not {isolation.upper()}")
-    if read_only == "on" or recovering:
+    if read_only == "on":
         raise invalid("tx", "tx_read_only", "the transaction is read-only")
 
 

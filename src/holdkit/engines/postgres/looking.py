@@ -15,7 +15,9 @@ from ...core.reading import (
     FindPool,
     FindPools,
     FindRecord,
+    ListHolds,
     ListPools,
+    ListRecords,
     Query,
     beyond,
     seen_hold,
@@ -117,6 +119,49 @@ def find_record(terms: Terms, query: FindRecord) -> Script[Record | None]:
     return record_of(rows[0]) if rows else None
 
 
+def list_holds(terms: Terms, query: ListHolds) -> Script[list[StoredHold]]:
+    """Holds by id, in the state they show now, page by page until there are enough."""
+    state = query.state and query.state.value
+    found: list[StoredHold] = []
+    begin = first_id_after(query.after)
+    while len(found) < query.limit and begin is not None:
+        page = (begin, state, query.pool, query.limit)
+        if query.entity is not None:
+            rows = yield from ask("read_holds_of_entity", (terms.slot, query.tenant, query.entity, *page))
+        else:
+            rows = yield from ask("read_holds", (terms.slot, query.tenant, *page))
+        rows = sorted(rows, key=itemgetter(1))[: query.limit]
+        holds = yield from seen(terms, rows)
+        found += [hold for hold in holds if hold is not None and query.state in (None, hold.state)]
+        if len(rows) < query.limit:
+            break
+        begin = first_id_after(rows[-1][1])
+    return found[: query.limit]
+
+
+def first_id_after(text: str) -> str | None:
+    """The first id that comes after a text, which need not be an id itself; None if there is none."""
+    digits = ""
+    for letter in text[:32]:
+        if letter not in DIGITS:
+            later = [digit for digit in DIGITS if digit > letter]
+            if later:
+                return (digits + later[0]).ljust(32, "0")
+            break
+        digits += letter
+    else:
+        if len(text) < 32:
+            return digits.ljust(32, "0")
+    number = (int(digits or "0", 16) + 1) << 4 * (32 - len(digits))
+    return f"{number:032x}" if digits and number < 1 << 128 else None
+
+
+def list_records(_: Terms, query: ListRecords) -> Script[list[Record]]:
+    """A page of records of one kind."""
+    rows = yield from ask("read_records", (query.tenant, query.kind, query.after, query.limit))
+    return [record_of(row) for row in sorted(rows, key=itemgetter(2))[: query.limit]]
+
+
 def is_id(text: str) -> bool:
     """Whether a text can be a hold's id."""
     return len(text) == 32 and not set(text) - set(DIGITS)
@@ -129,5 +174,7 @@ _LOOKS: Final[dict[type[Any], Callable[[Terms, Any], Script[Any]]]] = {
     FindPools: find_pools,
     ListPools: list_pools,
     FindHold: find_hold,
+    ListHolds: list_holds,
     FindRecord: find_record,
+    ListRecords: list_records,
 }

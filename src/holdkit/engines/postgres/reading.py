@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from heapq import merge
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...core.codec import decode_entry
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Limits, Record, Slot, StoredHold
+from ...core.model import Limits, Slot
 from ...core.reading import (
     FindEnds,
     FindEntries,
     JournalRow,
-    ListHolds,
-    ListRecords,
     Query,
     ReadClock,
     ReadHistory,
@@ -29,9 +26,8 @@ from ...core.reading import (
     TakeSurvey,
 )
 from .driver import BEGIN, COMMIT, Driver, Row, Script
-from .looking import DIGITS, ask, is_id, look, seen
+from .looking import ask, is_id, look
 from .numbering import number_left
-from .rows import record_of
 from .splitting import by_lane
 from .terms import Terms, lock_timeout
 
@@ -74,52 +70,6 @@ def answer(at: At, query: Query[Any]) -> Any:
     if script is not None:
         return at.driver.run(script)
     return _ANSWERS[type(query)](at, query)
-
-
-def _seen(at: At, rows: Sequence[Row]) -> list[StoredHold | None]:
-    return at.run(seen(at.terms, rows))
-
-
-def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
-    """Holds by id, in the state they show now, page by page until there are enough."""
-    state = query.state and query.state.value
-    found: list[StoredHold] = []
-    begin = first_id_after(query.after)
-    while len(found) < query.limit and begin is not None:
-        if query.entity is not None:
-            rows = at.ask("read_holds_of_entity",
-                                 (at.slot, query.tenant, query.entity, begin, state, query.pool, query.limit))  # fmt: skip
-        else:
-            rows = at.ask("read_holds", (at.slot, query.tenant, begin, state, query.pool, query.limit))
-        rows = sorted(rows, key=itemgetter(1))[: query.limit]
-        found += [hold for hold in _seen(at, rows) if hold is not None and query.state in (None, hold.state)]
-        if len(rows) < query.limit:
-            break
-        begin = first_id_after(rows[-1][1])
-    return found[: query.limit]
-
-
-def first_id_after(text: str) -> str | None:
-    """The first id that comes after a text, which need not be an id itself; None if there is none."""
-    digits = ""
-    for letter in text[:32]:
-        if letter not in DIGITS:
-            later = [digit for digit in DIGITS if digit > letter]
-            if later:
-                return (digits + later[0]).ljust(32, "0")
-            break
-        digits += letter
-    else:
-        if len(text) < 32:
-            return digits.ljust(32, "0")
-    number = (int(digits or "0", 16) + 1) << 4 * (32 - len(digits))
-    return f"{number:032x}" if digits and number < 1 << 128 else None
-
-
-def list_records(at: At, query: ListRecords) -> list[Record]:
-    """A page of records of one kind."""
-    rows = at.ask("read_records", (query.tenant, query.kind, query.after, query.limit))
-    return [record_of(row) for row in sorted(rows, key=itemgetter(2))[: query.limit]]
 
 
 # The journal
@@ -200,9 +150,7 @@ def take_survey(at: At, _: TakeSurvey) -> Survey:
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
-    ListHolds: list_holds,
     ReadClock: read_clock,
-    ListRecords: list_records,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     FindEnds: find_ends,

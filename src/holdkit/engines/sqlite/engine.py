@@ -116,7 +116,7 @@ class SqliteEngine:
         self._writer.check_file()
         driver = Driver(check_connection(driver_connection(tx)), self._on_statement)
         try:
-            check_database(driver, self.path, self._writer.identity)
+            check_database(driver, self.path, self._writer.identity, reading=True)
             result: T = answer(At(driver, self.limits, self.clock()), query)
             return result
         except sqlite3.Error as error:

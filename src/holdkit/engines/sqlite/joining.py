@@ -107,8 +107,8 @@ def _advice(tx: object) -> str:
     return f"must be a sqlite3.Connection, or SQLAlchemy's or Django's around one, not {name}"
 
 
-def check_database(driver: Driver, path: str, file: Identity) -> None:
-    """It must be our file, and writable."""
+def check_database(driver: Driver, path: str, file: Identity, *, reading: bool = False) -> None:
+    """It must be our file, and writable, unless it is only read."""
     main = [str(row[2]) for row in driver.tell("pragma database_list") if row[1] == "main"]
     try:
         same = bool(main and main[0]) and identity(main[0]) == file
@@ -116,7 +116,7 @@ def check_database(driver: Driver, path: str, file: Identity) -> None:
         same = False
     if not same:
         raise invalid("tx", "tx_other_database", f"the connection must be to {path} itself, as its main database")
-    if driver.tell("pragma query_only")[0][0]:
+    if not reading and driver.tell("pragma query_only")[0][0]:
         raise invalid("tx", "tx_read_only", "the connection is read-only (pragma query_only): switch that off first")
 
 

@@ -1,10 +1,13 @@
 # Generated from ../_async/reads.py by tools/gen_sync.py: do not edit.
-"""Reads: pools, holds, records, the journal. They count a due leg as returned, and write nothing."""
+"""Reads: pools, holds, records, the journal. They count a due leg as returned, and write nothing.
+
+Those of pools, holds and records take `tx=`: asked in a caller's transaction, they see what that has not committed yet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Unpack
+from typing import Any, Unpack
 from uuid import UUID
 
 from ...core.commands import Command
@@ -33,26 +36,26 @@ from .journal import Journal
 class Reads(Journal):
     """Everything that only looks."""
 
-    def pool(self, id: str) -> Pool:
+    def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
         pool_id(id, "id", faces=True)
-        found = self._submitter.read(FindPool((self._tenant, id)))
+        found = self._desk.read(FindPool((self._tenant, id)), tx)
         if found is None:
             raise refusal_of(Refusal(Reason.POOL_NOT_FOUND, id))
         return found
 
-    def pools(self, prefix: str = "", *, after: str = "", limit: int = 100) -> list[Pool]:
+    def pools(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Pool]:
         """Pools in order of id; give the last id as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
         _place(prefix, "prefix")
         _place(after, "after")
-        return self._submitter.read(ListPools(self._tenant, prefix, after, limit))
+        return self._desk.read(ListPools(self._tenant, prefix, after, limit), tx)
 
-    def get(self, hold: Hold | str | UUID) -> Hold:
+    def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         hold_id(id)
-        found = self._submitter.read(FindHold((self._tenant, id)))
+        found = self._desk.read(FindHold((self._tenant, id)), tx)
         if found is None:
             raise refusal_of(missing(id, self._limits.retention, self._submitter.engine.clock()))
         return Hold(found)
@@ -65,6 +68,7 @@ class Reads(Journal):
         entity: str | None = None,
         after: str = "",
         limit: int = 100,
+        tx: Any = None,
     ) -> list[Hold]:
         """Holds in order of id (which for minted ids is the order of birth); give the last id as `after`."""
         whole(limit, "limit", 1, 1_000)
@@ -76,17 +80,17 @@ class Reads(Journal):
         _place(after, "after")
         wanted = None if state is None else State(state)
         query = ListHolds(self._tenant, pool, wanted, entity, after, limit)
-        return [Hold(row) for row in self._submitter.read(query)]
+        return [Hold(row) for row in self._desk.read(query, tx)]
 
-    def record(self, kind: str, id: str) -> Record | None:
+    def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """One record, or None."""
-        return self._submitter.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))))
+        return self._desk.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
 
-    def records(self, kind: str, *, after: str = "", limit: int = 100) -> list[Record]:
+    def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
-        return self._submitter.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit))
+        return self._desk.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
 
     def verify(self) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing."""
