@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from holdkit import Limits
-from holdkit.core.audit import Difference
+from holdkit.core.audit_rows import Difference
 from holdkit.core.codec import encode_entry
 from holdkit.core.commands import Group
 from holdkit.core.entries import Effect, Entry
@@ -27,6 +27,7 @@ from holdkit.core.reading import (
     entry_of,
 )
 from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Clock
 from holdkit.testing import FakeClock
 
@@ -140,8 +141,8 @@ class Laned:
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""
 
-    def verify(self) -> Iterator[Difference]:
-        return self.inner.verify()
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+        return self.inner.verify(progress)
 
     def close(self) -> None:
         self.inner.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .core.audit import Difference
+from .core.audit_rows import Difference
 from .core.commands import (
     ConfirmHold,
     Consume,

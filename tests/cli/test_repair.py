@@ -177,6 +177,17 @@ def test_a_damaged_journal_is_nothing_to_mend_from(url: str, by_hand: Change) ->
         assert hk.pool("b").held == 2, "untouched"
 
 
+def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:
+    by_hand("update holdkit_pools set held = held + 1 where id = 'b'")
+    told: list[tuple[int, int]] = []
+    with holdkit.connect(url) as hk:
+        assert len(hk.verify(progress=lambda done, total: told.append((done, total))).differences) == 2
+        last = told[-1]
+        assert last[0] == last[1] > 10
+        hk.repair(progress=lambda done, total: told.append((done, total)))
+        assert told[-1] == last
+
+
 def test_engines_without_rows_say_so(tmp_path: Path) -> None:
     holdkit.connect(f"log:///{tmp_path}/log").close()
     for place in (f"log:///{tmp_path}/log", "memory://"):

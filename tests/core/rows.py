@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
 
-from holdkit.core.audit import Stored, outstanding
+from holdkit.core.audit import outstanding
+from holdkit.core.audit_rows import Difference, Found, LegKey, Stored
 from holdkit.core.commands import PutRecord, Sweep
-from holdkit.core.model import Leg
+from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, StoredHold
 
 from .world import World, confirm, done, extend, hold_id, place, release
 
@@ -44,6 +46,32 @@ def stored(world: World, **changed: Any) -> Stored:
         "fence_floor": world.fence_floor,
     }
     return Stored(**rows | changed)
+
+
+class Flawed:
+    """Rows of which the engine that read them has something to say: by table and key, and whether a row can be read."""
+
+    def __init__(self, rows: Stored, flaws: Mapping[tuple[str, tuple[Any, ...]], bool]) -> None:
+        self._rows, self._flaws = rows, flaws
+        self.fence_floor = rows.fence_floor
+
+    def each_pool(self) -> Iterator[Found[Key, Pool]]:
+        return self._flawed("pools", self._rows.each_pool())
+
+    def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
+        return self._flawed("holds", self._rows.each_hold())
+
+    def each_record(self) -> Iterator[Found[RecordKey, Record]]:
+        return self._flawed("records", self._rows.each_record())
+
+    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+        return self._flawed("legs", self._rows.each_leg())
+
+    def _flawed(self, table: str, rows: Iterator[Found[Any, Any]]) -> Iterator[Found[Any, Any]]:
+        for key, row, _ in rows:
+            legible = self._flaws.get((table, key))
+            found = () if legible is None else (Difference(table, str(key), "flag", "0", "1"),)
+            yield key, None if legible is False else row, found
 
 
 def with_pool(world: World, name: str, **changed: Any) -> Any:

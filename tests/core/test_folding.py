@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from holdkit.core.audit import Difference, Folded, Stored, audit, outstanding
+from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit_rows import Difference, Folded, Stored
 from holdkit.core.commands import ResizePool
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold, reconstruct
-from holdkit.core.model import HeldLeg, Pool, Record, State
+from holdkit.core.model import MAX_SLOT, HeldLeg, Pool, Record, State
 from holdkit.errors import PromiseBroken
 
 from .rows import bit_of_everything, stored, with_hold, with_pool
@@ -92,7 +93,7 @@ SPOILED: list[tuple[Callable[[World], dict[str, Any]], list[str]]] = [
         ],
     ),
     (
-        lambda w: {"legs": {**outstanding(w.holds.values()), ("", "p", None, "ghost"): 1}},
+        lambda w: {"legs": {**outstanding(w.holds.values()), ("", "p", MAX_SLOT, "ghost"): 1}},
         [
             "legs p of hold ghost: units is 1, the journal says 0",
             "pools p: held is 3, the journal says 4 (sum of its legs)",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from holdkit.core.audit import Difference, Folded, Stored, audit, outstanding
+from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
 from holdkit.core.commands import Command
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.mending import Mended, Repaired, mend, sort_out
-from holdkit.core.model import HeldLeg, Limits, Pool, Record, State, StoredHold
+from holdkit.core.model import MAX_SLOT, HeldLeg, Limits, Pool, Record, State, StoredHold
 
-from .rows import bit_of_everything, stored, with_hold, with_pool
+from .rows import Flawed, bit_of_everything, stored, with_hold, with_pool
 from .world import World, done, hold_id, place
 
 A, B, C = hold_id("a"), hold_id("b"), hold_id("c")
@@ -27,11 +29,17 @@ def world() -> World:
     return bit_of_everything()
 
 
-def mended(world: World, rows: Stored, now: int = 50, also: Iterable[Difference] = ()) -> Mended:
+def mended(
+    world: World,
+    rows: Stored,
+    now: int = 50,
+    flaws: Mapping[tuple[str, tuple[Any, ...]], bool] = MappingProxyType({}),
+    also: Iterable[Difference] = (),
+) -> Mended:
     """As an engine does it: audit, sort out, mend."""
-    folded = Folded()
-    report = sort_out([*audit(world.entries, rows, world.limits, now, folded), *also])
-    return mend(rows, folded, report.mended, world.limits, now, BY, len(world.entries) + 1)
+    folded, wrong = Folded(), Mismatches()
+    report = sort_out([*audit(world.entries, Flawed(rows, flaws), world.limits, now, folded, wrong), *also])
+    return mend(wrong, folded, rows.fence_floor, report.mended, BY, len(world.entries) + 1)
 
 
 def written(what: Mended) -> list[str]:
@@ -135,7 +143,7 @@ SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]
     ),
     "leg of another deadline": (
         lambda w: {"legs": {**without(outstanding(w.holds.values()), A), ("", "p", 99, A): 3}},
-        [P, f"leg p 100 {A} 3", f"leg p 99 {A} 0"],
+        [P, f"leg p 99 {A} 0", f"leg p 100 {A} 3"],
         ["12 /p +0+0+0"],
     ),
     "legs lost": (
@@ -144,8 +152,8 @@ SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]
         ["12 /p +0+0+0", "13 acme/q +0+0+0"],
     ),
     "legs of nobody": (
-        lambda w: {"legs": {**outstanding(w.holds.values()), ("", "p", None, "x"): 1, ("", "nowhere", 5, "x"): 1}},
-        [P, "leg nowhere 5 x 0", "leg p None x 0"],
+        lambda w: {"legs": {**outstanding(w.holds.values()), ("", "p", MAX_SLOT, "x"): 1, ("", "nowhere", 5, "x"): 1}},
+        [P, "leg nowhere 5 x 0", f"leg p {MAX_SLOT} x 0"],
         ["12 /p +0+0+0"],
     ),
     "pool and its leg": (
@@ -203,25 +211,28 @@ def test_time_never_moves_backwards_along_a_mended_pool(world: World) -> None:
 @pytest.mark.parametrize(
     ("table", "key", "writes"),
     [
-        ("pools", "p", [P]),
-        ("pools", "acme/q", [Q]),
-        ("pools", "q", []),
-        ("pools", "acme/p", []),
-        ("pools", "acme", []),
-        ("pools", "~k", []),
-        ("holds", f"acme/{C}", [Q, f"hold acme/{C} held"]),
-        ("holds", B, [P, f"hold /{B} released"]),
-        ("records", "k/i", ["record /k/i 1"]),
-        ("records", "k", []),
-        ("legs", f"p of hold {A}", []),
-        ("settings", "fence_floor", ["floor 2"]),
-        ("settings", "retention", []),
+        ("pools", ("", "p"), [P]),
+        ("pools", ("acme", "q"), [Q]),
+        ("pools", ("", "q"), []),
+        ("pools", ("", "~k"), []),
+        ("holds", ("acme", C), [Q, f"hold acme/{C} held"]),
+        ("holds", ("", B), [P, f"hold /{B} released"]),
+        ("records", ("", "k", "i"), ["record /k/i 1"]),
+        ("records", ("", "k", "j"), []),
+        ("legs", LEG, [P, f"leg p 100 {A} 3"]),
     ],
 )
+@pytest.mark.parametrize("legible", [True, False])
 def test_a_row_that_is_named_is_written_though_it_looks_right(
-    world: World, table: str, key: str, writes: list[str]
+    world: World, table: str, key: tuple[Any, ...], writes: list[str], legible: bool
 ) -> None:
-    assert written(mended(world, stored(world), also=[Difference(table, key, "open", "0", "1")])) == writes
+    what = mended(world, stored(world), flaws={(table, key): legible})
+    assert written(what) == writes
+
+
+@pytest.mark.parametrize(("key", "writes"), [("fence_floor", ["floor 2"]), ("retention", [])])
+def test_the_floor_is_written_if_its_row_is_named(world: World, key: str, writes: list[str]) -> None:
+    assert written(mended(world, stored(world), also=[Difference("settings", key, "crc", "0", "1")])) == writes
 
 
 # Holds that may have left
@@ -241,20 +252,23 @@ def test_a_hold_that_may_be_pruned_does_not_come_back(
     world: World, limits: Limits, now: int, lost: str, comes_back: bool
 ) -> None:
     world.limits = limits
-    rows, folded = stored(world, holds=without(world.holds, lost)), Folded()
-    assert bool([*audit(world.entries, rows, limits, now, folded)]) == comes_back
-    unnamed = mend(rows, folded, (), limits, now, BY, 12)  # mending comes to the same without being told
-    for what in (mended(world, rows, now), unnamed):
-        assert [*what.holds] == [("", lost)] * comes_back
-        assert [entry.subject for entry in what.entries] == ["p"] * comes_back
+    rows = stored(world, holds=without(world.holds, lost))
+    assert bool([*audit(world.entries, rows, limits, now)]) == comes_back
+    what = mended(world, rows, now)
+    assert [*what.holds] == [("", lost)] * comes_back
+    assert [entry.subject for entry in what.entries] == ["p"] * comes_back
 
 
-def test_an_ended_hold_of_a_bounded_table_comes_back_if_it_is_named(world: World) -> None:
+@pytest.mark.parametrize("now", [99, 100])
+def test_a_hold_that_nobody_can_read_comes_back_though_it_may_be_gone(world: World, now: int) -> None:
     world.limits = Limits(max_holds=5, retention=100)
-    named = [Difference("holds", B, "row", "missing", "there")]
-    rows = stored(world, holds=without(world.holds, B))
-    assert mended(world, rows, 99, named).holds == {("", B): world.held("b")}
-    assert mended(world, rows, 100, named).holds == {}  # it may be pruned, whoever names it
+    flaws = {("holds", ("", B)): False}
+    assert mended(world, stored(world), now, flaws).holds == {("", B): world.held("b")}
+
+
+def test_a_hold_that_nobody_can_read_and_nobody_made_goes(world: World) -> None:
+    what = mended(world, stored(world, holds={**world.holds, GHOST.key: GHOST}), flaws={("holds", GHOST.key): False})
+    assert (what.holds, what.entries) == ({GHOST.key: None}, [])
 
 
 def test_a_hold_that_may_be_pruned_but_is_there_is_mended(world: World) -> None:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from holdkit.core.audit import Stored, audit, outstanding
+from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit_rows import Stored
 from holdkit.core.codec import decode_entry, encode_entry, fingerprint
 from holdkit.core.commands import (
     AnyCommand,
@@ -118,8 +119,8 @@ class World:
 
     def due(self, pool: Key, until: int) -> list[DueLeg]:
         """Outstanding legs of a pool up to a slot."""
-        legs = (key for key in outstanding(self.holds.values()) if key[:2] == pool)
-        return sorted((deadline, hold) for _, _, deadline, hold in legs if deadline is not None and deadline <= until)
+        legs = (leg for hold in self.holds.values() if hold.due(until) for leg in outstanding([hold]))
+        return sorted([(deadline, hold) for *key, deadline, hold in legs if tuple(key) == pool])
 
     def sweep_list(self, limit: int) -> SweepList:
         """What a sweep has to do."""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from holdkit import Limits
-from holdkit.core.audit import Difference
+from holdkit.core.audit_rows import Difference
 from holdkit.core.commands import AnyCommand, Group
 from holdkit.core.model import Key
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, BatchRejected, Board
 from holdkit.testing import FakeClock
 
@@ -100,8 +101,8 @@ class Lockable:
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""
 
-    def verify(self) -> Iterator[Difference]:
-        return self.inner.verify()
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+        return self.inner.verify(progress)
 
     def close(self) -> None:
         self.closed = True

@@ -12,11 +12,12 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from holdkit import AsyncKernel, Kernel, Limits
-from holdkit.core.audit import Difference
+from holdkit.core.audit_rows import Difference
 from holdkit.core.commands import Group
 from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.waiters import AsyncSubmitter, Submitter
@@ -72,8 +73,8 @@ class Watched:
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""
 
-    def verify(self) -> Iterator[Difference]:
-        return self.inner.verify()
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+        return self.inner.verify(progress)
 
     def close(self) -> None:
         self.closed = True

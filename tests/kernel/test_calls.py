@@ -461,6 +461,14 @@ def test_verify_finds_nothing_wrong(hk: Any) -> None:
     assert hk.verify().differences == ()
 
 
+def test_verify_tells_how_far_it_is(hk: Any) -> None:
+    told: list[tuple[int, int]] = []
+    for _ in range(600):
+        hk.release(hk.hold("p", 1, ttl=60))
+    assert hk.verify(progress=lambda done, total: told.append((done, total))).ok
+    assert told == [(1_000, 1_201), (1_201, 1_201)]
+
+
 def test_the_kernel_introduces_itself(hk: Any) -> None:
     assert hk.url == "memory://"
     assert "memory://" in repr(hk)

@@ -14,10 +14,11 @@ from msgspec import Struct
 
 import holdkit
 from holdkit import Kernel
-from holdkit.core.audit import Difference
+from holdkit.core.audit_rows import Difference
 from holdkit.core.commands import Group
 from holdkit.core.model import Key
 from holdkit.core.reading import Query
+from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.waiters import Submitter
@@ -100,8 +101,8 @@ class Struck:
     def listen(self, wake: Callable[[], None]) -> None:
         self.inner.listen(wake)
 
-    def verify(self) -> Iterator[Difference]:
-        return self.inner.verify()
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+        return self.inner.verify(progress)
 
     def close(self) -> None:
         """The inner one lives on."""

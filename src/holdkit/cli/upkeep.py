@@ -8,6 +8,7 @@ import click
 
 from ..kernel.opening import migrate as make_tables
 from .opening import call_of, call_options, chosen, kernel, opened, whole
+from .progress import bar
 from .shapes import MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
 from .words import FINE, FOUND, Voice
 
@@ -21,8 +22,8 @@ def verify(place: str | None, url: str | None, in_json: bool) -> int:
     Example:
       holdkit verify sqlite:///holds.db && echo clean
     """
-    with opened(chosen(url, place)) as engine:
-        found = tuple(str(difference) for difference in engine.verify())
+    with opened(chosen(url, place)) as engine, bar("verifying") as progress:
+        found = tuple(str(difference) for difference in engine.verify(progress))
     Voice(in_json).say(
         VerifyDocument(engine.url, not found, found), *(found or ["every row is exactly what the journal says"])
     )
@@ -44,8 +45,8 @@ def repair(place: str | None, url: str | None, dry_run: bool, yes: bool, in_json
     """
     if call["op"] is not None:
         raise click.UsageError("a repair needs no operation id: a second one finds nothing to do")
-    with kernel(chosen(url, place)) as hk:
-        report = hk.repair(dry_run=dry_run or not yes, **call_of(call))
+    with kernel(chosen(url, place)) as hk, bar("comparing") as progress:
+        report = hk.repair(dry_run=dry_run or not yes, progress=progress, **call_of(call))
     mended, left = (tuple(map(str, found)) for found in (report.mended, report.left))
     would = "would mend" if report.dry_run else "mended"
     lines = [f"{would}: {line}" for line in mended] + [f"cannot be mended from the journal: {line}" for line in left]

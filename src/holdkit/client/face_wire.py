@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ..core.audit import Difference
+from ..core.audit_rows import Difference
 from ..core.model import HeldLeg, Pool, Slot, State, StoredHold
 from ..core.validation import invalid
 from ..faces.allowances import Allowance, Usage

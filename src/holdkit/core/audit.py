@@ -1,100 +1,87 @@
-"""Audit: folding the journal must rebuild exactly the stored rows. Names every difference; changes nothing."""
+"""Audit: folding the journal must rebuild exactly the stored rows. Names every difference; changes nothing.
+
+Theory of operation. The entries are folded one by one, and each table is then compared as two sorted streams are merged, a row
+at a time; so neither the journal nor the state it comes to has to be in memory. In this order:
+
+1. the journal: numbers without a gap, each effect starts from where the pool stood, each change is of a hold that is there;
+2. pools, holds and records: row by row, field by field. While the folded holds pass by, their outstanding legs are filed;
+3. legs: those filed against those stored;
+4. each stored pool against the sum of its stored legs (`pool_agrees`: the place for whatever must be true of a pool).
+
+A sum over holds that a check of pools needs is filed in a table of `Folded` as the legs are: there may be more pools than fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
 from ..errors import PromiseBroken, plain
+from .audit_rows import (
+    Difference,
+    Folded,
+    Found,
+    LegKey,
+    Mismatches,
+    StoredRows,
+    leg_name,
+    row_name,
+)
 from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
-from .model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
-from .view import Table, View
+from .model import MAX_SLOT, Key, Limits, Pool, Slot, State, StoredHold
+from .view import View
 
-Row = TypeVar("Row", bound=Struct)
-
-
-class Difference(Struct, frozen=True):
-    """One place where what is stored is not what the journal says."""
-
-    table: str
-    key: str
-    field: str
-    stored: str
-    expected: str
-
-    def __str__(self) -> str:
-        return f"{self.table} {self.key}: {self.field} is {self.stored}, the journal says {self.expected}"
-
-
-def row_name(key: tuple[str, ...]) -> str:
-    """How a row is called, for people, and so that no two of a table are called the same: tenant and name make a pool."""
-    *above, last = key
-    if not above[0] and "/" not in last:
-        del above[0]
-    return "/".join([*(part.replace("%", "%25").replace("/", "%2F") for part in above), last])
-
-
-def leg_name(tenant: str, pool: str, hold: str) -> str:
-    """How a leg is called."""
-    return f"{row_name((tenant, pool))} of hold {hold}"
-
-
-class Folded:
-    """A state rebuilt from entries alone."""
-
-    def __init__(self) -> None:
-        self.pools: Table[Key, Pool] = Table({})
-        self.holds: Table[Key, StoredHold] = Table({})
-        self.records: Table[RecordKey, Record] = Table({})
-        self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
-        self.fence_floor = 0
-
-    def put_hold(self, hold: StoredHold) -> None:
-        """Put a hold."""
-        self.holds.put(hold.key, hold)
-
-
-class Stored(Struct, frozen=True):
-    """What an engine has stored, for comparison; `legs` are (tenant, pool, deadline, hold) → outstanding units."""
-
-    pools: Mapping[Key, Pool]
-    holds: Mapping[Key, StoredHold]
-    records: Mapping[RecordKey, Record]
-    legs: Mapping[tuple[str, str, int | None, str], int]
-    fence_floor: int
+K = TypeVar("K", bound=tuple[Any, ...])
+V = TypeVar("V")
+W = TypeVar("W")
 
 
 def audit(
-    entries: Iterable[Entry], stored: Stored, limits: Limits, now: Slot, folded: Folded | None = None
+    entries: Iterable[Entry | Difference],
+    stored: StoredRows,
+    limits: Limits,
+    now: Slot,
+    folded: Folded | None = None,
+    mismatches: Mismatches | None = None,
 ) -> Iterator[Difference]:
-    """Fold the entries and compare, table by table. Who wants to see what they came to gives an empty `folded`."""
+    """Fold the entries and compare, table by table. Differences among the entries are what their reader found wrong with
+    them. Who wants to see what they came to, or which rows differ, gives an empty `folded` and `mismatches`."""
     folded = Folded() if folded is None else folded
+    wrong = Mismatches() if mismatches is None else mismatches
+    yield from _fold_all(entries, folded)
+    folded.latest = latest = max(now, folded.latest)
+    if folded.fence_floor != stored.fence_floor:
+        yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
+    yield from _compare("pools", stored.each_pool(), folded.pools.items(), wrong.pools)
+    yield from _compare("holds", stored.each_hold(), _filing_legs(folded), wrong.holds, _Pruning(limits, latest).excuse)
+    yield from _compare("records", stored.each_record(), folded.records.items(), wrong.records)
+    yield from _compare_legs(stored, folded, wrong)
+    yield from _check_pools(stored, folded, wrong)
+
+
+def _fold_all(entries: Iterable[Entry | Difference], folded: Folded) -> Iterator[Difference]:
     expected_seq: int | None = None
+    latest = folded.latest
     for entry in entries:
-        if expected_seq is not None and entry.seq != expected_seq:
-            yield Difference("journal", str(entry.seq), "seq", str(entry.seq), str(expected_seq))
-        expected_seq = entry.seq + 1
+        if isinstance(entry, Difference):
+            yield entry
+            continue
+        seq = entry.seq
+        if expected_seq is not None and seq != expected_seq:
+            yield Difference("journal", str(seq), "seq", str(seq), str(expected_seq))
+        expected_seq = seq + 1
+        latest = max(latest, entry.slot)
         yield from counters_agree(folded, entry)
         try:
             fold(folded, entry)
         except PromiseBroken as broken:
-            yield Difference("journal", str(entry.seq), "subject", entry.subject, plain(broken))
-    if folded.fence_floor != stored.fence_floor:
-        yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
-    yield from _compare("pools", stored.pools, _present(folded.pools))
-    holds = {key: hold for key, hold in _present(folded.holds).items() if not prunable(hold, limits.retention, now)}
-    kept = {
-        key: hold for key, hold in stored.holds.items() if key in holds or not prunable(hold, limits.retention, now)
-    }
-    if limits.max_holds is not None:  # ended holds leave early where the table is bounded
-        holds = {key: hold for key, hold in holds.items() if key in kept or hold.state is State.HELD}
-    yield from _compare("holds", kept, holds)
-    yield from _compare("records", stored.records, _present(folded.records))
-    yield from _compare_legs(stored, _present(folded.holds))
+            yield Difference("journal", str(seq), "subject", entry.subject, plain(broken))
+        folded.last_seq, folded.latest = seq, latest
 
 
 def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
@@ -102,52 +89,145 @@ def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
     if entry.action in (Action.JOURNAL_BASELINE, Action.POOL_REPAIRED):
         return
     for effect in entry.effects:
-        before = folded.pools.get(effect.pool.key)
-        for field in ("total", "held", "consumed"):
-            was = 0 if before is None else getattr(before, field)
-            says = getattr(effect.pool, field) - getattr(effect, field)
+        pool = effect.pool
+        before = folded.pools.get((pool.tenant, pool.id))
+        total, held, consumed = (0, 0, 0) if before is None else (before.total, before.held, before.consumed)
+        for field, was, says in (
+            ("total", total, pool.total - effect.total),
+            ("held", held, pool.held - effect.held),
+            ("consumed", consumed, pool.consumed - effect.consumed),
+        ):
             if was != says:
-                where = f"{entry.seq} ({row_name(effect.pool.key)})"
+                where = f"{entry.seq} ({row_name(pool.key)})"
                 yield Difference("journal", where, f"{field} before", str(says), str(was))
 
 
-def _present(table: Table[Any, Row]) -> dict[Any, Row]:
-    return {key: row for key, row in table.changed.items() if row is not None}
+def _aligned(
+    stored: Iterator[Found[K, V]], expected: Iterator[tuple[K, W]]
+) -> Iterator[tuple[K, V | None, Sequence[Difference], W | None]]:
+    """Both sides in one stream, in order of the keys: key, stored row, what was found wrong with it, expected row."""
+    mine, theirs = next(stored, None), next(expected, None)
+    while mine is not None or theirs is not None:
+        if theirs is None or (mine is not None and mine[0] < theirs[0]):
+            assert mine is not None
+            yield (*mine, None)
+            mine = next(stored, None)
+        elif mine is None or theirs[0] < mine[0]:
+            yield theirs[0], None, (), theirs[1]
+            theirs = next(expected, None)
+        else:
+            yield (*mine, theirs[1])
+            mine, theirs = next(stored, None), next(expected, None)
 
 
-def _compare(table: str, stored: Mapping[Any, Row], expected: Mapping[Any, Row]) -> Iterator[Difference]:
-    for key in sorted({*stored, *expected}):
-        name = row_name(key)
-        mine, theirs = stored.get(key), expected.get(key)
-        if mine is None or theirs is None:
-            yield Difference(table, name, "row", "missing" if mine is None else "there",
-                             "there" if mine is None else "missing")  # fmt: skip
+Excuse: TypeAlias = Callable[[V | None, V | None], tuple[V | None, V | None]]
+"""What is left to compare of two rows; nothing of what may be missing."""
+
+
+def _compare(
+    table: str,
+    stored: Iterator[Found[Any, V]],
+    expected: Iterator[tuple[Any, V]],
+    wrong: dict[Any, tuple[V | None, V | None]],
+    excuse: Excuse[V] | None = None,
+) -> Iterator[Difference]:
+    for key, mine, found, theirs in _aligned(stored, expected):
+        if mine == theirs and not found:
             continue
-        if mine == theirs:
-            continue
-        for field, value in structs.asdict(mine).items():
-            if value != getattr(theirs, field):
-                yield Difference(table, name, field, repr(value), repr(getattr(theirs, field)))
+        left = (mine, theirs) if excuse is None else excuse(mine, theirs)
+        if mine is not None or found or left != (None, None):
+            wrong[key] = mine, theirs
+        yield from found
+        yield from _differences(table, row_name(key), *left)
 
 
-def _compare_legs(stored: Stored, holds: Mapping[Key, StoredHold]) -> Iterator[Difference]:
-    """Outstanding legs must be those of the folded holds, and each pool's `held` their sum."""
-    expected = outstanding(holds.values())
-    for key in sorted({*stored.legs, *expected}, key=repr):
-        mine, theirs = stored.legs.get(key, 0), expected.get(key, 0)
-        if mine != theirs:
-            yield Difference("legs", leg_name(key[0], key[1], key[3]), "units", str(mine), str(theirs))
-    sums: dict[Key, int] = {}
-    for (tenant, pool, _, _), units in stored.legs.items():
-        sums[tenant, pool] = sums.get((tenant, pool), 0) + units
-    for pool_key, row in sorted(stored.pools.items()):
-        if row.held != sums.get(pool_key, 0):
-            total = sums.get(pool_key, 0)
-            yield Difference("pools", row_name(pool_key), "held", str(row.held), f"{total} (sum of its legs)")
+def _differences(table: str, name: str, mine: Any, theirs: Any) -> Iterator[Difference]:
+    if mine is None and theirs is None:
+        return
+    if mine is None or theirs is None:
+        yield Difference(table, name, "row", "missing" if mine is None else "there",
+                         "there" if mine is None else "missing")  # fmt: skip
+        return
+    for field, value in structs.asdict(mine).items():
+        if value != getattr(theirs, field):
+            yield Difference(table, name, field, repr(value), repr(getattr(theirs, field)))
 
 
-def outstanding(holds: Iterable[StoredHold]) -> dict[tuple[str, str, int | None, str], int]:
+class _Pruning(Struct, frozen=True):
+    """Which holds may have left, and which may not be here."""
+
+    limits: Limits
+    now: Slot
+
+    def excuse(self, mine: StoredHold | None, theirs: StoredHold | None) -> tuple[StoredHold | None, StoredHold | None]:
+        """A hold that may be pruned may be there or not; where the table is bounded, ended ones leave early."""
+        retention, now = self.limits.retention, self.now
+        if theirs is not None and prunable(theirs, retention, now):
+            theirs = None
+        if mine is None and theirs is not None and self.limits.max_holds is not None and theirs.state is not State.HELD:
+            theirs = None
+        if mine is not None and theirs is None and prunable(mine, retention, now):
+            mine = None
+        return mine, theirs
+
+
+# Legs, and what must be true of each pool
+
+
+def _filing_legs(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
+    """The folded holds; the legs that still hold units are filed as they pass by."""
+    put = folded.legs.put
+    for key, hold in folded.holds.items():
+        for leg, units in _outstanding(hold):
+            put(leg, units)
+        yield key, hold
+
+
+def leg_deadline(hold: StoredHold) -> Slot:
+    """The deadline under which a hold's legs are filed: a hold without one comes last."""
+    return MAX_SLOT if hold.deadline is None else hold.deadline
+
+
+def _outstanding(hold: StoredHold) -> Iterator[tuple[LegKey, int]]:
+    deadline = leg_deadline(hold)
+    for leg in hold.legs:
+        if leg.held:
+            yield (hold.tenant, leg.pool, deadline, hold.id), leg.held
+
+
+def outstanding(holds: Iterable[StoredHold]) -> dict[LegKey, int]:
     """The legs that still hold units."""
-    return {
-        (hold.tenant, leg.pool, hold.deadline, hold.id): leg.held for hold in holds for leg in hold.legs if leg.held
-    }
+    return {leg: units for hold in holds for leg, units in _outstanding(hold)}
+
+
+def _compare_legs(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
+    """Outstanding legs must be those of the folded holds."""
+    for key, mine, found, theirs in _aligned(stored.each_leg(), folded.legs.items()):
+        if found or mine != theirs:
+            wrong.legs[key] = mine, theirs
+            yield from found
+        if mine != theirs:
+            name = leg_name(key[0], key[1], key[3])
+            yield Difference("legs", name, "units", str(mine or 0), str(theirs or 0))
+
+
+def _check_pools(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
+    """Each stored pool beside what other stored rows say of it."""
+    by_pool = groupby(stored.each_leg(), key=_pool_of_leg)
+    sums = ((key, sum([units or 0 for _, units, _ in legs])) for key, legs in by_pool)
+    for key, pool, _, held in _aligned(stored.each_pool(), sums):
+        if pool is None:
+            continue  # legs of a pool that is not there: they were named
+        for difference in pool_agrees(pool, held or 0):
+            wrong.pools.setdefault(key, (pool, folded.pools.get(key)))
+            yield difference
+
+
+def _pool_of_leg(found: Found[LegKey, int]) -> Key:
+    return found[0][:2]
+
+
+def pool_agrees(pool: Pool, held: int) -> Iterator[Difference]:
+    """What must be true of a stored pool, given the sum of its outstanding legs."""
+    if pool.held != held:
+        yield Difference("pools", row_name(pool.key), "held", str(pool.held), f"{held} (sum of its legs)")

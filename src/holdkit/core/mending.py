@@ -6,19 +6,15 @@ and what it is; rows of holds, legs and records are put back as the journal has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct, structs
 
-from .audit import Difference, Folded, Stored, outstanding, row_name
+from .audit_rows import Difference, Folded, LegKey, Mismatches
 from .commands import Command
 from .entries import Action, Effect, Entry
-from .ladders.finding import prunable
-from .model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
-
-LegKey = tuple[str, str, int | None, str]
-"""Tenant, pool, deadline, hold."""
+from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
 
 MENDABLE: Final = frozenset({"pools", "holds", "legs", "records"})
 """Tables that the journal can rebuild."""
@@ -49,42 +45,44 @@ class Mended(Struct, frozen=True):
 
 def sort_out(differences: Iterable[Difference]) -> Repaired:
     """Which can be mended. None, if the journal itself is not whole."""
-    found = tuple(differences)
-    if any(difference.table in TRUTH for difference in found):
-        return Repaired((), found)
-    mended = [one for one in found if one.table in MENDABLE or (one.table, one.key) == ("settings", "fence_floor")]
-    return Repaired(tuple(mended), tuple(one for one in found if one not in mended))
+    mended: list[Difference] = []
+    left: list[Difference] = []
+    found: list[Difference] = []
+    for one in differences:
+        found.append(one)
+        (mended if one.table in MENDABLE or _floor(one) else left).append(one)
+    if any(one.table in TRUTH for one in left):
+        return Repaired((), tuple(found))
+    return Repaired(tuple(mended), tuple(left))
+
+
+def _floor(difference: Difference) -> bool:
+    return (difference.table, difference.key) == ("settings", "fence_floor")
 
 
 def mend(
-    stored: Stored,
+    mismatches: Mismatches,
     folded: Folded,
+    stored_floor: int,
     found: Iterable[Difference],
-    limits: Limits,
-    now: Slot,
     command: Command,
     next_seq: int,
 ) -> Mended:
-    """What to write. Derived columns that differ are mended with their row, which `found` names."""
-    named: dict[str, set[str]] = {table: set() for table in MENDABLE}
-    for difference in found:
-        named.setdefault(difference.table, set()).add(difference.key)
-    holds = _holds(stored, _present(folded.holds), named["holds"], limits, now)
-    legs = _legs(stored, outstanding(_present(folded.holds).values()))
-    records = _rows(stored.records, _present(folded.records), named["records"])
-    touched = {(tenant, pool) for tenant, pool, _, _ in legs}
-    for key in holds:
-        hold = folded.holds.get(key) or stored.holds[key]
-        touched.update((hold.tenant, leg.pool) for leg in hold.legs)
-    rows: dict[Key, Pool | None] = _rows(stored.pools, _present(folded.pools), named["pools"])
-    for key in sorted(touched):
-        if key not in rows and folded.pools.get(key) is not None:
-            rows[key] = folded.pools.get(key)
-    floor = folded.fence_floor
+    """What to write: the rows that differ, and the pools they belong to."""
+    touched = {key[:2] for key in mismatches.legs}
+    for mine, theirs in mismatches.holds.values():
+        hold = theirs or mine
+        if hold is not None:
+            touched.update([(hold.tenant, leg.pool) for leg in hold.legs])
+    rows = dict(mismatches.pools)
+    for key in touched - rows.keys():
+        row = folded.pools.get(key)
+        if row is not None:
+            rows[key] = row, row
+    now, floor = folded.latest, folded.fence_floor
     pools: dict[Key, Pool | None] = {}
     entries: list[Entry] = []
-    for key, row in sorted(rows.items()):
-        was = stored.pools.get(key)
+    for key, (was, row) in sorted(rows.items()):
         effect = _effect(was, row, now)
         removed = row is None
         floor = max(floor, effect.pool.fence) if removed else floor
@@ -93,8 +91,14 @@ def mend(
             Entry(next_seq + len(entries), effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed,
                   actor=command.actor, correlation_id=command.correlation, reason=command.reason)
         )  # fmt: skip
-    changed = floor if floor != stored.fence_floor or "fence_floor" in named.get("settings", ()) else None
-    return Mended(pools, holds, legs, records, changed, entries)
+    return Mended(
+        pools,
+        {key: theirs for key, (_, theirs) in mismatches.holds.items()},
+        {key: theirs or 0 for key, (_, theirs) in mismatches.legs.items()},
+        {key: theirs for key, (_, theirs) in mismatches.records.items()},
+        floor if floor != stored_floor or any(map(_floor, found)) else None,
+        entries,
+    )
 
 
 def _effect(was: Pool | None, row: Pool | None, now: Slot) -> Effect:
@@ -108,35 +112,3 @@ def _effect(was: Pool | None, row: Pool | None, now: Slot) -> Effect:
     if was is None:
         return Effect(after, after.total, after.held, after.consumed)
     return Effect(after, after.total - was.total, after.held - was.held, after.consumed - was.consumed)
-
-
-def _present(table: Any) -> dict[Any, Any]:
-    return {key: row for key, row in table.changed.items() if row is not None}
-
-
-def _rows(stored: Mapping[Any, Any], expected: Mapping[Any, Any], named: set[str]) -> dict[Any, Any]:
-    return {
-        key: expected.get(key)
-        for key in sorted({*stored, *expected})
-        if stored.get(key) != expected.get(key) or row_name(key) in named
-    }
-
-
-def _holds(
-    stored: Stored, expected: dict[Key, StoredHold], named: set[str], limits: Limits, now: Slot
-) -> dict[Key, StoredHold | None]:
-    """As `audit` compares them: one that may be pruned need not be there."""
-    found: dict[Key, StoredHold | None] = {}
-    for key, hold in _rows(stored.holds, expected, named).items():
-        if key not in stored.holds:
-            assert hold is not None
-            early = limits.max_holds is not None and hold.state is not State.HELD and row_name(key) not in named
-            if early or prunable(hold, limits.retention, now):
-                continue
-        found[key] = hold
-    return found
-
-
-def _legs(stored: Stored, expected: Mapping[LegKey, int]) -> dict[LegKey, int]:
-    keys = sorted({*stored.legs, *expected}, key=repr)
-    return {key: expected.get(key, 0) for key in keys if stored.legs.get(key, 0) != expected.get(key, 0)}

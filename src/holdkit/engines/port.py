@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
-from ..core.audit import Difference
+from ..core.audit_rows import Difference
 from ..core.commands import Command, Group
 from ..core.mending import Repaired
 from ..core.model import Key, Limits, Slot
@@ -16,6 +16,7 @@ from ..core.outcomes import Outcome
 from ..core.reading import Query
 from ..core.receiving import Carried
 from ..errors import EngineError, HoldkitError
+from .metering import Progress
 
 T = TypeVar("T")
 
@@ -107,8 +108,9 @@ class Engine(Protocol):
         """Call `wake`, from any thread, when other processes may have written. Where nobody tells, nothing is done."""
         ...
 
-    def verify(self) -> Iterator[Difference]:
-        """Fold the whole journal and name every row that differs from it."""
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+        """Fold the whole journal and name every row that differs from it. What it keeps in memory is bounded, whatever the
+        journal's length; it needs room on disk for its temporary file, about as much as the journal has."""
         ...
 
     def close(self) -> None:
@@ -120,7 +122,7 @@ class Engine(Protocol):
 class Repairable(Protocol):
     """An engine whose rows can be mended from its journal. Where the state is the folded journal, there is nothing to mend."""
 
-    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+    def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
         """Make the rows again what the journal says, in one transaction, which keeps every writer waiting meanwhile. The
         command says who and why. With `dry_run` only say what would be done."""
         ...

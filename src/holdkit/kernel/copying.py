@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from ..core.reading import TakeSurvey
 from ..core.validation import invalid
+from ..engines.metering import Progress
 from ..errors import EngineError, InvalidRequest
 from .moving_in import beside
 from .opening import is_postgres, open_engine
-
-Progress = Callable[[int, int], None]
 
 ADVICE = (
     "PostgreSQL has its own tools: pg_dump --schema=holdkit for a copy, pg_basebackup and WAL archiving for all of it"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import Struct
 
-from ..core.audit import Difference
+from ..core.audit_rows import Difference
 from ..core.codec import ticket
 from ..core.model import HeldLeg, Slot, State, StoredHold
 from ..core.outcomes import Done

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ..core.audit import Difference
+from ..core.audit_rows import Difference
 from ..core.model import Pool, Slot, StoredHold
 from ..kernel.spelling import EPOCH, datetime_of
 from ..kernel.surface import Hold, JournalEntry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdkit.core.audit import Folded
+from holdkit.core.audit_rows import Folded
 from holdkit.core.commands import CreatePool
 from holdkit.core.fold import fold
 from holdkit.core.model import Limits, Slot
@@ -51,11 +51,10 @@ def test_live_is_folded_is_restored(
     live = state(engine)
     assert list(engine.verify()) == []
     story = folded(engine)
-    pools = {key: pool for key, pool in story.pools.changed.items() if pool is not None}
-    assert live[0][0] == pools
+    assert live[0][0] == dict(story.pools.items())
     for key, hold in live[0][1].items():
         assert story.holds.get(key) == hold
-    assert live[0][3] == {key: record for key, record in story.records.changed.items() if record is not None}
+    assert live[0][3] == dict(story.records.items())
     place.kill(engine)
     restored = open_log(place, clock, limits=limits, segment_bytes=segment_bytes)
     assert (restored.restored_from > 0) == any(turn < length for turn in snapshots)

@@ -12,7 +12,8 @@ import msgspec
 
 from ...core.model import MAX_SLOT, Pool, Record, State
 from ...core.validation import hold_id as check_hold_id
-from ...core.validation import text, whole
+from ...core.validation import invalid, text, whole
+from ...engines.metering import Progress
 from ...errors import InvalidRequest
 from ...kernel._async.background import AsyncSubscription, check_listener
 from ...kernel._async.journal import check_following
@@ -158,9 +159,13 @@ class AsyncRemoteReads(AsyncCalling):
         told = msgspec.json.decode(answer.content, type=dict[str, Any])
         return SweepReport(told["expired"], slot_of(datetime.fromisoformat(told["server_time"])), told["more"])
 
-    async def verify(self) -> VerifyReport:
+    async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row: for admins of the default tenant. Names the first
-        thousand differences."""
+        thousand differences. Its progress is told only where the data is."""
+        if progress is not None:
+            raise invalid(
+                "progress", "progress_unsupported", "is not told over HTTP: run `holdkit verify` where the data is"
+            )
         answer = await self._transport.ask("POST", "/v1/verify")
         return VerifyReport(read_verify(answer.content).found)
 

@@ -1,140 +1,211 @@
 """Verify: names every row that is not what the journal says, or whose checksum or lane does not fit.
 
-Reads one consistent snapshot and writes nothing. Each lane folds by itself; entries that have no number yet come last in
-theirs. Rows that cannot even be decoded are named, and the audit goes on with the others.
+Reads one consistent snapshot, writes nothing, and keeps little in memory: see `core.audit`. Each lane folds by itself; entries
+that have no number yet come last in theirs. The rows come through cursors, in order of their keys, whatever lane they are in.
+Rows that cannot even be decoded are named, and the audit goes on with the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from ...core.audit import Difference, Folded, Stored, audit, leg_name, row_name
+from ...core.audit import audit
+from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, leg_name, row_name
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ..metering import Meter, Progress
+from ..spilling import Spill
 from .driver import ROLLBACK, Driver, Row
 from .rows import checksum, hold_of, new_hold_row, operation_checksum, pool_of, pool_row, record_of
 
-PAGE = 10_000
+K = TypeVar("K", bound=tuple[Any, ...])
+V = TypeVar("V")
+
+PAGE: Final = 1_000
 """Entries read at a time."""
+LONG: Final = 3_600.0
+"""Seconds that one exchange may take: the server sorts a whole table before it gives the first row."""
 
 
-def verify(driver: Driver, limits: Limits, lanes: int, now: Slot) -> Iterator[Difference]:
+def verify(
+    driver: Driver, limits: Limits, lanes: int, now: Slot, progress: Progress | None = None
+) -> Iterator[Difference]:
     """Every difference."""
-    driver.say((("begin_snapshot", ()),))
+    driver.say((("begin_snapshot", ()), ("no_hurry", ())))
     try:
-        audit_of = Audit(driver, limits, lanes)
-        yield from audit_of.differences(now)
+        with closing(Audit(driver, limits, lanes, progress)) as audit_of:
+            yield from audit_of.differences(now)
     finally:
         if driver.usable and not driver.busy:
             driver.say((ROLLBACK,))
 
 
 class Audit:
-    """One verification, in a transaction that is open; what was compared is left for who wants to mend it."""
+    """One verification, in a transaction that is open. What the journal came to, and the rows that differ, are left for who
+    wants to mend them: until it is closed."""
 
-    def __init__(self, driver: Driver, limits: Limits, lanes: int) -> None:
-        self._driver, self._limits, self._lanes = driver, limits, lanes
-        self._found: list[Difference] = []
-        self.stored: Stored | None = None
-        self.folded = Folded()
-        self.latest: Slot = 0
+    def __init__(self, driver: Driver, limits: Limits, lanes: int, progress: Progress | None = None) -> None:
+        self._driver, self._limits, self._lanes, self._progress = driver, limits, lanes, progress
+        self._patience, driver.patience = driver.patience, LONG
+        self._spill = Spill()
+        self.folded = Folded(self._spill.table)
+        self.stored = Rows(driver, lanes)
+        self.mismatches = Mismatches()
+
+    def close(self) -> None:
+        """Give back memory and disk."""
+        self._driver.patience = self._patience
+        self._spill.close()
 
     def differences(self, now: Slot) -> Iterator[Difference]:
         """Every one."""
         heads = self._driver.ask("audit_heads")
         if [row[0] for row in heads] != list(range(self._lanes)):
             yield Difference("heads", "", "lanes", str([row[0] for row in heads]), f"0 … {self._lanes - 1}")
-        self.stored = stored = self._stored(max((row[2] for row in heads), default=0))
-        entries = [entry for row in heads for entry in self._lane(row[0], row[1])]
-        self._operations()
-        yield from self._found
-        numbered = (structs.replace(entry, seq=number) for number, entry in enumerate(entries, 1))  # lanes were checked
-        self.latest = max([now, *(entry.slot for entry in entries)])
-        yield from audit(numbered, stored, self._limits, self.latest, self.folded)
+        self.stored.fence_floor = max((row[2] for row in heads), default=0)
+        yield from self._operations()
+        holds = self._driver.ask("audit_size")[0][0]
+        meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
+        entries = meter.over(chain.from_iterable(self._lane(row[0], row[1]) for row in heads))
+        yield from audit(_numbered(entries), self.stored, self._limits, now, self.folded, self.mismatches)
+        meter.finish()
 
-    def _add(self, table: str, key: str, field: str, stored: object, expected: object) -> None:
-        if stored != expected:
-            self._found.append(Difference(table, key, field, str(stored), str(expected)))
-
-    # The journal
-
-    def _lane(self, lane: int, last: int) -> Iterator[Entry]:
+    def _lane(self, lane: int, last: int) -> Iterator[Entry | Difference]:
         """A lane's entries, without a gap from the first to the head's number."""
         expected = 1
-        while rows := self._driver.ask("audit_journal", (lane, expected - 1, PAGE)):
-            for row in rows:
-                self._add("journal", f"{lane}/{row[0]}", "seq", row[0], expected)
-                expected = row[0] + 1
-                yield from self._entry(f"{lane}/{row[0]}", row)
-        self._add("heads", str(lane), "seq", last, expected - 1)
-        for row in self._driver.ask("audit_unnumbered", (lane,)):
-            yield from self._entry(f"{lane}/unnumbered", row)
+        for row in self._pages("audit_journal", lane, slice(0, 1), (0,)):
+            where = f"{lane}/{row[0]}"
+            yield from _unless("journal", where, "seq", row[0], expected)
+            expected = row[0] + 1
+            yield from _entry(where, row)
+        yield from _unless("heads", str(lane), "seq", last, expected - 1)
+        for row in self._pages("audit_unnumbered", lane, slice(5, 8), (-1, -1, -1)):
+            yield from _entry(f"{lane}/unnumbered", row)
 
-    def _entry(self, where: str, row: Row) -> Iterator[Entry]:
-        _, tenant, subject, body, crc = row
-        self._add("journal", where, "crc", crc, checksum(body.encode()))
-        try:
-            entry = decode_entry(body)
-        except msgspec.DecodeError as error:
-            self._add("journal", where, "body", str(error), "an entry")
-            return
-        self._add("journal", where, "tenant", tenant, entry.tenant)
-        self._add("journal", where, "subject", subject, entry.subject)
+    def _pages(self, name: str, lane: int, place: slice, after: Row) -> Iterator[Row]:
+        """A lane's rows in order of the columns that tell their `place`."""
+        while True:
+            rows = self._driver.ask(name, (lane, *after, PAGE))
+            yield from rows
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][place]
+
+    def _operations(self) -> Iterator[Difference]:
+        for row in self._driver.each("audit_operations"):
+            name = row_name((row[0], row[1]))
+            expected = operation_checksum(row[0], row[1], row[2], row[3], row[4].encode())
+            yield from _unless("operations", name, "crc", row[5], expected)
+            yield from _unless("operations", name, "lane", row[6], lane_of_operation((row[0], row[1]), self._lanes))
+
+
+def _unless(table: str, key: str, field: str, stored: object, expected: object) -> tuple[Difference, ...]:
+    """Nothing, unless they differ."""
+    return () if stored == expected else (Difference(table, key, field, str(stored), str(expected)),)
+
+
+def _entry(where: str, row: Row) -> Iterator[Entry | Difference]:
+    tenant, subject, body, crc = row[1:5]
+    yield from _unless("journal", where, "crc", crc, checksum(body.encode()))
+    try:
+        entry = decode_entry(body)
+    except msgspec.DecodeError as error:
+        yield Difference("journal", where, "body", str(error), "an entry")
+        return
+    yield from _unless("journal", where, "tenant", tenant, entry.tenant)
+    yield from _unless("journal", where, "subject", subject, entry.subject)
+    yield entry
+
+
+def _numbered(entries: Iterator[Entry | Difference]) -> Iterator[Entry | Difference]:
+    """One number for all lanes: each lane's own were checked."""
+    number = 0
+    for entry in entries:
+        if isinstance(entry, Entry):
+            number += 1
+            entry = structs.replace(entry, seq=number)
         yield entry
 
-    # The rows
 
-    def _stored(self, floor: int) -> Stored:
-        pools: dict[Key, Pool] = {}
-        holds: dict[Key, StoredHold] = {}
-        records: dict[RecordKey, Record] = {}
-        for row in self._driver.ask("audit_pools"):
-            pool = pools[row[0], row[1]] = pool_of(row)
-            expected = pool_row(pool, self._lanes)
-            for field, stored, says in (("lane", row[15], expected[0]), ("over", row[13], expected[10]),
-                                        ("idle", row[14], expected[11]), ("resting", row[17], expected[14])):  # fmt: skip
-                self._add("pools", row_name(pool.key), field, stored, says)
-        for row in self._driver.ask("audit_holds"):
-            self._hold(row, holds)
-        for row in self._driver.ask("audit_records"):
-            record = record_of(row)
-            records[record.key] = record
-            self._add("records", row_name(record.key), "lane", row[6], lane_of_record(record.key, self._lanes))
-        return Stored(pools, holds, records, self._legs(holds), floor)
+class Rows:
+    """All rows, as `core.audit` compares them; derived columns are checked on the way."""
 
-    def _hold(self, row: Row, holds: dict[Key, StoredHold]) -> None:
+    def __init__(self, driver: Driver, lanes: int) -> None:
+        self._driver, self._lanes = driver, lanes
+        self.fence_floor = 0
+        self.meter = Meter(None, 0)
+
+    def each_pool(self) -> Iterator[Found[Key, Pool]]:
+        """Every pool."""
+        return _last_of_each(map(self._pool, self._driver.each("audit_pools")))
+
+    def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
+        """Every hold."""
+        return self.meter.over(_last_of_each(map(self._hold, self._driver.each("audit_holds"))))
+
+    def each_record(self) -> Iterator[Found[RecordKey, Record]]:
+        """Every record."""
+        return _last_of_each(map(self._record, self._driver.each("audit_records")))
+
+    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+        """Every leg's outstanding units."""
+        return _last_of_each(map(self._leg, self._driver.each("audit_legs")))
+
+    def _pool(self, row: Row) -> Found[Key, Pool]:
+        pool = pool_of(row)
+        expected = pool_row(pool, self._lanes)
+        if (row[15], row[13], row[14], row[17]) == (expected[0], expected[10], expected[11], expected[14]):
+            return pool.key, pool, ()
+        found: list[Difference] = []
+        for field, stored, says in (("lane", row[15], expected[0]), ("over", row[13], expected[10]),
+                                    ("idle", row[14], expected[11]), ("resting", row[17], expected[14])):  # fmt: skip
+            found += _unless("pools", row_name(pool.key), field, stored, says)
+        return pool.key, pool, found
+
+    def _hold(self, row: Row) -> Found[Key, StoredHold]:
+        key = row[0], row[1]
         try:
-            hold = holds[row[0], row[1]] = hold_of(row)
+            hold = hold_of(row)
         except msgspec.DecodeError as error:
-            self._add("holds", row_name((row[0], row[1])), "legs", str(error), "legs")
-            return
+            return key, None, _unless("holds", row_name(key), "legs", str(error), "legs")
         expected = new_hold_row(hold, self._lanes)
+        if (row[16], row[17], row[18], row[19]) == (hold.open, expected[0], expected[4], expected[5]):
+            return key, hold, ()
+        found: list[Difference] = []
         for field, stored, says in (("open", row[16], hold.open), ("lane", row[17], lane_of_hold(hold.id, self._lanes)),
                                     ("pools", row[18], expected[4]), ("pool_lanes", row[19], expected[5])):  # fmt: skip
-            self._add("holds", row_name(hold.key), field, stored, says)
+            found += _unless("holds", row_name(key), field, stored, says)
+        return key, hold, found
 
-    def _legs(self, holds: dict[Key, StoredHold]) -> dict[tuple[str, str, int | None, str], int]:
-        legs: dict[tuple[str, str, int | None, str], int] = {}
-        for tenant, pool, deadline, hold, units, lane in self._driver.ask("audit_legs"):
-            self._add("legs", leg_name(tenant, pool, hold), "lane", lane, lane_of_pool((tenant, pool), self._lanes))
-            row = holds.get((tenant, hold))
-            endless = deadline == MAX_SLOT and (row is None or row.deadline is None)
-            legs[tenant, pool, None if endless else deadline, hold] = units
-        return legs
+    def _record(self, row: Row) -> Found[RecordKey, Record]:
+        record = record_of(row)
+        lane = lane_of_record(record.key, self._lanes)
+        return record.key, record, _unless("records", row_name(record.key), "lane", row[6], lane)
 
-    def _operations(self) -> None:
-        for row in self._driver.ask("audit_operations"):
-            expected = operation_checksum(row[0], row[1], row[2], row[3], row[4].encode())
-            self._add("operations", row_name((row[0], row[1])), "crc", row[5], expected)
-            self._add(
-                "operations",
-                row_name((row[0], row[1])),
-                "lane",
-                row[6],
-                lane_of_operation((row[0], row[1]), self._lanes),
-            )
+    def _leg(self, row: Row) -> Found[LegKey, int]:
+        tenant, pool, deadline, hold, units, lane = row
+        expected = lane_of_pool((tenant, pool), self._lanes)
+        found = () if lane == expected else _unless("legs", leg_name(tenant, pool, hold), "lane", lane, expected)
+        return (tenant, pool, deadline, hold), units, found
+
+
+def _last_of_each(rows: Iterator[Found[K, V]]) -> Iterator[Found[K, V]]:
+    """A key may be in several lanes, all but one of them wrong, and named: the last row counts."""
+    last = next(rows, None)
+    for row in rows:
+        assert last is not None
+        if row[0] == last[0]:
+            last = row[0], row[1], [*last[2], *row[2]]
+        else:
+            yield last
+            last = row
+    if last is not None:
+        yield last

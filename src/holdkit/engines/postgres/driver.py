@@ -6,14 +6,14 @@ exchange has a deadline. Decides nothing and retries nothing; what went wrong is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import pq
 
 from .encoding import ENCODERS, decoder, encode
-from .statements import Sql, load
+from .statements import FETCHED, Sql, load
 from .waiting import READ, WRITE, Steps, glide, wait
 
 T = TypeVar("T")
@@ -229,6 +229,15 @@ class Driver(Wire):
     def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """One statement's rows."""
         return self.say(((name, parameters),))[0]
+
+    def each(self, name: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of a statement that declares a cursor, fetched as they are needed, in a transaction that is open."""
+        rows = self.say(((name, parameters), (f"{name}_next", ())))[1]
+        while len(rows) == FETCHED:
+            yield from rows
+            rows = self.ask(f"{name}_next")
+        self.ask(f"{name}_end")
+        yield from rows
 
     def say(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """One exchange, within our patience."""

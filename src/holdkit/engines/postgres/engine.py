@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from ...core.audit import Difference
+from ...core.audit_rows import Difference
 from ...core.commands import Command, Group
 from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits, Slot
@@ -24,6 +24,7 @@ from ...core.receiving import Carried
 from ...core.validation import invalid
 from ...errors import EngineError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
+from ..metering import Progress
 from ..port import Applied, Board, Clock, Grounded, Lent, wall_clock
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
@@ -247,21 +248,21 @@ class PostgresEngine:
 
         return keep_trying(ask)
 
-    def verify(self) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
         """Fold the whole journal and name every row that differs from it."""
         self._check()
         with self._connections.one() as driver:
             try:
-                yield from verify(driver, self.limits, self.lanes, self.clock())
+                yield from verify(driver, self.limits, self.lanes, self.clock(), progress)
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
                 raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
 
-    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+    def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
         """Make the rows again what the journal says; every writer waits meanwhile."""
         return self._alone(
-            lambda driver: repair(driver, self.limits, self.lanes, self.clock(), command, dry_run=dry_run)
+            lambda driver: repair(driver, self.limits, self.lanes, self.clock(), command, progress, dry_run=dry_run)
         )
 
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 from ...core.commands import Command
 from ...core.lanes import lane_of_pool
-from ...core.mending import LegKey, Mended, Repaired, mend, sort_out
-from ...core.model import MAX_SLOT, Limits, Slot
+from ...core.mending import Mended, Repaired, mend, sort_out
+from ...core.model import Limits, Slot
+from ..metering import Progress
 from .auditing import Audit
 from .driver import BEGIN, COMMIT, ROLLBACK, Driver, Row, Statement
 from .parts import parts_of
@@ -15,16 +17,24 @@ from .rows import columns, new_hold_row, new_pool_row, record_row
 from .terms import lock_timeout
 
 
-def repair(driver: Driver, limits: Limits, lanes: int, now: Slot, command: Command, *, dry_run: bool) -> Repaired:
+def repair(
+    driver: Driver,
+    limits: Limits,
+    lanes: int,
+    now: Slot,
+    command: Command,
+    progress: Progress | None = None,
+    *,
+    dry_run: bool,
+) -> Repaired:
     """Verify with every table locked against writers, and write what differs."""
     driver.say((BEGIN, ("mend_patience", (lock_timeout(limits),)), ("mend_lock", ())))
     finished = False
     try:
-        audit = Audit(driver, limits, lanes)
-        report = sort_out(audit.differences(now))
+        with closing(Audit(driver, limits, lanes, progress)) as audit:
+            report = sort_out(audit.differences(now))
+            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, report.mended, command, 1)
         if report.mended:
-            assert audit.stored is not None
-            mended = mend(audit.stored, audit.folded, report.mended, limits, audit.latest, command, 1)
             report = Repaired(report.mended, report.left, tuple(mended.entries))
             if not dry_run:
                 stamp = driver.ask("mend_stamp")[0][0] + 1
@@ -40,12 +50,12 @@ def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> lis
     """Everything that was mended: a row goes, and comes back as it should be. The heads last, as ever."""
     pools = [new_pool_row(pool, lanes) for pool in mended.pools.values() if pool is not None]
     holds = [new_hold_row(hold, lanes) for hold in mended.holds.values() if hold is not None]
-    legs = [(lane_of_pool(key[:2], lanes), *_leg(key), units) for key, units in mended.legs.items() if units]
+    legs = [(lane_of_pool(key[:2], lanes), *key, units) for key, units in mended.legs.items() if units]
     records = [record_row(record, lanes) for record in mended.records.values() if record is not None]
     statements: list[Statement] = [
         *_drop("drop_pools", [*mended.pools], 2),
         *_drop("drop_holds", [*mended.holds], 2),
-        *_drop("drop_legs", [_leg(key) for key in mended.legs], 4),
+        *_drop("drop_legs", [*mended.legs], 4),
         *_drop("drop_records", [*mended.records], 3),
         *([("insert_pools", (*columns(pools, 17), stamp, len(pools), True))] if pools else []),
         *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
@@ -65,8 +75,3 @@ def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> lis
 
 def _drop(name: str, keys: Sequence[Row], width: int) -> list[Statement]:
     return [(name, columns(keys, width))] if keys else []
-
-
-def _leg(key: LegKey) -> Row:
-    tenant, pool, deadline, hold = key
-    return (tenant, pool, MAX_SLOT if deadline is None else deadline, hold)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import TypeVar
 
 from ...core.model import Limits, Slot
@@ -38,8 +39,9 @@ def receive(
         driver.ask("rescan_pools", (list(range(lanes)),))
         check_room(limits, driver.ask("count_pools")[0][0], driver.ask("count_live_holds", (now,))[0][0])
         if verify:
-            for difference in Audit(driver, limits, lanes).differences(now):
-                raise EngineError(f"cannot import into {where}: {difference}; export it again while nobody writes")
+            with closing(Audit(driver, limits, lanes)) as audit:
+                for difference in audit.differences(now):
+                    raise EngineError(f"cannot import into {where}: {difference}; export it again while nobody writes")
         finished = True  # whatever comes of it, there is nothing left to roll back
         driver.say((COMMIT,))
     finally:

@@ -1,7 +1,8 @@
 """The statements of this engine, by name, with the types of their parameters. No SQL is written anywhere else here.
 
-A statement that takes locks has a second form, ``<name>_waiting``: the same without `skip locked`. What is said only where the
-tables are distributed by lane, ``/* apart: … */``, is left out here.
+A statement that takes locks has a second form, ``<name>_waiting``: the same without `skip locked`. One that declares a cursor
+of its own name has ``<name>_next``, which fetches rows, and ``<name>_end``, which closes it. What is said only where the tables
+are distributed by lane, ``/* apart: … */``, is left out here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ..named_sql import load_blocks, load_migrations
 _PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 APART = re.compile(r"\s*/\* apart: (.*?) \*/", re.DOTALL)
 _CONTROL = ("begin", "commit", "rollback")
+FETCHED = 500
+"""Rows that a cursor gives at a time."""
 
 
 class Sql(Struct, frozen=True):
@@ -34,6 +37,8 @@ def texts() -> MappingProxyType[str, str]:
         found[name] = text
         if text.endswith("skip locked"):
             found[f"{name}_waiting"] = text.removesuffix("skip locked").rstrip()
+        if text.startswith(f"declare {name} "):
+            found[f"{name}_next"], found[f"{name}_end"] = f"fetch {FETCHED} from {name}", f"close {name}"
     return MappingProxyType(found)
 
 

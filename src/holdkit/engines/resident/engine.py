@@ -7,11 +7,12 @@ bounded. Subclasses say what makes a batch durable and where the journal is; the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import TIMEOUT_MAX, RLock
 from typing import Any, TypeVar
 
-from ...core.audit import Difference, Stored, audit
+from ...core.audit import audit, leg_deadline
+from ...core.audit_rows import Difference, Folded, Stored
 from ...core.backlog import backlog, overflow, own_time, return_backlog, spare
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
@@ -20,7 +21,9 @@ from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
+from ..metering import Meter, Progress
 from ..port import Applied, Clock, Lent, wall_clock
+from ..spilling import Spill
 from .journal import Journal
 from .reads import answer
 from .tables import Tables
@@ -117,19 +120,22 @@ class ResidentEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """Nothing to do: there are no others."""
 
-    def verify(self) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
         """Fold the journal, and compare."""
-        with self._writing:
+        with self._writing, closing(Spill()) as spill:
             self._check_open()
             tables = self._tables
             legs = {
-                (tenant, pool, tables.holds[tenant, hold].deadline, hold): units
+                (tenant, pool, leg_deadline(tables.holds[tenant, hold]), hold): units
                 for (tenant, pool), holds in tables.legs.items()
                 for hold, units in holds.items()
             }
             stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floor)
             now = max(self.clock(), tables.last_slot)
-            return iter(list(audit(self._journal.whole(), stored, self.limits, now)))
+            meter = Meter(progress, self._journal.last_seq)
+            found = list(audit(meter.over(self._journal.whole()), stored, self.limits, now, Folded(spill.table)))
+            meter.finish()
+            return iter(found)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,55 +1,66 @@
 """Verify: names every row that is not what the journal says, or whose checksum does not fit.
 
-Reads one consistent snapshot and writes nothing. Rows that cannot even be decoded are named, and the audit goes on with
-the others.
+Writes nothing, and keeps little in memory: see `core.audit`. The journal never changes, so most of it is read in pages, each
+in a transaction of its own, in which others may checkpoint. Only what was written meanwhile, and the rows, are read in one
+snapshot. Rows that cannot even be decoded are named, and the audit goes on with the others.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import TypeVar
+from contextlib import closing
+from typing import Final
 
 import msgspec
 
-from ...core.audit import Difference, Folded, Stored, audit, row_name
+from ...core.audit import audit
+from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, row_name
 from ...core.codec import decode_entry
 from ...core.entries import Entry
-from ...core.model import MAX_SLOT, MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
-from .driver import Driver
+from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ..metering import Meter, Progress
+from ..spilling import Spill
+from .driver import Driver, Row
 from .rows import checksum, hold_of, pool_of, record_of
 from .statements import migrations
 
-T = TypeVar("T")
-
 SETTINGS = frozenset({"fence_floor", "scrubbed", *(f"limit.{name}" for name in MEANING)})
+PAGE: Final = 1_000
+"""Entries read at a time."""
 
 
-def verify(driver: Driver, limits: Limits, now: Slot, compared: Compared | None = None) -> Iterator[Difference]:
-    """Every difference, on a connection whose transaction is open; what was compared is left in `compared`."""
-    yield from check_migrations(driver)
-    yield from check_settings(driver, limits)
-    yield from check_operations(driver)
-    found: list[Difference] = []
-    journal = Journal(driver)
-    stored = read_stored(driver, found)
-    yield from found
-    entries = list(journal.entries())
-    yield from journal.found
-    latest = max([now, *(entry.slot for entry in entries)])  # rows are pruned by the clock of those who wrote
-    compared = compared or Compared()
-    compared.stored, compared.latest, compared.last_seq = stored, latest, entries[-1].seq if entries else 0
-    yield from audit(entries, stored, limits, latest, compared.folded)
+class Audit:
+    """One verification. What the journal came to, and the rows that differ, are left for who wants to mend them: until it is
+    closed."""
+
+    def __init__(self, driver: Driver, limits: Limits, progress: Progress | None = None) -> None:
+        self._driver, self._limits, self._progress = driver, limits, progress
+        self._spill = Spill()
+        self.folded = Folded(self._spill.table)
+        self.stored = Rows(driver)
+        self.mismatches = Mismatches()
+
+    def differences(self, now: Slot) -> Iterator[Difference]:
+        """Every difference. Begins a transaction for its snapshot, unless one is open; whoever called it ends it."""
+        driver = self._driver
+        yield from check_migrations(driver)
+        yield from check_settings(driver, self._limits)
+        yield from check_operations(driver)
+        entries, holds = driver.ask("load_head")[0][0] or 0, driver.ask("count_holds")[0][0]
+        meter = self.stored.meter = Meter(self._progress, entries + holds)
+        yield from audit(meter.over(read_journal(driver)), self.stored, self._limits, now, self.folded, self.mismatches)
+        meter.finish()
+
+    def close(self) -> None:
+        """Give back memory and disk."""
+        self._spill.close()
 
 
-class Compared:
-    """What a verification compared: the rows, and what the journal came to."""
-
-    def __init__(self) -> None:
-        self.stored: Stored | None = None
-        self.folded = Folded()
-        self.latest: Slot = 0
-        self.last_seq = 0
+def verify(driver: Driver, limits: Limits, now: Slot, progress: Progress | None = None) -> Iterator[Difference]:
+    """Every difference."""
+    with closing(Audit(driver, limits, progress)) as audit_of:
+        yield from audit_of.differences(now)
 
 
 def check_migrations(driver: Driver) -> Iterator[Difference]:
@@ -86,66 +97,82 @@ def check_operations(driver: Driver) -> Iterator[Difference]:
             yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[5]), str(expected))
 
 
-class Journal:
-    """The journal as entries; what is wrong with a row is kept in `found`."""
+def read_journal(driver: Driver) -> Iterator[Entry | Difference]:
+    """Every entry that can be decoded, and what is wrong with its row. The last page is read in a transaction."""
+    last = -(2**63)
+    while True:
+        rows = driver.ask("audit_journal", (last, PAGE))
+        for row in rows:
+            yield from _entry(*row)
+        if len(rows) < PAGE:
+            if driver.connection.in_transaction:
+                return
+            driver.tell("begin")  # whatever is written from now on is not seen
+        last = rows[-1][0] if rows else last
+
+
+def _entry(seq: int, tenant: str, subject: str, body: str, crc: int) -> Iterator[Entry | Difference]:
+    expected = zlib.crc32(body.encode())
+    if expected != crc:
+        yield Difference("journal", str(seq), "crc", str(crc), str(expected))
+    try:
+        entry = decode_entry(body)
+    except msgspec.DecodeError as error:
+        yield Difference("journal", str(seq), "body", str(error), "an entry")
+        return
+    if (seq, tenant, subject) != (entry.seq, entry.tenant, entry.subject):
+        for field, stored, says in (("seq", seq, entry.seq), ("tenant", tenant, entry.tenant),
+                                    ("subject", subject, entry.subject)):  # fmt: skip
+            if stored != says:
+                yield Difference("journal", str(seq), field, str(stored), str(says))
+    yield entry
+
+
+class Rows:
+    """All rows, as `core.audit` compares them; derived columns are checked on the way."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.found: list[Difference] = []
+        self.meter = Meter(None, 0)
 
-    def entries(self) -> Iterator[Entry]:
-        """Every entry that can be decoded."""
-        for seq, tenant, subject, body, crc in self._driver.each("audit_journal"):
-            expected = zlib.crc32(body.encode())
-            if expected != crc:
-                self._add(seq, "crc", crc, expected)
-            try:
-                entry = decode_entry(body)
-            except msgspec.DecodeError as error:
-                self._add(seq, "body", str(error), "an entry")
-                continue
-            for field, stored, says in (("seq", seq, entry.seq), ("tenant", tenant, entry.tenant),
-                                        ("subject", subject, entry.subject)):  # fmt: skip
-                if stored != says:
-                    self._add(seq, field, stored, says)
-            yield entry
+    @property
+    def fence_floor(self) -> int:
+        """As it is stored; -1 if that is no number."""
+        floor = self._driver.ask("find_setting", ("fence_floor",))
+        text = floor[0][0] if floor else "0"
+        return int(text) if text.lstrip("-").isdigit() else -1
 
-    def _add(self, seq: int, field: str, stored: object, expected: object) -> None:
-        self.found.append(Difference("journal", str(seq), field, str(stored), str(expected)))
+    def each_pool(self) -> Iterator[Found[Key, Pool]]:
+        """Every pool."""
+        for row in self._driver.each("audit_pools"):
+            pool = pool_of(row)
+            found: tuple[Difference, ...] = ()
+            if pool.over != bool(row[13]):
+                found = (Difference("pools", row_name(pool.key), "over", str(row[13]), str(int(pool.over))),)
+            yield pool.key, pool, found
 
+    def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
+        """Every hold."""
+        return self.meter.over(map(_hold, self._driver.each("audit_holds")))
 
-def read_stored(driver: Driver, found: list[Difference]) -> Stored:
-    """All rows; derived columns are checked on the way."""
-    pools: dict[Key, Pool] = {}
-    holds: dict[Key, StoredHold] = {}
-    records: dict[RecordKey, Record] = {}
-    for row in driver.each("audit_pools"):
-        pool = pools[row[0], row[1]] = pool_of(row)
-        if pool.over != bool(row[13]):
-            found.append(Difference("pools", row_name(pool.key), "over", str(row[13]), str(int(pool.over))))
-    for row in driver.each("audit_holds"):
-        try:
-            hold = holds[row[0], row[1]] = hold_of(row)
-        except msgspec.DecodeError as error:
-            found.append(Difference("holds", row_name((row[0], row[1])), "legs", str(error), "legs"))
-            continue
-        if hold.open != bool(row[16]):
-            found.append(Difference("holds", row_name(hold.key), "open", str(row[16]), str(int(hold.open))))
-    for row in driver.each("audit_records"):
-        record = record_of(row)
-        records[record.key] = record
-    legs = {
-        (tenant, pool, None if _endless(deadline, holds.get((tenant, hold))) else deadline, hold): units
-        for tenant, pool, deadline, hold, units in driver.each("audit_legs")
-    }
-    floor = driver.ask("find_setting", ("fence_floor",))
-    return Stored(pools, holds, records, legs, _whole(floor[0][0]) if floor else 0)
+    def each_record(self) -> Iterator[Found[RecordKey, Record]]:
+        """Every record."""
+        for row in self._driver.each("audit_records"):
+            record = record_of(row)
+            yield record.key, record, ()
+
+    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+        """Every leg's outstanding units."""
+        for *key, units in self._driver.each("audit_legs"):
+            yield (key[0], key[1], key[2], key[3]), units, ()
 
 
-def _endless(deadline: Slot, hold: StoredHold | None) -> bool:
-    """Legs without a deadline are filed under the last slot; but a hold may really have that one."""
-    return deadline == MAX_SLOT and (hold is None or hold.deadline is None)
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.lstrip("-").isdigit() else -1
+def _hold(row: Row) -> Found[Key, StoredHold]:
+    key = row[0], row[1]
+    try:
+        hold = hold_of(row)
+    except msgspec.DecodeError as error:
+        return key, None, (Difference("holds", row_name(key), "legs", str(error), "legs"),)
+    if hold.open != bool(row[16]):
+        return key, hold, (Difference("holds", row_name(key), "open", str(row[16]), str(int(hold.open))),)
+    return key, hold, ()

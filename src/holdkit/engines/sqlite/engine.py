@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from ...core.audit import Difference
+from ...core.audit_rows import Difference
 from ...core.commands import Command, Group
 from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
@@ -22,6 +22,7 @@ from ...core.reading import Query
 from ...core.receiving import Carried
 from ...errors import EngineError
 from ..callers import driver_connection
+from ..metering import Progress
 from ..port import Applied, Clock, Lent, wall_clock
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
@@ -152,21 +153,21 @@ class SqliteEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """Nothing to do: nobody tells: followers look by themselves."""
 
-    def verify(self) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
         """Fold the whole journal and name every row that differs from it."""
         self._check()
         with self._readers.one() as driver:
-            driver.tell("begin")
             try:
-                yield from verify(driver, self.limits, self.clock())
+                yield from verify(driver, self.limits, self.clock(), progress)
             finally:
-                driver.tell("rollback")
+                if driver.connection.in_transaction:
+                    driver.tell("rollback")
 
-    def repair(self, command: Command, *, dry_run: bool) -> Repaired:
+    def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
         """Make the rows again what the journal says; every writer waits meanwhile."""
         self._check()
         self._joined.check()
-        repair = Repair(self.limits, self.clock(), command, dry_run=dry_run)
+        repair = Repair(self.limits, self.clock(), command, progress, dry_run=dry_run)
         self._writer.run(lambda _: repair.script(self._writer.driver))
         return repair.report
 

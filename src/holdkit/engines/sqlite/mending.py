@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from ...core.commands import Command
-from ...core.mending import LegKey, Mended, Repaired, mend, sort_out
-from ...core.model import MAX_SLOT, Limits, Slot
-from .auditing import Compared, verify
+from ...core.mending import Mended, Repaired, mend, sort_out
+from ...core.model import Limits, Slot
+from ..metering import Progress
+from .auditing import Audit
 from .driver import Driver, Row, Script, Statement, ask, write
 from .rows import entry_row, new_hold_row, new_pool_row, record_row, setting_row
 from .script import Ran
@@ -14,26 +17,29 @@ from .script import Ran
 class Repair:
     """One repair; `report` says what it came to."""
 
-    def __init__(self, limits: Limits, now: Slot, command: Command, *, dry_run: bool) -> None:
+    def __init__(
+        self, limits: Limits, now: Slot, command: Command, progress: Progress | None = None, *, dry_run: bool
+    ) -> None:
         self._limits, self._now, self._command, self._dry_run = limits, now, command, dry_run
+        self._progress = progress
         self.report = Repaired((), ())
 
     def script(self, driver: Driver) -> Script[Ran]:
         """Verify under the write lock, and write what differs."""
-        compared = Compared()
-        self.report = sort_out(verify(driver, self._limits, self._now, compared))
-        if not self.report.mended:
-            return Ran([], compared.last_seq, 0, None)
-        assert compared.stored is not None
-        mended = mend(compared.stored, compared.folded, self.report.mended, self._limits, compared.latest, self._command,
-                      compared.last_seq + 1)  # fmt: skip
+        with closing(Audit(driver, self._limits, self._progress)) as audit:
+            self.report = sort_out(audit.differences(self._now))
+            last_seq = audit.folded.last_seq
+            if not self.report.mended:
+                return Ran([], last_seq, 0, None)
+            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, self.report.mended, self._command,
+                          last_seq + 1)  # fmt: skip
         self.report = Repaired(self.report.mended, self.report.left, tuple(mended.entries))
         if self._dry_run:
-            return Ran([], compared.last_seq, 0, None)
+            return Ran([], last_seq, 0, None)
         statements = rows_of(mended)
         yield tuple(statements)
         rows = [entry_row(entry) for entry in mended.entries]
-        return Ran([], compared.last_seq + len(rows), len(statements), ("journal", rows[0]) if rows else None)
+        return Ran([], last_seq + len(rows), len(statements), ("journal", rows[0]) if rows else None)
 
 
 def rows_of(mended: Mended) -> list[Statement]:
@@ -46,8 +52,8 @@ def rows_of(mended: Mended) -> list[Statement]:
             "insert_whole_holds",
             [new_hold_row(hold, int(hold.open)) for hold in mended.holds.values() if hold is not None],
         ),
-        ("delete_legs", [_leg(key) for key in mended.legs]),
-        ("insert_legs", [(*_leg(key), units) for key, units in mended.legs.items() if units]),
+        ("delete_legs", [*mended.legs]),
+        ("insert_legs", [(*key, units) for key, units in mended.legs.items() if units]),
         ("delete_records", [*mended.records]),
         ("put_records", [record_row(record) for record in mended.records.values() if record is not None]),
         ("insert_journal", [entry_row(entry) for entry in mended.entries]),
@@ -56,9 +62,3 @@ def rows_of(mended: Mended) -> list[Statement]:
     if mended.fence_floor is not None:
         found.append(ask("put_setting", setting_row("fence_floor", mended.fence_floor)))
     return found
-
-
-def _leg(key: LegKey) -> Row:
-    """As `delete_legs` names it: one without a deadline is filed under the last slot."""
-    tenant, pool, deadline, hold = key
-    return (tenant, pool, MAX_SLOT if deadline is None else deadline, hold)

@@ -12,7 +12,7 @@ import msgspec
 
 from ...core.codec import decode_outcome, encode_outcome
 from ...core.entries import Entry
-from ...core.model import MAX_SLOT, HeldLeg, Pool, Record, State, StoredHold
+from ...core.model import HeldLeg, Pool, Record, State, StoredHold
 from ...core.outcomes import Operation
 from .driver import Row
 
@@ -76,11 +76,6 @@ def changed_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `update_holds`."""
     return (_encode(hold.legs).decode(), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
             hold.reason, hold.last_op, hold.version, hold.tenant, hold.id)  # fmt: skip
-
-
-def leg_deadline(hold: StoredHold) -> int:
-    """The deadline under which a hold's legs are filed: a hold without one comes last."""
-    return MAX_SLOT if hold.deadline is None else hold.deadline
 
 
 def entry_row(entry: Entry) -> Row:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...core.audit import leg_deadline
 from ...core.model import Limits, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement, ask, write
@@ -17,7 +18,6 @@ from .rows import (
     entry_row,
     held_row,
     labelled_pool_row,
-    leg_deadline,
     new_hold_row,
     new_pool_row,
     operation_row,

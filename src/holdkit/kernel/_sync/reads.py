@@ -24,6 +24,7 @@ from ...core.reading import (
     ListRecords,
 )
 from ...core.validation import hold_id, invalid, pool_id, text, whole
+from ...engines.metering import Progress
 from ...engines.port import Repairable
 from ..answers import refusal_of
 from ..journal_entry import JournalEntry
@@ -92,15 +93,20 @@ class Reads(Journal):
         _place(after, "after")
         return self._desk.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
 
-    def verify(self) -> VerifyReport:
-        """Fold the whole journal and compare it with every stored row; names each difference, changes nothing."""
-        return self._submitter.call(lambda: VerifyReport(tuple(self._submitter.engine.verify())))
+    def verify(self, *, progress: Progress | None = None) -> VerifyReport:
+        """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
 
-    def repair(self, *, dry_run: bool = True, **call: Unpack[Call]) -> RepairReport:
+        `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
+        journal: what does not fit is on disk meanwhile, in a temporary file.
+        """
+        return self._submitter.call(lambda: VerifyReport(tuple(self._submitter.engine.verify(progress))))
+
+    def repair(self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]) -> RepairReport:
         """Make every row again what the journal says, of all tenants; each pool that is mended gets an entry
         `pool.repaired`. Only with `dry_run=False`; every writer waits meanwhile.
 
-        If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend.
+        If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend. Memory
+        and `progress` are as with `verify`.
         """
         engine = self._submitter.engine
         if call.get("tx") is not None or call.get("op") is not None:
@@ -114,7 +120,7 @@ class Reads(Journal):
                 "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
             )
         command = Command(**self._frame(call))
-        found = self._submitter.call(lambda: engine.repair(command, dry_run=dry_run))
+        found = self._submitter.call(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
         return RepairReport(found.mended, found.left, dry_run)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...core.audit import Folded
+from ...core.audit_rows import Folded
 from ...core.commands import AnyCommand, Group
 from ...core.entries import Action, Entry
 from ...core.fold import fold

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import structs
 
-from ...core.audit import Folded
+from ...core.audit_rows import Folded
 from ...core.codec import fingerprint
 from ...core.commands import AnyCommand, CreatePool, Group, PlaceHold
 from ...core.entries import Entry

@@ -111,8 +111,8 @@ def replay_is_state(rig: Rig) -> None:
     """Folding the journal rebuilds exactly the pools, holds and records that reads show; `verify` agrees."""
     tour(rig)
     state = rig.folded()
-    for pool_key, pool in state.pools.changed.items():
-        shown = rig.engine.read(FindPool(pool_key))
+    for pool_key in sorted({effect.pool.key for entry in rig.journal() for effect in entry.effects}):
+        shown, pool = rig.engine.read(FindPool(pool_key)), state.pools.get(pool_key)
         if shown is not None and pool is not None and pool_key[1] == "a":
             equal(shown.held, pool.held, "units held in pool a")
         equal(shown is None, pool is None, f"pool {pool_key[1]!r} is missing")
@@ -123,8 +123,8 @@ def replay_is_state(rig: Rig) -> None:
                 equal(getattr(shown, field), getattr(pool, field), f"{field} of pool {pool_key[1]!r}")
     for number in (1, 4, 5, 6, 7):
         equal(rig.hold(number), state.holds.get(("", hold_id(number))), f"hold {number}")
-    for record_key, record in state.records.changed.items():
-        equal(rig.engine.read(FindRecord(record_key)), record, f"record {record_key[2]!r}")
+    for record_key in sorted({entry.record.key for entry in rig.journal() if entry.record is not None}):
+        equal(rig.engine.read(FindRecord(record_key)), state.records.get(record_key), f"record {record_key[2]!r}")
     rig.sound()
 
 

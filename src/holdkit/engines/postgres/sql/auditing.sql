@@ -4,15 +4,24 @@
 -- everything below sees the same moment; it only reads
 begin isolation level repeatable read read only
 
+-- name: no_hurry
+-- reading everything takes its time
+select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
+
+-- name: audit_size
+-- how many rows there are to compare, about
+select count(*) from holdkit.holds
+
 -- name: audit_journal
 -- a stretch of a lane's entries, with their columns and checksum
 select j.seq, j.tenant, j.subject, j.body, j.crc from holdkit.journal j
 where j.lane = $1::int and j.seq > $2::bigint order by j.seq limit $3::int
 
 -- name: audit_unnumbered
--- a lane's entries that have no number yet
-select 0, u.tenant, u.subject, u.body, u.crc from holdkit.unnumbered u
-where u.lane = $1::int order by u.stamp, u.batch, u.n
+-- a stretch of a lane's entries that have no number yet
+select 0, u.tenant, u.subject, u.body, u.crc, u.stamp, u.batch, u.n from holdkit.unnumbered u
+where u.lane = $1::int and (u.stamp, u.batch, u.n) > ($2::bigint, $3::bigint, $4::int)
+order by u.stamp, u.batch, u.n limit $5::int
 
 -- name: audit_heads
 -- every lane's last number and fence floor
@@ -20,26 +29,31 @@ select h.lane, h.seq, h.fence_floor from holdkit.heads h order by h.lane
 
 -- name: audit_pools
 -- every pool, and the columns that are derived
+declare audit_pools no scroll cursor for
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, over, idle,
        lane, due_after, resting
-from holdkit.pools order by lane, tenant, id
+from holdkit.pools order by tenant, id, lane
 
 -- name: audit_holds
 -- every hold, and the columns that are derived
+declare audit_holds no scroll cursor for
 select tenant, replace(id::text, '-', ''), legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor,
        correlation_id, metadata, last_op, version, open, lane, array_to_string(pools, e'\x1f'),
        array_to_string(pool_lanes, ',')
-from holdkit.holds order by lane, tenant, id
+from holdkit.holds order by tenant, id, lane
 
 -- name: audit_legs
 -- every outstanding leg
+declare audit_legs no scroll cursor for
 select tenant, pool, deadline, replace(hold::text, '-', ''), units, lane from holdkit.legs
-order by lane, tenant, pool, deadline, hold
+order by tenant, pool, deadline, hold, lane
 
 -- name: audit_operations
 -- every remembered answer with its checksum
-select tenant, id, fingerprint, slot, outcome, crc, lane from holdkit.operations order by lane, tenant, id
+declare audit_operations no scroll cursor for
+select tenant, id, fingerprint, slot, outcome, crc, lane from holdkit.operations order by tenant, id, lane
 
 -- name: audit_records
 -- every record
-select tenant, kind, id, body, version, slot, lane from holdkit.records order by lane, tenant, kind, id
+declare audit_records no scroll cursor for
+select tenant, kind, id, body, version, slot, lane from holdkit.records order by tenant, kind, id, lane

@@ -1,0 +1,117 @@
+"""Long journals, made up but valid: holds on many pools, most of them ended, entry by entry as the core would have written them.
+
+The rows are what the core's fold makes of them, written in bulk by the statements with which an engine mends its rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count, islice
+from pathlib import Path
+from time import time_ns
+
+from msgspec import structs
+
+from holdkit.core.audit import outstanding
+from holdkit.core.audit_rows import Folded
+from holdkit.core.entries import Action, Change, Effect, Entry
+from holdkit.core.fold import fold
+from holdkit.core.mending import Mended
+from holdkit.core.model import SECOND, HeldLeg, Key, Pool, State, StoredHold
+from holdkit.engines.spilling import Spill
+from holdkit.engines.sqlite import SqliteEngine
+from holdkit.engines.sqlite.driver import Driver, Script, Statement
+from holdkit.engines.sqlite.mending import rows_of
+
+CHUNK = 10_000
+HOLDS_PER_POOL = 25
+LATER = 1_000
+"""Holds that begin before one ends: a change is seldom beside its birth."""
+
+
+def journal(entries: int, start: int) -> Iterator[Entry]:
+    """So many entries, numbered from 1, a microsecond apart from `start` on."""
+    for seq, entry in zip(range(1, entries + 1), _entries(entries, start), strict=False):
+        yield structs.replace(entry, seq=seq)
+
+
+def bulk(entries: Iterator[Entry], step: Callable[[int], None] = lambda _: None) -> Iterator[Mended]:
+    """What is to be written, in chunks: the entries, then the rows they come to."""
+    with closing(Spill()) as spill:
+        folded = Folded(spill.table)
+        while chunk := list(islice(entries, CHUNK)):
+            for entry in chunk:
+                fold(folded, entry)
+            yield Mended({}, {}, {}, {}, None, chunk)
+            step(len(chunk))
+        pools, holds = folded.pools.items(), folded.holds.items()
+        while some := dict[Key, Pool | None](islice(pools, CHUNK)):
+            yield Mended(some, {}, {}, {}, None, [])
+        while those := dict[Key, StoredHold | None](islice(holds, CHUNK)):
+            yield Mended({}, those, outstanding([hold for hold in those.values() if hold is not None]), {}, None, [])
+
+
+def fill_sqlite(path: Path, entries: int, step: Callable[[int], None] = lambda _: None) -> None:
+    """A file with such a journal."""
+    SqliteEngine(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("pragma synchronous = off")
+        connection.execute("pragma cache_size = -100000")
+        driver = Driver(connection)
+        for mended in bulk(journal(entries, recently()), step):
+            connection.execute("begin immediate")
+            driver.run(_script(tuple(rows_of(mended))))
+            connection.execute("commit")
+
+
+def _script(statements: tuple[Statement, ...]) -> Script[None]:
+    yield statements
+
+
+def recently() -> int:
+    """A slot some hours ago: nothing has retired since."""
+    return time_ns() // 1_000 - 10_000 * SECOND
+
+
+def _entries(entries: int, start: int) -> Iterator[Entry]:
+    pools: list[Pool] = []
+    for slot in range(start, start + max(1, entries // (2 * HOLDS_PER_POOL))):
+        pools.append(Pool("", f"pool:{len(pools)}", 1_000, slot=slot))
+        yield Entry(0, slot, Action.POOL_CREATED, pools[-1].id, effects=(Effect(pools[-1], total=1_000),))
+    waiting: dict[int, StoredHold] = {}
+    for number in count():
+        slot = start + len(pools) + 2 * number
+        place = number * 7_919 % len(pools)
+        pools[place] = pool = _moved(pools[place], slot, held=1)
+        waiting[number] = hold = StoredHold(
+            "", f"{number * 0x9E3779B97F4A7C15 % 2**128:032x}", (HeldLeg(pool.id, 1, 1),), "owner", slot, pool.fence,
+            deadline=slot + 86_400 * SECOND, metadata=f'{{"order":{number}}}',
+        )  # fmt: skip
+        yield Entry(0, slot, Action.HOLD_HELD, hold.id, effects=(Effect(pool, held=1),), hold=hold)
+        earlier = waiting.pop(number - LATER, None)
+        if earlier is not None and number % 10:
+            at = (number - LATER) * 7_919 % len(pools)
+            yield _ended(pools, at, earlier, slot + 1, confirm=bool(number % 3))
+
+
+def _ended(pools: list[Pool], place: int, hold: StoredHold, slot: int, *, confirm: bool) -> Entry:
+    used = 1 if confirm else 0
+    pools[place] = pool = _moved(pools[place], slot, held=-1, consumed=used)
+    leg = HeldLeg(pool.id, 1, 0, used)
+    change = Change(State.CONFIRMED if confirm else State.RELEASED, State.HELD, 2, (leg,), hold.deadline, hold.deadline,
+                    ended_at=slot)  # fmt: skip
+    action = Action.HOLD_CONFIRMED if confirm else Action.HOLD_RELEASED
+    return Entry(0, slot, action, hold.id, effects=(Effect(pool, held=-1, consumed=used),), change=change)
+
+
+def _moved(pool: Pool, slot: int, *, held: int, consumed: int = 0) -> Pool:
+    return structs.replace(
+        pool,
+        held=pool.held + held,
+        consumed=pool.consumed + consumed,
+        fence=pool.fence + (held > 0),
+        slot=slot,
+        version=pool.version + 1,
+    )

@@ -1,0 +1,186 @@
+"""The two sides of an audit: the state that the journal comes to, and the rows that an engine has stored.
+
+Both give their tables in order of the keys, so that they can be compared row by row; neither has to be in memory. Rows that
+differ are kept in `Mismatches`, for whoever wants to mend them: as many as there are differences, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
+
+K = TypeVar("K", bound=tuple[Any, ...])
+V = TypeVar("V")
+
+LegKey: TypeAlias = tuple[str, str, Slot, str]
+"""Tenant, pool, deadline, hold. A leg without a deadline is filed under the last slot."""
+
+
+class Difference(Struct, frozen=True):
+    """One place where what is stored is not what the journal says."""
+
+    table: str
+    key: str
+    field: str
+    stored: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.key}: {self.field} is {self.stored}, the journal says {self.expected}"
+
+
+Found: TypeAlias = tuple[K, V | None, Sequence[Difference]]
+"""A stored row: its key, the row (None, if it cannot be decoded), and what is wrong with it beside what the journal says."""
+
+
+def row_name(key: tuple[str, ...]) -> str:
+    """How a row is called, for people, and so that no two of a table are called the same: tenant and name make a pool."""
+    *above, last = key
+    if not above[0] and "/" not in last:
+        del above[0]
+    return "/".join([*(part.replace("%", "%25").replace("/", "%2F") for part in above), last])
+
+
+def leg_name(tenant: str, pool: str, hold: str) -> str:
+    """How a leg is called."""
+    return f"{row_name((tenant, pool))} of hold {hold}"
+
+
+# The two sides
+
+
+class Rows(Protocol[K, V]):
+    """One table of a folded state."""
+
+    def get(self, key: K, /) -> V | None:
+        """The row as it is now."""
+        ...
+
+    def put(self, key: K, row: V | None, /) -> None:
+        """Write or (with None) remove a row."""
+        ...
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Every row, in order of the keys."""
+        ...
+
+
+MakeTable: TypeAlias = Callable[[Any, int], Rows[Any, Any]]
+"""Makes an empty table, given the type of its rows and how many parts a key has."""
+
+
+class RowsInMemory(Generic[K, V]):
+    """A table that fits."""
+
+    def __init__(self) -> None:
+        self._rows: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """The row as it is now."""
+        return self._rows.get(key)
+
+    def put(self, key: K, row: V | None) -> None:
+        """Write or (with None) remove a row."""
+        if row is None:
+            self._rows.pop(key, None)
+        else:
+            self._rows[key] = row
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Every row, in order of the keys."""
+        return iter(sorted(self._rows.items(), key=itemgetter(0)))
+
+
+def in_memory(_kind: Any, _width: int) -> Rows[Any, Any]:
+    """Where a state is kept unless its maker says otherwise."""
+    return RowsInMemory()
+
+
+class Folded:
+    """A state rebuilt from entries alone."""
+
+    def __init__(self, table: MakeTable = in_memory) -> None:
+        self.pools: Rows[Key, Pool] = table(Pool, 2)
+        self.holds: Rows[Key, StoredHold] = table(StoredHold, 2)
+        self.records: Rows[RecordKey, Record] = table(Record, 3)
+        self.legs: Rows[LegKey, int] = table(int, 4)
+        """Outstanding units: filed by `audit`, once all is folded."""
+        self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
+        self.fence_floor = 0
+        self.last_seq = 0
+        self.latest: Slot = 0
+        """The last slot that `audit` saw: rows are pruned by the clock of those who wrote."""
+
+    def put_hold(self, hold: StoredHold) -> None:
+        """Put a hold."""
+        self.holds.put((hold.tenant, hold.id), hold)
+
+
+class StoredRows(Protocol):
+    """What an engine has stored, each table in order of its keys, as often as it is asked for."""
+
+    @property
+    def fence_floor(self) -> int:
+        """The highest fence of any pool that was removed."""
+        ...
+
+    def each_pool(self) -> Iterator[Found[Key, Pool]]:
+        """Every pool."""
+        ...
+
+    def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
+        """Every hold."""
+        ...
+
+    def each_record(self) -> Iterator[Found[RecordKey, Record]]:
+        """Every record."""
+        ...
+
+    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+        """Every leg's outstanding units."""
+        ...
+
+
+class Stored(Struct, frozen=True):
+    """Stored rows that are all in memory."""
+
+    pools: Mapping[Key, Pool]
+    holds: Mapping[Key, StoredHold]
+    records: Mapping[RecordKey, Record]
+    legs: Mapping[LegKey, int]
+    fence_floor: int
+
+    def each_pool(self) -> Iterator[Found[Key, Pool]]:
+        """Every pool."""
+        return _in_order(self.pools)
+
+    def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
+        """Every hold."""
+        return _in_order(self.holds)
+
+    def each_record(self) -> Iterator[Found[RecordKey, Record]]:
+        """Every record."""
+        return _in_order(self.records)
+
+    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+        """Every leg's outstanding units."""
+        return _in_order(self.legs)
+
+
+def _in_order(rows: Mapping[Any, V]) -> Iterator[Found[Any, V]]:
+    return ((key, rows[key], ()) for key in sorted(rows))
+
+
+class Mismatches:
+    """The rows that differ, each as stored and as the journal has it."""
+
+    def __init__(self) -> None:
+        self.pools: dict[Key, tuple[Pool | None, Pool | None]] = {}
+        self.holds: dict[Key, tuple[StoredHold | None, StoredHold | None]] = {}
+        self.records: dict[RecordKey, tuple[Record | None, Record | None]] = {}
+        self.legs: dict[LegKey, tuple[int | None, int | None]] = {}
