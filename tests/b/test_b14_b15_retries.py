@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,40 @@ def test_b14_every_command_has_one_effect_however_often_it_is_sent(stage: Stage)
     assert hk.record("note", "1").version == 1
     assert len(hk.history(a)) == 6
     assert len(hk.history(c)) == 2
+    assert differences(hk) == ()
+
+
+def test_b14_another_worker_asks_again(stage: Stage) -> None:
+    """Another actor, for another reason: the same answers, token included, from verbs and faces."""
+    hk = stage.open()
+
+    def all_of_it(who: str) -> list[Any]:
+        said: dict[str, Any] = {"actor": who, "reason": f"asked by {who}", "correlation_id": who}
+        hk.create_pool("p", 10, op="create", **said)
+        a = hk.hold("p", 4, ttl=60, op="hold", **said)
+        claim = hk.claims.reserve("email", "a@b.c", ttl=60, op="claim", **said)
+        hk.items.add(["seat:1"])
+        return [
+            a.owner,
+            hk.confirm(a, quantity=1, keep_rest=True, op="part", **said),
+            hk.extend(a, by=10, op="extend", **said),
+            hk.release(a, op="rest", **said),
+            hk.return_units(a, op="return", **said),
+            hk.consume("p", 1, op="consume", **said),
+            claim,
+            claim.owner,
+            hk.claims.confirm(claim, entity="user:1", op="claimed", **said),
+            hk.items.reserve(["seat:1"], owner="me", op="seats", **said),
+            hk.apply([holdkit.Consume(legs=(Leg("p"),), **said)], op="batch"),
+        ]
+
+    first = all_of_it("user:7")
+    end = len(hk.journal(limit=1_000))
+    stage.clock.advance(1)
+    hk = stage.again(hk)
+    assert all_of_it("job:retry") == first
+    assert len(hk.journal(limit=1_000)) == end
+    assert {hold.actor for hold in hk.holds()} == {"user:7"}
     assert differences(hk) == ()
 
 

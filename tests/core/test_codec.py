@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.core import codec
-from holdkit.core.commands import ConfirmHold, Consume, CreatePool, PlaceHold
+from holdkit.core.commands import ConfirmHold, Consume, CreatePool, PlaceHold, PutRecord, ReleaseHold, ReturnUnits
 from holdkit.core.entries import Action, Entry
 from holdkit.core.model import Leg, Pool
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
@@ -46,8 +46,8 @@ def test_a_fingerprint_is_a_stable_hash_of_the_canonical_payload() -> None:
 
 
 def test_legs_are_fingerprinted_in_order_of_their_pools() -> None:
-    text = b'{"type":"PlaceHold","legs":[{"pool":"a"},{"pool":"b","quantity":2}],"ttl_slots":60,"actor":"user:1"}'
-    made = codec.fingerprint(structs.replace(PLACE, tenant="acme", op="o", correlation_id="c"))
+    text = b'{"type":"PlaceHold","legs":[{"pool":"a"},{"pool":"b","quantity":2}],"ttl_slots":60}'
+    made = codec.fingerprint(structs.replace(PLACE, tenant="acme", op="o", correlation_id="c", reason="r"))
     assert made == hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
@@ -55,6 +55,9 @@ def test_legs_are_fingerprinted_in_order_of_their_pools() -> None:
     "same",
     [
         {"correlation_id": "c"},
+        {"actor": None},
+        {"actor": "user:2"},
+        {"reason": "r"},
         {"op": "o"},
         {"tenant": "acme"},
         {"legs": (Leg("a"), Leg("b", 2))},
@@ -70,13 +73,10 @@ def test_what_does_not_count(same: dict[str, Any]) -> None:
         {"legs": (Leg("a", 2), Leg("b", 1))},
         {"legs": (Leg("a"), Leg("b", 2, 5))},
         {"ttl_slots": 61},
-        {"actor": None},
-        {"actor": "user:2"},
         {"id": "0" * 32},
         {"owner": "t"},
         {"entity": "e"},
         {"metadata": {}},
-        {"reason": "r"},
     ],
 )
 def test_what_does(other: dict[str, Any]) -> None:
@@ -90,6 +90,18 @@ def test_other_commands_too() -> None:
     first = ConfirmHold(id="1", quantity={"b": 1, "a": 2}, op="o", correlation_id="c", tenant="t")
     assert codec.fingerprint(first) == codec.fingerprint(ConfirmHold(id="1", quantity={"a": 2, "b": 1}))
     assert codec.fingerprint(first) != codec.fingerprint(ConfirmHold(id="1", quantity={"a": 2, "b": 2}))
+
+
+def test_an_asker_counts_where_the_answer_has_a_token() -> None:
+    births = (PLACE, structs.replace(PLACE, legs=(Leg("a"),)), Consume(legs=(Leg("a"),)))
+    for birth in births:
+        ours, theirs = codec.fingerprint(birth, b"ours"), codec.fingerprint(birth, b"theirs")
+        assert len({codec.fingerprint(birth), ours, theirs}) == 3
+        assert codec.fingerprint(structs.replace(birth, actor="user:2", reason="r"), b"ours") == ours
+    others = (CreatePool(id="p", total=1), ConfirmHold(id="1", owner="t"), ReleaseHold(id="1", actor="user:1"),
+              ReturnUnits(id="1", reason="r"), PutRecord(kind="k", id="1", body="{}"))  # fmt: skip
+    for other in others:
+        assert codec.fingerprint(other) == codec.fingerprint(structs.replace(other, actor=None, reason=None), b"ours")
 
 
 # Owners

@@ -158,8 +158,9 @@ def test_b4_the_hold_remembers_what_ended_it(command: Any, ended: str) -> None:
     assert world.operations == {}
     again = world.do(command("a", op="end"))
     assert again == Done(slot=0, hold=first.hold, replayed=True)
-    assert said(world.do(command("a", reason="other", op="end"))) == "operation_conflict"
-    assert refused(world.do(command("a", reason="other", op="end"))).subject == "end"
+    assert world.do(command("a", op="end", actor="job:retry", reason="again")) == again
+    assert said(world.do(command("a", 4, op="end"))) == "operation_conflict"
+    assert refused(world.do(command("a", 4, op="end"))).subject == "end"
     assert said(world.do(command("a", op="another"))) == ended
     assert said(world.do(command("a"))) == ended
 

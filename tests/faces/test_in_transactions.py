@@ -85,6 +85,18 @@ def test_a_claim_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
         assert hk.verify().ok
 
 
+def test_another_worker_asks_again_in_a_transaction_of_its_own(place: tuple[str, str]) -> None:
+    caller, url = place
+    with holdkit.connect(url, clock=FakeClock()) as hk, CALLERS[caller](url) as begin:
+        hk.create_pool("p", 5)
+        tx = begin()
+        first = hk.hold("p", 2, ttl=60, op="k", actor="user:7", reason="checkout", tx=tx)
+        again = hk.hold("p", 2, ttl=60, op="k", actor="job:retry", reason="again", tx=tx)
+        assert (again.id, again.owner, again.replayed, again.actor) == (first.id, first.owner, True, "user:7")
+        hk.confirm(first, op="c", actor="user:7", tx=tx)
+        assert hk.confirm(first, op="c", actor="job:retry", reason="again", tx=tx).replayed
+
+
 def test_items_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
     caller, url = place
     with holdkit.connect(url) as hk, CALLERS[caller](url) as begin:

@@ -73,6 +73,55 @@ def test_a_retry_key_is_of_no_use_to_another_access_key(actor: str | None) -> No
     run(work)
 
 
+def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
+    """Another worker, with a key of its own, may go on with what the first one has begun; a token it never sees."""
+
+    async def work(here: Stand) -> None:
+        keys = [(await here.running.keys.make(name, scope="admin")).text for name in ("theirs", "mine")]
+        await here.running.gate.refresh()
+        held = (
+            await here.call("POST", "/v1/holds", {"pool": "a", "quantity": 4, "ttl": 60}, key=keys[0], op="h")
+        ).json()
+        claim = (
+            await here.call("POST", "/v1/claims", {"type": "t", "value": "v", "ttl": 60}, key=keys[0], op="c")
+        ).json()
+        await here.call("POST", "/v1/items", {"ids": ["seat"]}, key=keys[0])
+        owner, at = {"owner": held["owner"]}, f"/v1/holds/{held['id']}"
+        plain: list[tuple[str, str, Any]] = [
+            ("POST", "/v1/pools", {"id": "b", "total": 5}),
+            ("PUT", "/v1/pools/b", {"total": 6}),
+            ("POST", f"{at}/confirm", owner | {"quantity": 1, "keep_rest": True}),
+            ("POST", f"{at}/extend", owner | {"by": 5}),
+            ("POST", f"{at}/release", owner),
+            ("POST", f"{at}/return", owner | {"reason": "refund"}),
+            ("POST", f"/v1/claims/{claim['id']}/confirm", {"owner": claim["owner"], "entity": "user:1"}),
+            ("POST", f"/v1/claims/{claim['id']}/forget", {"owner": claim["owner"]}),
+            ("PUT", "/v1/records/notes/1", {"body": "{}"}),
+            ("POST", "/v1/batch", {"commands": [{"type": "create_pool", "id": "c", "total": 1}]}),
+        ]
+        for n, (method, path, body) in enumerate(plain):
+            first, again = [await here.call(method, path, body, key=key, op=f"plain {n}") for key in keys]
+            assert first.status_code in (200, 201), first.text
+            assert (again.status_code, again.headers.get("idempotency-replayed")) == (first.status_code, "true"), path
+            assert held["owner"] not in again.text
+        births: list[tuple[str, Any]] = [
+            ("/v1/holds", HOLD),
+            ("/v1/consume", {"pool": "a"}),
+            ("/v1/claims", {"type": "t", "value": "w", "ttl": 60}),
+            ("/v1/items/reserve", {"ids": ["seat"], "ttl": 60}),
+            ("/v1/batch", {"commands": [{"type": "hold", **HOLD}]}),
+        ]
+        for n, (path, body) in enumerate(births):
+            first, again = [await here.call("POST", path, body, key=key, op=f"birth {n}") for key in keys]
+            assert first.status_code in (200, 201), first.text
+            assert (again.status_code, again.json()["reason"]) == (422, "operation_conflict"), path
+            retried = await here.call("POST", path, {**body, "reason": "again"} if "commands" not in body else body,
+                                      key=keys[0], op=f"birth {n}")  # fmt: skip
+            assert retried.headers.get("idempotency-replayed") == "true", path
+
+    run(work)
+
+
 def test_a_refusal_is_replayed_too() -> None:
     async def work(here: Stand) -> None:
         for replayed in (None, "true"):

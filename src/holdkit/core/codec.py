@@ -1,7 +1,7 @@
 """Encodings: canonical JSON, fingerprints, owner hashes, hold ids, tickets.
 
-Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of the command as the
-caller wrote it; what the kernel minted and the correlation id are left out.
+Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of what the caller asks;
+what the kernel minted is left out, and who asks and why: actor, reason and correlation id.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
 _owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
+_BIRTHS: Final = (PlaceHold, Consume)  # what is answered with an owner token
 _VARIANT: Final = dict(
     zip("0123456789abcdef", "89ab" * 4, strict=True)
 )  # a UUID's 17th digit: the bits 10, two at random
@@ -56,13 +57,16 @@ def decode_outcome(text: str | bytes) -> Done | Refusal:
 
 
 def fingerprint(command: AnyCommand, asker: bytes = b"") -> str:
-    """32 hex digits that tell one payload from another under the same operation id, and one `asker` from another."""
-    if isinstance(command, (PlaceHold, Consume)) and len(command.legs) > 1:
-        legs = tuple(sorted(command.legs, key=lambda leg: leg.pool))
-        command = structs.replace(command, correlation_id=None, tenant="", op=None, legs=legs)
-    else:
-        command = structs.replace(command, correlation_id=None, tenant="", op=None)
-    return hashlib.blake2b(_canonical.encode(command), digest_size=16, key=asker).hexdigest()
+    """32 hex digits that tell one payload from another under the same operation id.
+
+    Where the answer carries an owner token, and only there, also one `asker` from another.
+    """
+    asked = structs.replace(command, tenant="", op=None, actor=None, correlation_id=None, reason=None)
+    if not isinstance(asked, _BIRTHS):
+        asker = b""
+    elif len(asked.legs) > 1:
+        asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
+    return hashlib.blake2b(_canonical.encode(asked), digest_size=16, key=asker).hexdigest()
 
 
 def group_fingerprint(commands: Sequence[AnyCommand], atomic: bool) -> str:

@@ -30,7 +30,7 @@ class Mint:
         self._clock, self._randomness, self._lanes, self._asker = clock, randomness, lanes, asker
 
     def asked_by(self, asker: str) -> Mint:
-        """The same for one of several askers: an operation of one is not answered to another, for its answer has a token."""
+        """The same for one of several askers: an answer that has a token is not given to another of them."""
         return Mint(self._clock, self._randomness, self._lanes, asker.encode())
 
     def draw(self, below: int) -> int:

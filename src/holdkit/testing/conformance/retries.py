@@ -43,6 +43,24 @@ def same_operation_other_payload(rig: Rig) -> None:
     rig.sound()
 
 
+def another_worker_asks_again(rig: Rig) -> None:
+    """Who asks and why is no part of the payload: the recorded answer again, and the journal names the one who was first."""
+    rig.pools(a=3)
+    commands: tuple[AnyCommand, ...] = (
+        placing(1, op="take", owner="secret"),
+        ConfirmHold(id=hold_id(1), owner="secret", op="keep"),
+        ReturnUnits(id=hold_id(1), owner="secret", op="back"),
+        CreatePool(id="b", total=1, op="new"),
+    )
+    first = [rig.done(structs.replace(command, actor="user:1", reason="first")) for command in commands]
+    end = rig.rows()
+    for command, before in zip(commands, first, strict=True):
+        again = rig.done(structs.replace(command, actor="job:retry", reason="again", correlation_id="c-9"))
+        equal(again, structs.replace(before, replayed=True), f"the answer to {command.op!r}, asked by another worker")
+    equal(rig.rows(), end, "the journal after retries")
+    rig.sound()
+
+
 def retried_within_a_batch(rig: Rig) -> None:
     """An operation asked twice in one batch is applied once."""
     rig.pools(a=3)
@@ -132,6 +150,6 @@ def one_key_for_an_aborted_group(rig: Rig) -> None:
     rig.sound()
 
 
-CHECKS = (same_operation_same_answer, same_operation_other_payload, retried_within_a_batch, remembered_for_the_window,
-          full_table_never_stops_an_end, aborted_is_remembered, one_key_for_a_group,
+CHECKS = (same_operation_same_answer, same_operation_other_payload, another_worker_asks_again, retried_within_a_batch,
+          remembered_for_the_window, full_table_never_stops_an_end, aborted_is_remembered, one_key_for_a_group,
           one_key_for_an_aborted_group)  # fmt: skip
