@@ -102,6 +102,9 @@ def test_an_asker_counts_where_the_answer_has_a_token() -> None:
               ReturnUnits(id="1", reason="r"), PutRecord(kind="k", id="1", body="{}"))  # fmt: skip
     for other in others:
         assert codec.fingerprint(other) == codec.fingerprint(structs.replace(other, actor=None, reason=None), b"ours")
+        assert codec.fingerprint(other, b"ours", PLACE) == codec.fingerprint(other, b"theirs", PLACE), "of the command"
+    assert codec.fingerprint(PLACE, b"ours", others[0]) != codec.fingerprint(PLACE, b"theirs", others[0])
+    assert codec.fingerprint(PLACE, wish=births[2]) == codec.fingerprint(births[2])
 
 
 # Owners

@@ -30,7 +30,7 @@ def test_the_same_group_again_is_the_same_answer_and_nothing_twice(world: World,
     first = world.under("k", *PAIR, atomic=atomic)
     before = world.state()
     world.slot = 99
-    again = world.under("k", *PAIR, atomic=atomic)
+    again = world.under("k", *(structs.replace(one, actor="job:retry") for one in PAIR), atomic=atomic)
     assert again == [structs.replace(one, replayed=True) for one in first if isinstance(one, Done | Refusal)]
     assert world.state() == before
 
@@ -40,7 +40,7 @@ OTHERS: list[Any] = [
     ((*PAIR, CreatePool(id="q", total=1)), False),
     (PAIR[::-1], False),
     (PAIR, True),
-    ((structs.replace(PAIR[0], actor="user:8"), PAIR[1]), False),
+    ((structs.replace(PAIR[0], entity="order:8"), PAIR[1]), False),
     ((PAIR[0], structs.replace(PAIR[1], op="its own")), False),
     ((confirm("a"), release("b")), False),
 ]

@@ -104,6 +104,9 @@ def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
             assert first.status_code in (200, 201), first.text
             assert (again.status_code, again.headers.get("idempotency-replayed")) == (first.status_code, "true"), path
             assert held["owner"] not in again.text
+        for key in keys:  # its answer tells nothing, not even that it was recorded
+            added = await here.call("POST", "/v1/items", {"ids": ["seat", "another"]}, key=key, op="add")
+            assert added.status_code == 200, added.text
         births: list[tuple[str, Any]] = [
             ("/v1/holds", HOLD),
             ("/v1/consume", {"pool": "a"}),

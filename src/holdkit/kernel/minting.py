@@ -45,7 +45,7 @@ class Mint:
         """
         changes: dict[str, Any] = {}
         if command.op is not None:
-            changes["fingerprint"] = fingerprint(command if wish is None else wish, self._asker)
+            changes["fingerprint"] = fingerprint(command, self._asker, wish)
         if isinstance(command, _BIRTHS):
             if command.metadata is not None:
                 changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
