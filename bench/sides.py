@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import holdkit
-from holdkit.engines.port import Clock, Engine
+from holdkit.engines.clocks import Clock
+from holdkit.engines.port import Engine
 from holdkit.kernel import opening
 
 from .by_hand import AsyncByHand, ByHand

@@ -26,9 +26,10 @@ from holdkit.core.reading import (
     TakeSurvey,
     entry_of,
 )
+from holdkit.engines.clocks import Clock
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
-from holdkit.engines.port import Applied, Clock
+from holdkit.engines.port import Applied
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")

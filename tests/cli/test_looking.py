@@ -164,12 +164,16 @@ def test_which_libraries_lose_commits(version: tuple[int, ...], level: str) -> N
 
 def test_clocks_sweeps_and_network_disks() -> None:
     def found(**changes: int) -> dict[str, str]:
-        survey = Survey(**{"pools": 1, "live_holds": 1, "entries": 1, "oldest_due": None, "now": 10**9, **changes})  # type: ignore[arg-type]
+        survey = Survey(
+            **{"pools": 1, "live_holds": 1, "entries": 1, "oldest_due": None, "now": 10**9, "latest": None, **changes}
+        )  # type: ignore[arg-type]
         return {finding.name: finding.level for finding in weigh(survey, 10**9)}
 
     assert set(found().values()) == {"ok"}
     assert found(now=10**9 + 5_000_000)["clock"] == "ok"
     assert found(now=10**9 + 5_000_001)["clock"] == "warn"
+    assert found(latest=10**9 + 5_000_000)["time"] == "ok"
+    assert found(latest=10**9 + 5_000_001)["time"] == "warn"
     assert found(oldest_due=10**9 - 60_000_000)["sweep"] == "ok"
     assert found(oldest_due=10**9 - 60_000_001)["sweep"] == "warn"
     assert [examine_file_system(kind).level for kind in ("ext4", None, "nfs4")] == ["ok", "ok", "fail"]

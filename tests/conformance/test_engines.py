@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdkit.core.model import Limits
+from holdkit.engines.clocks import Clock
 from holdkit.engines.log import LogEngine, open_engine
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.port import Clock, Engine
+from holdkit.engines.port import Engine
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.testing.conformance import DurableEngineConformance, EngineConformance
 from tests.laned import Laned

@@ -9,7 +9,8 @@ import pytest
 from holdkit.core.commands import CreatePool, Group, PlaceHold, Sweep
 from holdkit.core.model import Leg, Limits
 from holdkit.core.reading import FindEnds, FindPool, ReadJournal, entry_of
-from holdkit.engines.port import Clock, Engine
+from holdkit.engines.clocks import Clock
+from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.testing.conformance import DurableEngineConformance

@@ -34,9 +34,10 @@ from holdkit.core.reading import (
     ReadJournal,
     entry_of,
 )
+from holdkit.engines.clocks import Clock
 from holdkit.engines.log import open_engine as open_log
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.port import Clock, Engine
+from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.engines.sqlite import SqliteEngine

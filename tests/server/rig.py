@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 import holdkit
-from holdkit.engines.port import Clock
+from holdkit.engines.clocks import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -89,10 +88,10 @@ def moment(slot: Slot | None) -> str | None:
     return None if at is None else at.isoformat(timespec="microseconds")
 
 
-def clock_time(slot: Slot | None) -> str:
-    """A slot for people: short if it is today."""
+def clock_time(slot: Slot | None, now: Slot | None = None) -> str:
+    """A slot for people: short if it is on the same day as `now`, which only the engine can say."""
     at = datetime_of(slot)
     if at is None:
         return "-" if slot is None else str(slot)
-    today = datetime.now(UTC).date() == at.date()
-    return at.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
+    today = datetime_of(now)
+    return at.strftime("%Y-%m-%d %H:%M:%S" if today is None or today.date() != at.date() else "%H:%M:%S")

@@ -32,9 +32,9 @@ class Watcher:
 
     def look(self) -> None:
         """Take a new picture."""
-        self.now = time.time_ns() // 1000
         self.pools = self._hk.pools(self._prefix, limit=self._most_pools)
         found = self._hk.holds(state="held", limit=1_000)
+        self.now = self._hk.desk.now()
         self.holds = sorted(found, key=lambda hold: (hold.deadline is None, hold.deadline, hold.id))[: self._most_holds]
         seen: Counter[str] = Counter()
         for _ in range(PAGES):

@@ -103,7 +103,9 @@ def _drawn(watcher: Watcher, width: int = 80) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    title = Text.assemble(("holdkit ", "bold"), (clock_time(watcher.now) + " UTC  ", "dim"), _speed(watcher))
+    title = Text.assemble(
+        ("holdkit ", "bold"), (clock_time(watcher.now, watcher.now) + " UTC  ", "dim"), _speed(watcher)
+    )
     title.truncate(width, overflow="ellipsis")
     return Group(title, Text(), _pools(watcher, width), Text(), _holds(watcher, width), Text(), _tail(watcher, width))
 
@@ -151,7 +153,7 @@ def _tail(watcher: Watcher, width: int) -> Table:
     table = _table("when", "what", "subject")
     for entry in watcher.tail:
         name = entry.subject if width >= 100 or len(entry.subject) < 24 else f"…{entry.subject[-8:]}"
-        table.add_row(clock_time(entry.slot), str(entry.action), Text(name))
+        table.add_row(clock_time(entry.slot, watcher.now), str(entry.action), Text(name))
     return table
 
 

@@ -11,6 +11,8 @@ from msgspec import Struct
 from ..core.audit_rows import Difference
 from ..core.model import HeldLeg, Pool, Slot, State, StoredHold
 from ..core.validation import invalid
+from ..engines.clocks import Clock
+from ..engines.clocks import read as read_clock
 from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
 from ..faces.item import Item
@@ -112,14 +114,15 @@ read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
 read_verify: Final = msgspec.json.Decoder(WireVerify).decode
 
 
-def claim_from(wire: WireClaim, owner: str | None) -> Claim:
+def claim_from(wire: WireClaim, owner: str | None, clock: Clock) -> Claim:
     """A claim as the kernel would have given it."""
     id = CLAIMS + wire.id
     taken, spent = int(wire.state is State.HELD), int(wire.state is State.CONFIRMED)
     pool = Pool("", id, 1, held=taken, consumed=spent, fence=wire.fence, version=wire.version, on_demand=True,
                 label=wire.key, holder=wire.hold, entity=wire.entity)  # fmt: skip
     hold = None if wire.held_at is None or wire.hold is None else _life(wire, id, taken, spent, wire.held_at)
-    return Claim(pool, hold, wire.owner or owner, replayed=wire.replayed)
+    as_of = read_clock(clock, slot_of(wire.server_time))
+    return Claim(pool, hold, wire.owner or owner, replayed=wire.replayed, as_of=as_of)
 
 
 def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_at: datetime) -> StoredHold:

@@ -135,6 +135,8 @@ class Survey(Struct, frozen=True):
     """The earliest deadline that has passed with units not yet returned: how far the sweep lags behind."""
     now: Slot
     """The engine's own clock."""
+    latest: Slot | None
+    """The last slot that was decided at on any pool: where the clock says less, somebody has set it back."""
 
 
 class TakeSurvey(Query[Survey], frozen=True):

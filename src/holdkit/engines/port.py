@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -11,22 +10,15 @@ from msgspec import Struct
 from ..core.audit_rows import Difference
 from ..core.commands import Command, Group
 from ..core.mending import Repaired
-from ..core.model import Key, Limits, Slot
+from ..core.model import Key, Limits
 from ..core.outcomes import Outcome
 from ..core.reading import Query
 from ..core.receiving import Carried
 from ..errors import EngineError, HoldkitError
+from .clocks import Clock
 from .metering import Progress
 
 T = TypeVar("T")
-
-Clock: TypeAlias = Callable[[], Slot]
-"""Reads the engine's one authority on time."""
-
-
-def wall_clock() -> Slot:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class BatchRejected(EngineError):
@@ -79,6 +71,7 @@ class Engine(Protocol):
     """How many lanes the journal has; never changes. Embedded engines have one."""
     limits: Limits
     clock: Clock
+    """The one authority on time, as well as it can be told here without asking: never behind it."""
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or, where the engine is distributed, in several, each

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from ..core.codec import ticket
 from ..core.model import Pool, Slot, State, StoredHold
+from ..engines.clocks import Reading
 from ..kernel.spelling import datetime_of
 from .keys import CLAIMS
 
@@ -14,7 +15,7 @@ from .keys import CLAIMS
 class Claim:
     """A key in one of its lives, as it was when this answer was given. Immutable; ask again with `find`."""
 
-    __slots__ = ("_hold", "_pool", "owner", "replayed")
+    __slots__ = ("_hold", "_pool", "as_of", "owner", "replayed")
 
     _pool: Pool
     _hold: StoredHold | None
@@ -22,11 +23,20 @@ class Claim:
     """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
     replayed: bool
     """This answer was recorded earlier under the same operation id, or is a claim that this owner had already."""
+    as_of: Reading | None
+    """What the engine's clock said when this answer was given; None in another process than that."""
 
     def __init__(
-        self, pool: Pool, hold: StoredHold | None, owner: str | None = None, *, replayed: bool = False
+        self,
+        pool: Pool,
+        hold: StoredHold | None,
+        owner: str | None = None,
+        *,
+        replayed: bool = False,
+        as_of: Reading | None = None,
     ) -> None:
-        for name, value in (("_pool", pool), ("_hold", hold), ("owner", owner), ("replayed", replayed)):
+        given = {"_pool": pool, "_hold": hold, "owner": owner, "replayed": replayed, "as_of": as_of}
+        for name, value in given.items():
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -82,6 +92,12 @@ class Claim:
     def deadline_at(self) -> datetime | None:
         """The deadline as an aware datetime."""
         return datetime_of(self.deadline)
+
+    def left(self, now: Slot) -> Slot:
+        """How much of its time is left, by a clock that says `now`; at least so much has passed as since it was given."""
+        if self.state is not State.HELD or self.deadline is None:
+            return 0
+        return max(0, self.deadline - (now if self.as_of is None else max(now, self.as_of.now())))
 
     @property
     def entity(self) -> str | None:

@@ -7,7 +7,8 @@ import os
 
 from ..core.model import Limits
 from ..core.validation import invalid
-from ..engines.port import Clock, Engine
+from ..engines.clocks import Clock
+from ..engines.port import Engine
 from ..kernel.minting import Mint, Randomness
 from ..kernel.opening import DEFAULT_URL, open_engine
 from ..kernel.waiters import AsyncSubmitter, Submitter

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 from ..core.model import SECOND, Slot
 from ..core.reading import Survey, TakeSurvey
-from ..engines.port import Finding, wall_clock
+from ..engines.clocks import wall_clock
+from ..engines.port import Finding
 from ..errors import HoldkitError
 from .opening import is_postgres, open_engine
 
@@ -63,6 +64,11 @@ def weigh(survey: Survey, here: Slot) -> Iterator[Finding]:
     skewed = apart > SKEW
     yield Finding("clock", "warn" if skewed else "ok", f"the engine's and this machine's differ by {apart / SECOND:.1f} s",
                   "the engine's decides; synchronise the machines, and pass ttl rather than deadlines" if skewed else "")  # fmt: skip
+    behind = 0 if survey.latest is None else max(0, survey.latest - survey.now)
+    yield Finding("time", "warn" if behind > SKEW else "ok",
+                  f"the engine's clock is {behind / SECOND:.1f} s behind the last decision" if behind else "moves forward",
+                  "somebody set it back: until it is there again, deadlines on the pools touched last come later than they say"
+                  if behind > SKEW else "")  # fmt: skip
     lag = 0 if survey.oldest_due is None else survey.now - survey.oldest_due
     late = lag > LAG
     yield Finding("sweep", "warn" if late else "ok",

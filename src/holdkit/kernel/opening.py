@@ -10,7 +10,8 @@ from msgspec import structs
 
 from ..core.model import MAX_SLOT, Limits
 from ..core.validation import invalid
-from ..engines.port import Clock, Engine
+from ..engines.clocks import Clock
+from ..engines.port import Engine
 from ..errors import EngineError
 
 DEFAULT_URL = "sqlite:///holds.db"

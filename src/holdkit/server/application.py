@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from ..engines.port import Clock
+from ..engines.clocks import Clock
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..faces.opening import connect_async
@@ -47,7 +47,7 @@ class Running:
         self.keys = AsyncKeys(kernel, pepper=pepper)
         self.gate = Tollgate(kernel, self.keys, settings)
         self.feeds = Feeds()
-        self.courier = Courier(settings.webhooks)
+        self.courier = Courier(settings.webhooks, clock=kernel.desk.now)
         self.metrics = Metrics()
         self.sweeper: AsyncSweeper | None = None
         self.stopping = asyncio.Event()
@@ -58,7 +58,7 @@ class Running:
         """Tenant and retry key of what is being decided right now."""
         self.idle = asyncio.Event()
         self.idle.set()
-        self.began = time.time()
+        self.began = kernel.desk.now()
         self._openapi: bytes | None = None
 
     def openapi(self) -> bytes:
@@ -74,7 +74,7 @@ class Running:
             f"{kind}.{outcome}": n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome != "done"
         }
         return {
-            "since": at(round(self.began * 1_000_000)),
+            "since": at(self.began),
             "requests": metrics.requests,
             "done": {kind: n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome == "done"},
             "refused": refusals,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ..core.model import Slot
 from ..faces._async.kernel import AsyncKernel
 from .answers import at, encode
 from .asgi import Receive, Scope
@@ -69,9 +70,9 @@ class Request:
         """The kernel, bound to the caller's tenant."""
         return self.caller.kernel
 
-    def now(self) -> datetime:
-        """The engine's clock: the one authority on time."""
-        return at(self.caller.kernel.desk.now())
+    def now(self, *seen: Slot | None) -> datetime:
+        """The engine's clock, the one authority on time; never before what the answer has `seen`."""
+        return at(max([self.caller.kernel.desk.now(), *(slot for slot in seen if slot is not None)]))
 
     @property
     def op(self) -> str | None:

@@ -22,9 +22,10 @@ from ..core.model import Key, Limits, Slot
 from ..core.outcomes import Operation
 from ..core.reading import Query, ReadJournal
 from ..core.view import DueLeg, View
+from ..engines.clocks import Clock
 from ..engines.memory import MemoryEngine
 from ..engines.memory.journal import Journal
-from ..engines.port import Applied, Clock
+from ..engines.port import Applied
 from ..engines.resident.tables import Tables
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import holdkit
 from holdkit import Allowance, AsyncKernel, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
-from holdkit.engines.port import wall_clock
+from holdkit.engines.clocks import wall_clock
 from holdkit.errors import WindowClosed
 from holdkit.faces.allowances import Meter
 from holdkit.kernel.minting import Mint

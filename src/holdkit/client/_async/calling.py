@@ -40,7 +40,7 @@ class AsyncCalling:
         answer = await self._post(path, body, call)
         wire = read_hold(answer.content)
         if wire.server_time is not None:
-            self._clock.heard(wire.server_time, answer.elapsed)
+            self._clock.told(wire.server_time, answer)
         return hold_from(wire, owner)
 
     async def _get(self, path: str, **query: Any) -> httpx.Response:

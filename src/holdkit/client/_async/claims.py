@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import httpx
 
 from ...core.commands import Ttl
-from ...core.model import SECOND, Slot, State
+from ...core.model import SECOND, State
 from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim
@@ -102,14 +102,11 @@ class AsyncRemoteClaims(AsyncCalling):
 
     def is_active(self, claim: Claim) -> bool:
         """Whether a claim, as it was read, is alive still: held, and its deadline has not come by the server's clock."""
-        return claim.state is State.HELD and self._left(claim) > 0
+        return claim.left(self._clock()) > 0
 
     def remaining_ttl(self, claim: Claim) -> float:
         """Seconds until its deadline; 0 if it has ended."""
-        return self._left(claim) / SECOND if claim.state is State.HELD else 0.0
-
-    def _left(self, claim: Claim) -> Slot:
-        return 0 if claim.deadline is None else max(0, claim.deadline - self._clock.now())
+        return claim.left(self._clock()) / SECOND
 
     async def _end(self, claim: Claim | str, verb: str, owner: str | None, body: dict[str, Any], call: Call) -> Claim:
         named, token = _named(claim, owner)
@@ -126,13 +123,13 @@ class AsyncRemoteClaims(AsyncCalling):
 
     def _told(self, answer: httpx.Response, owner: str | None) -> Claim:
         wire = read_claim(answer.content)
-        self._clock.heard(wire.server_time, answer.elapsed)
-        return claim_from(wire, owner)
+        self._clock.told(wire.server_time, answer)
+        return claim_from(wire, owner, self._clock)
 
     def _page(self, answer: httpx.Response) -> list[Claim]:
         page = read_claims(answer.content)
-        self._clock.heard(page.server_time, answer.elapsed)
-        return [claim_from(wire, None) for wire in page.items]
+        self._clock.told(page.server_time, answer)
+        return [claim_from(wire, None, self._clock) for wire in page.items]
 
 
 def _named(claim: Claim | str, owner: str | None) -> tuple[str, str | None]:

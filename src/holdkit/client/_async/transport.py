@@ -14,8 +14,10 @@ import msgspec
 
 from ...core.validation import invalid, text
 from ...core.values import MAX_OP
+from ...engines.clocks import steady
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.workers import GRACE, AsyncSignal
+from ..clock import sent
 from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
@@ -62,6 +64,7 @@ class AsyncTransport:
             error: HoldkitError
             if self._over():
                 raise asking.settled(EngineError("this client is closed"))
+            began = steady()
             try:
                 answer = await self._http.request(method, self._url + path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
@@ -74,7 +77,7 @@ class AsyncTransport:
                 continue
             else:
                 if answer.is_success and _is_json(answer):
-                    return answer
+                    return sent(answer, began)
                 error = _problem(answer)
             wait = asking.pause(error, time.monotonic())
             await asyncio.sleep(wait)  # async-only

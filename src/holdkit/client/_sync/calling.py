@@ -41,7 +41,7 @@ class Calling:
         answer = self._post(path, body, call)
         wire = read_hold(answer.content)
         if wire.server_time is not None:
-            self._clock.heard(wire.server_time, answer.elapsed)
+            self._clock.told(wire.server_time, answer)
         return hold_from(wire, owner)
 
     def _get(self, path: str, **query: Any) -> httpx.Response:

@@ -12,6 +12,8 @@ from ...core.commands import AnyCommand, Consume, CreatePool, PlaceHold, PutReco
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
 from ...core.validation import check
+from ...engines.clocks import Reading
+from ...engines.clocks import read as read_clock
 from ...errors import HoldNotFound, HoldRetired
 from ...kernel.spelling import combined
 from ...kernel.waiters import Undo
@@ -101,7 +103,7 @@ class RemoteDesk(Calling):
         body = {"commands": [window_json(command)]} | ({} if wish is None else {"wish": window_json(wish)})
         answer = self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
         wire = read_window(answer.content)
-        self._clock.heard(wire.server_time, answer.elapsed)
+        self._clock.told(wire.server_time, answer)
         if wire.hold is not None:
             return done_from(wire.hold, wire.decided)
         pool = None if wire.pool is None else pool_from(wire.pool)
@@ -140,7 +142,7 @@ class RemoteDesk(Calling):
             return []
         answer = self._transport.ask("POST", "/v1/windows/look", {"pools": [id for _, id in keys]})
         page = read_windows(answer.content)
-        self._clock.heard(page.server_time, answer.elapsed)
+        self._clock.told(page.server_time, answer)
         return [None if wire is None else pool_from(wire) for wire in page.items]
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
@@ -166,11 +168,15 @@ class RemoteDesk(Calling):
 
     def now(self) -> Slot:
         """The server's clock, as far as its answers tell."""
-        return self._clock.now()
+        return self._clock()
+
+    def reading(self, *slots: Slot) -> Reading:
+        """The later of that and these slots, for an answer that tells time after it was given."""
+        return read_clock(self._clock, *slots)
 
     def hear(self, answer: httpx.Response) -> None:
         """What time it is, by any answer."""
-        self._clock.heard(read_time(answer.content).server_time, answer.elapsed)
+        self._clock.told(read_time(answer.content).server_time, answer)
 
     def employ(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start work that ends with the client, or when `stop` is closed."""

@@ -15,8 +15,10 @@ import msgspec
 
 from ...core.validation import invalid, text
 from ...core.values import MAX_OP
+from ...engines.clocks import steady
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.workers import GRACE, Signal
+from ..clock import sent
 from ..following import Receiver
 from ..retrying import Asking, Policy
 from ..wire import error_from
@@ -58,6 +60,7 @@ class Transport:
             error: HoldkitError
             if self._over():
                 raise asking.settled(EngineError("this client is closed"))
+            began = steady()
             try:
                 answer = self._http.request(method, self._url + path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
@@ -70,7 +73,7 @@ class Transport:
                 continue
             else:
                 if answer.is_success and _is_json(answer):
-                    return answer
+                    return sent(answer, began)
                 error = _problem(answer)
             wait = asking.pause(error, time.monotonic())
             sleep(wait)

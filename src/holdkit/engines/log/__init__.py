@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...core.model import Limits
 from ...errors import EngineError
-from ..port import Clock
+from ..clocks import Clock
 from .disk import RealDisk
 from .engine import LogEngine, Progress
 

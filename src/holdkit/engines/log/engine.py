@@ -18,7 +18,7 @@ from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal
 from ...core.receiving import Carried, check_room, chunks, not_empty, take_in
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
-from ..port import Clock
+from ..clocks import Clock
 from ..resident.engine import ResidentEngine
 from ..resident.reads import answer
 from ..settings import limits_in_force, stored_form

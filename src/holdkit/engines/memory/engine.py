@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core.model import Limits
 from ...core.view import View
-from ..port import Clock
+from ..clocks import Clock
 from ..resident.engine import ResidentEngine
 from ..resident.tables import Tables
 from .journal import Journal

@@ -24,8 +24,9 @@ from ...core.receiving import Carried
 from ...core.validation import invalid
 from ...errors import EngineError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
+from ..clocks import Clock, RemoteClock, steady
 from ..metering import Progress
-from ..port import Applied, Board, Clock, Grounded, Lent, wall_clock
+from ..port import Applied, Board, Grounded, Lent
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .boarding import Gate
@@ -35,7 +36,7 @@ from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
 from .lending import Lending
 from .listening import Listener, Teller
-from .looking import look
+from .looking import look, with_clock
 from .mending import repair
 from .migrating import check_schema
 from .one_lane import load_one_lane
@@ -55,6 +56,8 @@ SIZE: Final = 6
 """Connections at most for those who never wait long: batches and reads."""
 PATIENT: Final = 16
 """The same for those who wait for a lock; apart from the others, so that these can never be without."""
+STALE: Final = 1.0
+"""Seconds after which a list, which does not bring the server's clock along, asks for it first."""
 
 
 class PostgresEngine:
@@ -75,7 +78,8 @@ class PostgresEngine:
         self._address = read_url(url)
         self.url = self._address.shown
         self._injected = clock
-        self.clock: Clock = clock or wall_clock
+        self._server_clock = RemoteClock()
+        self.clock: Clock = clock or self._server_clock
         asked = limits or Limits()
         seconds = asked.lock_timeout / SECOND
         self._connections, self._patient = (
@@ -91,6 +95,7 @@ class PostgresEngine:
                 self.unsafe = check_server(driver, self._address)
                 """Settings of the server that may lose a done answer, allowed by name."""
                 schema = check_schema(driver, self._address, limits)
+                self._read_clock(driver)
         except BaseException as error:
             self._connections.close()
             if isinstance(error, StatementFailed):
@@ -107,7 +112,7 @@ class PostgresEngine:
         self._teller = Teller(self._connections)
         self._transactions = Transactions(
             self._address, self._connections, self._patient, self._terms,
-            prune_every=prune_every, wrote=self._teller.nudge, suspect=self._drop_idle,
+            prune_every=prune_every, wrote=self._teller.nudge, suspect=self._drop_idle, heard=self._heard,
         )  # fmt: skip
         self._listener: Listener | None = None
         self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
@@ -149,31 +154,48 @@ class PostgresEngine:
         """An injected clock's, if there is one."""
         return None if self._injected is None else self._injected()
 
+    def _heard(self, slot: Slot | None, began: float) -> None:
+        """What the server's clock said in an exchange that began then."""
+        if slot is not None and self._injected is None:
+            self._server_clock.heard(slot, began)
+
+    def _read_clock(self, driver: Driver) -> Slot:
+        """The server's clock, or the injected one, right now."""
+        began = steady()
+        ((slot,),) = driver.ask("read_clock", (self._slot(),))
+        self._heard(slot, began)
+        found: Slot = slot
+        return found
+
     def _find_sweep(self, limit: int) -> tuple[Listed, set[int]]:
         """What a sweep would find to do, and lanes with something to prune: looks without locks."""
-        terms, now = self._terms(patient=False), self.clock()
-        return self._ask(lambda driver: driver.run(look_around(limit, terms, now)))
+        terms = self._terms(patient=False)
+        return self._ask(lambda driver: driver.run(look_around(limit, terms, self._read_clock(driver))))
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
         self._check()
-        ran = _run_in(tx, self._join, self._joined_script(groups, lock))
-        assert ran.outcomes is not None
-        return Applied(ran.outcomes, None, ran.wrote)
+        began = steady()
+        return self._joined(_run_in(tx, self._join, self._joined_script(groups, lock)), began)
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same in a task, on an async connection."""
         self._check()
-        connection = await driver_connection_async(tx)
+        connection, began = await driver_connection_async(tx), steady()
         ran = await run_joined_async(connection, self._join, self._joined_script(groups, lock))
+        return self._joined(ran, began)
+
+    def _joined(self, ran: Ran, began: float) -> Applied:
         assert ran.outcomes is not None
+        self._heard(ran.slot, began)
         return Applied(ran.outcomes, None, ran.wrote)
 
     def read_in(self, tx: Any, query: Query[T]) -> T:
         """Answer a question about pools, holds or records inside the caller's own transaction."""
         self._check()
         found: list[T] = []
-        _run_in(tx, structs.replace(self._join, reading=True), partial(self._looking, query, found))
+        began, join = steady(), structs.replace(self._join, reading=True)
+        self._joined(_run_in(tx, join, partial(self._looking, query, found)), began)
         return found[-1]
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
@@ -181,17 +203,20 @@ class PostgresEngine:
         self._check()
         found: list[T] = []
         connection, join = await driver_connection_async(tx), structs.replace(self._join, reading=True)
-        await run_joined_async(connection, join, partial(self._looking, query, found))
+        began = steady()
+        self._joined(await run_joined_async(connection, join, partial(self._looking, query, found)), began)
         return found[-1]
 
     def _looking(self, query: Query[T], found: list[T]) -> Script[Ran]:
-        script = look(self._terms(patient=True, joined=True), query)
+        terms = self._terms(patient=True, joined=True)
+        script = look(terms, query)
         assert script is not None, "this is not read in a caller's transaction"
         try:
-            found.append((yield from script))
+            result, slot = yield from with_clock(terms, script)
         except InDoubt:
             raise unfinished(self._address) from None
-        return Ran([], {}, False)
+        found.append(result)
+        return Ran([], {}, False, slot)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""
@@ -199,9 +224,8 @@ class PostgresEngine:
         return self._lending.run(work)
 
     def _lent(self, connection: Any, groups: Sequence[Group]) -> Applied:
-        ran = run_joined(connection, self._join, self._joined_script(groups, ()))
-        assert ran.outcomes is not None
-        return Applied(ran.outcomes, None, ran.wrote)
+        began = steady()
+        return self._joined(run_joined(connection, self._join, self._joined_script(groups, ())), began)
 
     def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[Ran]]:
         terms = self._terms(patient=True, joined=True, several=self.distributed)
@@ -222,7 +246,15 @@ class PostgresEngine:
         self._check()
 
         def question(driver: Driver) -> T:
-            result: T = answer(At(driver, self._terms(patient=True)), query)
+            terms, began = self._terms(patient=True), steady()
+            script = look(terms, query)
+            if script is None:
+                if self._injected is None and self._server_clock.age > STALE:
+                    self._read_clock(driver)
+                result: T = answer(At(driver, terms), query)
+                return result
+            result, slot = driver.run(with_clock(terms, script))
+            self._heard(slot, began)
             return result
 
         return self._ask(question)
@@ -253,7 +285,7 @@ class PostgresEngine:
         self._check()
         with self._connections.one() as driver:
             try:
-                yield from verify(driver, self.limits, self.lanes, self.clock(), progress)
+                yield from verify(driver, self.limits, self.lanes, self._read_clock(driver), progress)
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
@@ -262,13 +294,17 @@ class PostgresEngine:
     def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
         """Make the rows again what the journal says; every writer waits meanwhile."""
         return self._alone(
-            lambda driver: repair(driver, self.limits, self.lanes, self.clock(), command, progress, dry_run=dry_run)
+            lambda driver: repair(
+                driver, self.limits, self.lanes, self._read_clock(driver), command, progress, dry_run=dry_run
+            )
         )
 
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
         """Take another engine's journal as ours, in one transaction; every writer waits meanwhile."""
         self._alone(
-            lambda driver: receive(driver, carried, self.limits, self.lanes, self.clock(), self.url, verify=verify)
+            lambda driver: receive(
+                driver, carried, self.limits, self.lanes, self._read_clock(driver), self.url, verify=verify
+            )
         )
 
     def _alone(self, work: Callable[[Driver], T]) -> T:

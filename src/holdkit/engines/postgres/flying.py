@@ -24,6 +24,8 @@ class Attempt(Struct, frozen=True):
     script: Script[Ran]
     trusting: bool
     pruning: bool
+    began: float
+    """When, by `steady`."""
 
 
 async def fly(

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Pool, Record, StoredHold
+from ...core.model import Pool, Record, Slot, StoredHold
 from ...core.reading import (
     FindHold,
     FindPool,
@@ -29,6 +29,8 @@ from .script import InDoubt
 from .splitting import by_lane
 from .terms import Terms
 
+T = TypeVar("T")
+
 
 def look(terms: Terms, query: Query[Any]) -> Script[Any] | None:
     """The script that answers a query; None if it is not one of these."""
@@ -37,6 +39,22 @@ def look(terms: Terms, query: Query[Any]) -> Script[Any] | None:
         return None
     script: Script[Any] = found(terms, query)
     return by_lane(script, range(terms.lanes)) if terms.distributed else script
+
+
+def with_clock(terms: Terms, script: Script[T]) -> Script[tuple[T, Slot | None]]:
+    """A look, and what the server's clock said in its first round trip; where each statement names its lane, None."""
+    slot: Slot | None = None
+    try:
+        statements = next(script)
+        if not terms.distributed:
+            *answers, ((slot,),) = yield (*statements, ("read_clock", (terms.slot,)))
+            statements = script.send(answers)
+        while True:
+            statements = script.send((yield statements))
+    except StopIteration as stop:
+        return stop.value, slot
+    finally:
+        script.close()
 
 
 def ask(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:

@@ -146,7 +146,8 @@ def take_survey(at: At, _: TakeSurvey) -> Survey:
     now = at.driver.ask("read_clock", (at.slot,))[0][0]
     pools, live = at.driver.ask("count_pools")[0][0], at.driver.ask("count_live_holds", (now,))[0][0]
     entries = sum(seq for _, seq in at.ask("read_heads"))
-    return Survey(pools, live, entries, at.driver.ask("oldest_due", (now,))[0][0], now)
+    oldest, latest = at.driver.ask("oldest_due", (now,))[0][0], at.driver.ask("latest_slot")[0][0]
+    return Survey(pools, live, entries, oldest, now, latest)
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {

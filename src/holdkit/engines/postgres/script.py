@@ -17,7 +17,7 @@ from ...core.commands import Consume, Group, PlaceHold, Sweep
 from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
-from ...core.model import Key, RecordKey
+from ...core.model import Key, RecordKey, Slot
 from ...core.outcomes import Outcome, Reason, Refusal
 from ...core.view import View
 from .boarding import Gate
@@ -46,6 +46,8 @@ class Ran(Struct):
     """None: only what goes first was done; run it again."""
     left_out: dict[int, str]
     wrote: bool
+    slot: Slot | None = None
+    """What the server's clock said on the way, if it was asked."""
 
 
 class Stage(Struct):
@@ -196,7 +198,7 @@ def finish(
         outcomes = with_positions(outcomes, place_of(parts, statements, answers))
     if asking:
         outcomes = with_found(outcomes, answers[len(statements)])
-    return Ran(outcomes, out, wrote)
+    return Ran(outcomes, out, wrote, view.loaded.slot)
 
 
 def write_only(view: View, gathered: Gathered, terms: Terms, batch: int) -> Script[Ran]:

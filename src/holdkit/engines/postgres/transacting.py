@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...core.commands import Group
+from ...core.model import Slot
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
+from ..clocks import steady
 from ..port import Applied, BatchRejected
 from .apart import Share
 from .connections import Connections
@@ -42,10 +44,12 @@ class Transactions:
         prune_every: float,
         wrote: Callable[[], None],
         suspect: Callable[[], None],
+        heard: Callable[[Slot | None, float], None],
     ) -> None:
         self._address, self._hasty, self._patient, self._terms = address, hasty, patient, terms
-        self._wrote, self._suspect = wrote, suspect
-        """Called when something was written; and when our other connections may lead to a server that is gone."""
+        self._wrote, self._suspect, self._heard = wrote, suspect, heard
+        """Called when something was written; when our other connections may lead to a server that is gone; and with what
+        the server's clock said in an attempt that began then."""
         self._prune_every, self._pruned = prune_every, 0.0
         self._doubts = 0  # so many batches more look for what they are about to write: retries come in swarms
 
@@ -79,7 +83,9 @@ class Transactions:
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
         script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed, gate=share.gate)
-        return Attempt(by_lane(script, share.lanes, writing=True) if terms.distributed else script, trusting, pruning)
+        return Attempt(
+            by_lane(script, share.lanes, writing=True) if terms.distributed else script, trusting, pruning, steady()
+        )
 
     def _attempt(self, share: Share, stage: Stage, patient: bool) -> Ran:
         attempt = self._prepare(share, stage, patient)
@@ -107,6 +113,7 @@ class Transactions:
         """It was committed: can that be relied on, and who has to hear of it?"""
         if any(sign in notice for notice in driver.notices for sign in _STANDBY):
             raise OutcomeUnknown(f"{self._address.shown} committed, but a standby may not have it: ask again")
+        self._heard(ran.slot, attempt.began)
         if attempt.pruning:
             self._pruned = time.monotonic()
         if ran.wrote:

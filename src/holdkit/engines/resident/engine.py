@@ -21,8 +21,9 @@ from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
+from ..clocks import Clock, wall_clock
 from ..metering import Meter, Progress
-from ..port import Applied, Clock, Lent, wall_clock
+from ..port import Applied, Lent
 from ..spilling import Spill
 from .journal import Journal
 from .reads import answer

@@ -147,7 +147,8 @@ def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
     due, _ = tables.due_holds(now, 1, 1)
     live = sum(1 for hold in tables.holds.values() if hold.state is State.HELD and not hold.due(now))
     oldest = tables.holds[due[0]].deadline if due else None
-    return Survey(len(tables.pools), live, 0 if end is None else end.seq, oldest, now)
+    latest = max([pool.slot for pool in tables.pools.values()], default=None)
+    return Survey(len(tables.pools), live, 0 if end is None else end.seq, oldest, now, latest)
 
 
 def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:

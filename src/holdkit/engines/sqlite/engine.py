@@ -22,8 +22,9 @@ from ...core.reading import Query
 from ...core.receiving import Carried
 from ...errors import EngineError
 from ..callers import driver_connection
+from ..clocks import Clock, wall_clock
 from ..metering import Progress
-from ..port import Applied, Clock, Lent, wall_clock
+from ..port import Applied, Lent
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, check_connection, check_database, in_transaction, run_joined

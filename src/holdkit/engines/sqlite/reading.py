@@ -168,7 +168,8 @@ def take_survey(at: At, _: TakeSurvey) -> Survey:
     """How much there is."""
     (pools,), (live,) = at.driver.ask("count_pools")[0], at.driver.ask("count_live_holds", (at.now,))[0]
     ends, oldest = find_ends(at, FindEnds()), at.driver.ask("oldest_due", (at.now,))[0][0]
-    return Survey(pools, live, ends[0].seq if ends else 0, oldest, at.now)
+    latest = at.driver.ask("latest_slot")[0][0]
+    return Survey(pools, live, ends[0].seq if ends else 0, oldest, at.now, latest)
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {

@@ -17,7 +17,7 @@ from ...core.decide import Needs, SweepList, decide_groups, needs
 from ...core.model import Limits, Slot
 from ...core.outcomes import Outcome
 from ...core.view import View
-from ..port import Clock
+from ..clocks import Clock
 from .driver import Row, Script, Statement, ask
 from .loading import Gathered, gather
 from .rows import operation_row, setting_row

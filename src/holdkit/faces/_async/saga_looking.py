@@ -84,7 +84,7 @@ class AsyncSagaReads:
         """Raise `SagaBusy` while somebody has the lease."""
         left = shown(record, body).leased_until
         if left:
-            left -= await self._now()
+            left -= max(await self._now(), record.slot)
         if left > 0:
             raise SagaBusy(f"saga {record.id!r} is being driven by someone else", retry_after=left / SECOND)
 

@@ -78,9 +78,9 @@ class AsyncWindows:
         """
         short = {shortfall.pool for shortfall in refused.shortfalls}
         now = self.desk.now()
-        ends = [leg.closes for leg in legs if leg.pool in short and leg.closes is not None]
+        left = [(leg.closes or 0) - max(now, leg.opens or 0) for leg in legs if leg.pool in short]
         budgets = {meter.budget for meter, _ in asked if any(map(meter.counts, short))}
-        refused.details["retry_after"] = max(0, max(ends, default=now) - now) / SECOND
+        refused.details["retry_after"] = max([0, *left]) / SECOND
         refused.details["budgets"] = tuple(sorted(budgets - {""}))
 
     async def resize_window(self, meter: Meter, client: str, total: int, call: Call) -> Pool:

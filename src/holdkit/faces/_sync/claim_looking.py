@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...core.model import SECOND, Pool, Slot, State, StoredHold
+from ...core.model import SECOND, Pool, State, StoredHold
 from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
@@ -39,7 +39,7 @@ class ClaimReads(Face):
         found = self._present(_pool_of(id, key, type, value, entity), tx)
         if found is None:
             return None
-        claim = Claim(*found)
+        claim = self._seen(*found)
         return claim if not active_only or self.is_active(claim) else None
 
     def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
@@ -50,7 +50,7 @@ class ClaimReads(Face):
         found: list[Claim] = []
         while True:
             pools = self._read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
-            claims = [Claim(pool, self._hold_of(pool, tx)) for pool in pools]
+            claims = [self._seen(pool, self._hold_of(pool, tx)) for pool in pools]
             found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others were freed since
             if len(found) >= limit or len(pools) < limit:
                 return found[:limit]
@@ -62,7 +62,7 @@ class ClaimReads(Face):
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
         pools = self._read(ListPools(self._tenant, CLAIMS, start, limit), tx)
-        return [Claim(pool, self._hold_of(pool, tx)) for pool in pools]
+        return [self._seen(pool, self._hold_of(pool, tx)) for pool in pools]
 
     def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
@@ -71,17 +71,18 @@ class ClaimReads(Face):
 
     def is_active(self, claim: Claim) -> bool:
         """Whether a claim, as it was read, is alive still: held, and its deadline has not come."""
-        return claim.state is State.HELD and self._left(claim) > 0
+        return claim.left(self._desk.now()) > 0
 
     def remaining_ttl(self, claim: Claim) -> float:
         """Seconds until its deadline; 0 if it has ended."""
-        return self._left(claim) / SECOND if claim.state is State.HELD else 0.0
+        return claim.left(self._desk.now()) / SECOND
 
     # Within
 
-    def _left(self, claim: Claim) -> Slot:
-        deadline = claim.deadline
-        return 0 if deadline is None else max(0, deadline - self._desk.now())
+    def _seen(self, pool: Pool, hold: StoredHold | None, owner: str | None = None, *, replayed: bool = False) -> Claim:
+        """A key as it was just read, with the time at which that was so."""
+        granted = 0 if hold is None else hold.held_at
+        return Claim(pool, hold, owner, replayed=replayed, as_of=self._desk.reading(pool.slot, granted))
 
     def _hold_of(self, pool: Pool, tx: Any) -> StoredHold | None:
         return None if pool.holder is None else self._read(FindHold((pool.tenant, pool.holder)), tx)

@@ -112,7 +112,7 @@ class Claims(ClaimReads):
         assert hold is not None
         pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.held_at, on_demand=True,
                     label=name, holder=hold.id)  # fmt: skip
-        return Claim(pool, hold, owner if done.token is None else done.token, replayed=done.replayed)
+        return self._seen(pool, hold, owner if done.token is None else done.token, replayed=done.replayed)
 
     def _in_the_way(
         self, name: str, refusal: InsufficientCapacity, owner: str | None, tx: Any, *, recorded: bool
@@ -124,9 +124,9 @@ class Claims(ClaimReads):
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
-        claim = Claim(pool, row, owner if mine else None, replayed=True)
+        claim = self._seen(pool, row, owner if mine else None, replayed=True)
         if mine and not recorded and claim.state is not State.HELD:
-            return Claim(pool, row)  # it ended between two steps of this call, which asks again
+            return self._seen(pool, row)  # it ended between two steps of this call, which asks again
         return claim
 
     def _change(self, command: AnyCommand, claim: Claim | str, call: Call) -> Claim:
@@ -139,7 +139,7 @@ class Claims(ClaimReads):
         done = self._desk.do(command, tx, faces=True, wish=wish)
         if done.hold is None:
             assert done.pool is not None
-            return Claim(done.pool, None, replayed=done.replayed)
+            return self._seen(done.pool, None, replayed=done.replayed)
         return self._ended(done, done.hold, getattr(command, "owner", None), tx)
 
     def _ended(self, done: Done, hold: StoredHold, token: str | None, tx: Any) -> Claim:
@@ -152,7 +152,7 @@ class Claims(ClaimReads):
             )
         if pool.entity != hold.entity and state_of(pool, hold) is State.CONFIRMED:
             pool = replace(pool, entity=hold.entity)
-        return Claim(pool, hold, token, replayed=done.replayed)
+        return self._seen(pool, hold, token, replayed=done.replayed)
 
     def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None]:
         """Hold id and token of whatever names a claim; `PartOfHold` if it ends with other things."""
@@ -171,7 +171,7 @@ class Claims(ClaimReads):
         found = self._present(claim_pool(claim), tx)
         if found is None or found[0].holder is None:
             raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, claim))
-        return self._named(Claim(*found), owner, tx)
+        return self._named(self._seen(*found), owner, tx)
 
     def _taken(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
         remaining = None if claim.state is State.CONFIRMED else self.remaining_ttl(claim)

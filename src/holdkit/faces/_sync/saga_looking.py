@@ -85,7 +85,7 @@ class SagaReads:
         """Raise `SagaBusy` while somebody has the lease."""
         left = shown(record, body).leased_until
         if left:
-            left -= self._now()
+            left -= max(self._now(), record.slot)
         if left > 0:
             raise SagaBusy(f"saga {record.id!r} is being driven by someone else", retry_after=left / SECOND)
 

@@ -10,6 +10,8 @@ from ...core.model import Key, Pool, Slot, StoredHold
 from ...core.outcomes import Done, Outcome, Refusal
 from ...core.reading import FindHold, FindPools, Query, ReadHistory, entry_of
 from ...core.validation import check
+from ...engines.clocks import Reading
+from ...engines.clocks import read as read_clock
 from ...errors import InvalidRequest, Refused
 from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
 from ..guarding import guarded
@@ -114,6 +116,10 @@ class AsyncDesk:
     def now(self) -> Slot:
         """The engine's clock."""
         return self.submitter.engine.clock()
+
+    def reading(self, *slots: Slot) -> Reading:
+        """The later of the engine's clock and these slots, for an answer that tells time after it was given."""
+        return read_clock(self.submitter.engine.clock, *slots)
 
     def employ(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
         """Start work that ends with the kernel, or when `stop` is closed."""

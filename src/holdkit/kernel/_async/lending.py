@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from types import TracebackType
 from typing import Self
 
 from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold
 from ...core.model import SECOND, Slot
 from ...core.validation import invalid
+from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of
 from ..surface import Hold
@@ -132,7 +132,7 @@ class AsyncLease(AsyncBlock):
         """Whether the units may belong to someone else by now: stop working if so."""
         deadline = self.hold.deadline
         assert deadline is not None
-        late = time.monotonic() >= self._safe_until or self._desk.now() >= deadline
+        late = steady() >= self._safe_until or self._desk.now() >= deadline
         return late or self._ended is not None
 
     def check(self) -> None:
@@ -152,7 +152,7 @@ class AsyncLease(AsyncBlock):
             raise
 
     async def _extend(self, *, ttl_slots: Slot | None = None, until: Slot | None = None) -> None:
-        began, now = time.monotonic(), self._desk.now()
+        began, now = steady(), self._desk.now()
         command = self._command
         done = await self._desk.do(
             ExtendHold(
@@ -191,7 +191,7 @@ class AsyncLease(AsyncBlock):
                 log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
 
     async def __aenter__(self) -> Self:
-        began = time.monotonic()
+        began = steady()
         await self._enter()
         self._safe_until = began + self._span() / SECOND
         self._worker = self._desk.employ(self._keep, "holdkit-lease", self._stop)

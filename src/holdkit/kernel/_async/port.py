@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from ...core.commands import AnyCommand, Consume, PlaceHold
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
+from ...engines.clocks import Reading
 from ..waiters import Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 
@@ -53,6 +54,9 @@ class AsyncDeskPort(Protocol):
 
     def now(self) -> Slot:
         """The same, without asking anybody."""
+
+    def reading(self, *slots: Slot) -> Reading:
+        """The later of that and these slots, for an answer that tells time after it was given."""
 
     def employ(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
         """Start work that ends with the kernel, or when `stop` is closed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ...core.codec import ticket
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
@@ -31,12 +33,17 @@ from .shared import frame
 
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
-    shown = claim_answer(claim, request.now(), secret=secret)
+    shown = claim_answer(claim, _time(request, claim), secret=secret)
     return answer(shown, status, (REPLAYED,) if claim.replayed else ())
 
 
+def _time(request: Request, *claims: Claim) -> datetime:
+    """The time of an answer about claims."""
+    return request.now(*(claim.as_of and claim.as_of.slot for claim in claims))
+
+
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
-    shown = hold_now(hold, request.now(), secret=secret)
+    shown = hold_now(hold, request.now(hold.held_at), secret=secret)
     return answer(shown, status, (REPLAYED,) if hold.replayed else ())
 
 
@@ -102,17 +109,20 @@ async def show_claim(request: Request) -> Answer:
 async def list_claims(request: Request) -> Answer:
     """By key there is one at most; by entity perhaps several; all without either."""
     query: ClaimsQuery = request.query
-    claims, now = request.kernel.claims, request.now()
+    claims = request.kernel.claims
     if query.entity is not None and (query.key, query.type, query.value) == (None, None, None):
         found = await claims.linked(query.entity, after=query.after, limit=query.limit)
-        after = found[-1].id if len(found) == query.limit else None
-        return answer(ClaimPage([claim_answer(one, now) for one in found], after, now))
+        return _claims(request, found, query.limit)
     if (query.key, query.type, query.value, query.entity, query.active_only) == (None, None, None, None, False):
-        every = await claims.listed(after=query.after, limit=query.limit)
-        after = every[-1].id if len(every) == query.limit else None
-        return answer(ClaimPage([claim_answer(one, now) for one in every], after, now))
+        return _claims(request, await claims.listed(after=query.after, limit=query.limit), query.limit)
     one = await claims.find(key=query.key, type=query.type, value=query.value, active_only=query.active_only)
-    return answer(ClaimPage([] if one is None else [claim_answer(one, now)], None, now))
+    return _claims(request, [] if one is None else [one], 2)
+
+
+def _claims(request: Request, found: list[Claim], limit: int) -> Answer:
+    now = _time(request, *found)
+    after = found[-1].id if len(found) == limit else None
+    return answer(ClaimPage([claim_answer(one, now) for one in found], after, now))
 
 
 async def add_items(request: Request) -> Answer:

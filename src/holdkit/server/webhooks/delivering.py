@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
 from typing import Final
 
 import httpx
 
+from ...core.model import SECOND
+from ...engines.clocks import Clock, wall_clock
 from ...errors import CursorLost, HoldkitError
 from ...faces._async.kernel import AsyncKernel
 from ...kernel._async.following import AsyncFollower
@@ -47,7 +47,7 @@ class Courier:
         delivery: Delivery,
         *,
         resolve: Resolver = system_resolver,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = wall_clock,
     ) -> None:
         self._delivery, self._resolve, self._clock = delivery, resolve, clock
         self._http = httpx.AsyncClient(timeout=delivery.seconds, follow_redirects=False, trust_env=False)
@@ -158,7 +158,7 @@ class Courier:
         try:
             async with asyncio.timeout(self._delivery.seconds):
                 target = await pin(hook.url, self._delivery.allowed, self._resolve)
-                headers = signed_headers(id, int(self._clock()), body, hook.secret) | {"host": target.authority}
+                headers = signed_headers(id, self._clock() // SECOND, body, hook.secret) | {"host": target.authority}
                 named = {"sni_hostname": target.host}
                 async with self._http.stream(
                     "POST", target.url, content=body, headers=headers, extensions=named

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ...core.commands import PutRecord
 from ...core.model import SECOND, Record, Slot
 from ...core.reading import FindRecord, ReadClock
+from ...engines.clocks import steady
 from ...errors import VersionConflict
 from ...kernel._async.desk import AsyncDesk
 from .hooks import LEASES
@@ -50,7 +51,7 @@ class Lease:
 
     async def hold(self) -> bool:
         """Have it for half its time at least, or raise `Elsewhere`. True: somebody may have had it since we last did."""
-        began = time.monotonic()
+        began = steady()
         if began + self._seconds / 2 < self._until:
             return False
         row = await self._find()
@@ -108,7 +109,7 @@ class Lease:
 
     def _outlasted(self, row: Record, lease: _Lease) -> bool:
         """The clock went back, and may take hours to be there again: then its time is counted by ours, from when we saw it."""
-        seen = time.monotonic()
+        seen = steady()
         if self._watched[0] != row.slot:
             self._watched = (row.slot, seen)
         return seen - self._watched[1] >= lease.slots / SECOND

@@ -215,6 +215,9 @@ def surveys_count_everything(rig: Rig) -> None:
     equal((found.live_holds, found.oldest_due), (0, START + 10), "live holds, and the earliest that is due")
     rig.done(Sweep())
     equal(rig.engine.read(TakeSurvey()).oldest_due, None, "what is due after a sweep")
+    rig.at(15)
+    found = rig.engine.read(TakeSurvey())
+    equal((found.now, found.latest), (START + 15, START + 20), "a clock that was set back, and the last decision")
 
 
 CHECKS = (

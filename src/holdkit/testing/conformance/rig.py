@@ -19,7 +19,8 @@ from ...core.fold import fold
 from ...core.model import SECOND, Leg, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done, Outcome, Reason, Refusal
 from ...core.reading import FindEnds, FindHold, FindPool, JournalRow, ReadHistory, ReadJournal, entry_of
-from ...engines.port import Applied, Clock, Engine
+from ...engines.clocks import Clock
+from ...engines.port import Applied, Engine
 from ...kernel.guarding import guarded
 from ..clock import FakeClock
 

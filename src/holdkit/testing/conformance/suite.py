@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from ...core.model import Limits
-from ...engines.port import Clock, Engine
+from ...engines.clocks import Clock
+from ...engines.port import Engine
 from . import batches, bounds, deadlines, lasting, looking, retries, stories, threads
 from .rig import Broken, Make, Reopen, Rig
 

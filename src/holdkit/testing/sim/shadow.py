@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from ...core.model import Slot
 from ...core.reading import JournalRow, ReadJournal, entry_of
+from ...engines.clocks import Clock
 from ...engines.log.engine import LogEngine
 from ...engines.memory import MemoryEngine
-from ...engines.port import Clock
 from ...engines.resident.engine import ResidentEngine
 from .plan import Apply
 

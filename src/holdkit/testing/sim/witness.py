@@ -12,9 +12,10 @@ from hashlib import blake2b
 
 from ...core.model import Limits
 from ...core.reading import JournalRow, ReadJournal
+from ...engines.clocks import Clock
 from ...engines.log.engine import LogEngine
 from ...engines.memory import MemoryEngine
-from ...engines.port import Applied, Clock
+from ...engines.port import Applied
 from .faults import Faults
 from .plan import Apply
 from .shadow import Broken, after, difference, journal_of, resettled

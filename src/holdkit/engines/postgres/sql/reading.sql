@@ -157,6 +157,10 @@ select distinct u.lane from holdkit.unnumbered u order by u.lane
 -- the one authority on time
 select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
 
+-- name: latest_slot
+-- the last slot that was decided at: for people, over every lane
+select max(p.slot) from holdkit.pools p
+
 -- name: oldest_due
 -- how far the sweep lags behind: for people, over every lane
 select min(h.deadline) from holdkit.holds h where h.open and h.deadline is not null and h.deadline <= $1::bigint

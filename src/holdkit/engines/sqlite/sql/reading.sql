@@ -109,6 +109,10 @@ select seq, body from holdkit_journal where seq = ?
 -- the last entry
 select seq, body from holdkit_journal order by seq desc limit 1
 
+-- name: latest_slot
+-- the last slot that was decided at: for people
+select max(slot) from holdkit_pools
+
 -- name: oldest_due
 -- how far the sweep lags behind, straight off holdkit_holds_due
 select min(deadline) from holdkit_holds where open and deadline is not null and deadline <= ?
