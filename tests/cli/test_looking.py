@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -164,9 +165,8 @@ def test_which_libraries_lose_commits(version: tuple[int, ...], level: str) -> N
 
 def test_clocks_sweeps_and_network_disks() -> None:
     def found(**changes: int) -> dict[str, str]:
-        survey = Survey(
-            **{"pools": 1, "live_holds": 1, "entries": 1, "oldest_due": None, "now": 10**9, "latest": None, **changes}
-        )  # type: ignore[arg-type]
+        given: dict[str, Any] = {"pools": 1, "live_holds": 1, "entries": 1, "oldest_due": None, "latest": None}
+        survey = Survey(**{**given, "now": 10**9, **changes})
         return {finding.name: finding.level for finding in weigh(survey, 10**9)}
 
     assert set(found().values()) == {"ok"}

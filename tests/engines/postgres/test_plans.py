@@ -31,6 +31,7 @@ KEYS: Final = {
 """What a look into an index must name, besides the lane."""
 WHOLE: Final = {
     "count_pools": "asked only where a bound is set",
+    "latest_slot": "asked by health checks",
     "count_live_holds": "asked only where a bound is set",
     "count_unended_holds": "asked only where a bound is set",
     "make_room": "asked only where a bound is set",
