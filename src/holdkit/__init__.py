@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from .core.audit_rows import Difference
 from .core.commands import (
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -22,9 +23,11 @@ from .core.commands import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnUnits,
     Sweep,
+    UnarchivePool,
 )
 from .core.entries import Action
 from .core.model import HeldLeg, Leg, Limits, Pool, Record, State
@@ -56,7 +59,9 @@ from .errors import (
     OutcomeUnknown,
     Overloaded,
     PartOfHold,
+    PoolArchived,
     PoolExists,
+    PoolInUse,
     PoolNotFound,
     PoolTableFull,
     PromiseBroken,
@@ -103,6 +108,7 @@ __all__ = [
     "AlreadyClaimed",
     "AlreadyConfirmed",
     "AlreadyReleased",
+    "ArchivePool",
     "AsyncKernel",
     "AsyncResourceKernel",
     "Availability",
@@ -145,7 +151,9 @@ __all__ = [
     "Phase",
     "PlaceHold",
     "Pool",
+    "PoolArchived",
     "PoolExists",
+    "PoolInUse",
     "PoolNotFound",
     "PoolTableFull",
     "Position",
@@ -158,6 +166,7 @@ __all__ = [
     "Refused",
     "ReleaseHold",
     "ReleaseReason",
+    "RemovePool",
     "RepairReport",
     "ResizePool",
     "Resource",
@@ -178,6 +187,7 @@ __all__ = [
     "Stats",
     "Sweep",
     "SweepReport",
+    "UnarchivePool",
     "Usage",
     "VerifyReport",
     "VersionConflict",

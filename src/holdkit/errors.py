@@ -136,11 +136,22 @@ class PoolNotFound(Refused):
     reason = "pool_not_found"
 
 
+class PoolArchived(Refused):
+    """The pool was archived: nothing more is granted on it until it is unarchived."""
+
+    reason = "pool_archived"
+
+
 class WindowClosed(Refused):
-    """The command was decided at a slot outside the window it was meant for."""
+    """The command was decided at a slot outside the window it was meant for. A window that is over stays so."""
 
     reason = "window_closed"
-    transient = True
+
+
+class PoolInUse(Refused):
+    """Something of the pool is held or consumed, so it cannot be removed."""
+
+    reason = "pool_in_use"
 
 
 class BelowInUse(Refused):

@@ -15,7 +15,9 @@ LADDER = [
     "deadline_passed",
     "lifetime_exceeded",
     "pool_not_found",
+    "pool_archived",
     "window_closed",
+    "pool_in_use",
     "below_in_use",
     "hold_exists",
     "pool_table_full",
@@ -39,7 +41,6 @@ def test_the_words_are_stable_and_in_the_order_of_the_ladders() -> None:
     assert [reason.value for reason in Reason] == LADDER
     assert {reason.value for reason in TRANSIENT} == {
         "operation_table_full",
-        "window_closed",
         "pool_table_full",
         "hold_table_full",
         "insufficient_capacity",

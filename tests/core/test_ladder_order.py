@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdkit.core.codec import minted_id
-from holdkit.core.commands import CreatePool, PutRecord, ResizePool, Sweep
+from holdkit.core.commands import ArchivePool, CreatePool, PutRecord, RemovePool, ResizePool, Sweep, UnarchivePool
 from holdkit.core.model import Leg
 
 from .ladders import NOW, Rung, Scene, cases, name_of
@@ -75,6 +75,7 @@ LIFETIME = "lifetime_exceeded"
 
 TAKE = [
     Rung("pool_not_found", leg("nowhere", 1)),
+    Rung("pool_archived", earlier(ArchivePool(id="q"))),
     Rung("window_closed", leg("~window", 1, 1, opens=NOW - 5, closes=NOW)),
     Rung("hold_exists", earlier(place("new", "p", deadline=1000))),
     Rung("pool_table_full", both(leg("~born", 1, 1), limits(max_pools=2))),
@@ -102,8 +103,11 @@ RESIZE = [
     Rung("below_in_use", both(earlier(place("other", {"p": 5}, deadline=1000)), fields(total=4)), "pool_not_found"),
     Rung("version_conflict", fields(if_version=99)),
 ]
+NOWHERE = Rung("pool_not_found", fields(id="nowhere"))
+REMOVE = [CONFLICT, TABLE_FULL, NOWHERE, Rung("pool_in_use", earlier(place("other", {"p": 5}, deadline=1000)))]
+ARCHIVE = [CONFLICT, TABLE_FULL, NOWHERE]
 
-# Commands that name a hold: "x" has 5 of p and 5 of q (of 10 each) from slot 1 until slot 100.
+# Commands that name a hold: "x" has 5 of p, of q and of ~w (of 10 each) from slot 1 until slot 100.
 
 MISSING = "hold_not_found"
 RETIRED = "hold_retired"
@@ -119,18 +123,22 @@ LIVE = [
     Rung("already_released", earlier(release("x")), *ENDS),
     Rung("hold_expired", at(100), *ENDS),
 ]
-AMBIGUOUS = Rung(
-    "amount_ambiguous", fields(quantity=3), "leg_unknown", "quantity_exceeds_hold", "insufficient_capacity"
-)
+MORE_THAN_IS_HELD = ("quantity_exceeds_hold", "pool_archived", "window_closed", "insufficient_capacity")
+AMBIGUOUS = Rung("amount_ambiguous", fields(quantity=3), "leg_unknown", *MORE_THAN_IS_HELD)
 UNKNOWN = Rung("leg_unknown", amount(z=1), "amount_ambiguous")
-EXCEEDS = Rung("quantity_exceeds_hold", amount(p=6), "amount_ambiguous", "insufficient_capacity")
-OVERAGE = Rung(
-    "insufficient_capacity",
-    both(amount(p=11), fields(overage="if_available")),
-    "amount_ambiguous",
-    "quantity_exceeds_hold",
-)
-CONFIRM = [CONFLICT, *FIND, OWNER, *LIVE, AMBIGUOUS, UNKNOWN, EXCEEDS, OVERAGE]
+EXCEEDS = Rung("quantity_exceeds_hold", amount(p=6), "amount_ambiguous", *MORE_THAN_IS_HELD[1:])
+EXTRA = fields(overage="if_available")
+OVERAGE = [
+    Rung(
+        "pool_archived",
+        both(amount(q=6), EXTRA, earlier(ArchivePool(id="q"))),
+        "amount_ambiguous",
+        "quantity_exceeds_hold",
+    ),
+    Rung("window_closed", both(amount(**{"~w": 6}), EXTRA), "amount_ambiguous", "quantity_exceeds_hold"),
+    Rung("insufficient_capacity", both(amount(p=11), EXTRA), "amount_ambiguous", "quantity_exceeds_hold"),
+]
+CONFIRM = [CONFLICT, *FIND, OWNER, *LIVE, AMBIGUOUS, UNKNOWN, EXCEEDS, *OVERAGE]
 RELEASE = [CONFLICT, *FIND, OWNER, *LIVE, AMBIGUOUS, UNKNOWN, EXCEEDS]
 EXTEND = [
     CONFLICT,
@@ -155,6 +163,9 @@ def scene(command: str) -> Scene:
         "consume": (consume, {"name": "new", "what": (Leg("p"), Leg("q"))}),
         "create": (CreatePool, {"id": "new", "total": 1}),
         "resize": (ResizePool, {"id": "p", "total": 5}),
+        "remove": (RemovePool, {"id": "p"}),
+        "archive": (ArchivePool, {"id": "p"}),
+        "unarchive": (UnarchivePool, {"id": "p"}),
         "confirm": (confirm, {"name": "x"}),
         "release": (release, {"name": "x"}),
         "extend": (extend, {"name": "x", "until": 200}),
@@ -167,7 +178,8 @@ def scene(command: str) -> Scene:
     made = Scene(build, **arguments)
     made.before = [(1, CreatePool(id="p", total=10)), (1, CreatePool(id="q", total=10))]
     if command in ("confirm", "release", "extend", "expire", "return"):
-        made.before.append((1, place("x", {"p": 5, "q": 5}, deadline=100)))
+        window = Leg("~w", 5, 10, opens=0, closes=NOW)  # it is over by then
+        made.before.append((1, place("x", (Leg("p", 5), Leg("q", 5), window), deadline=100)))
     if command == "return":
         made.before.append((5, confirm("x")))
     if command == "expire":
@@ -180,6 +192,9 @@ LADDERS = {
     "consume": [CONFLICT, TABLE_FULL, *TAKE],
     "create": CREATE,
     "resize": RESIZE,
+    "remove": REMOVE,
+    "archive": ARCHIVE,
+    "unarchive": ARCHIVE,
     "confirm": CONFIRM,
     "release": RELEASE,
     "extend": EXTEND,

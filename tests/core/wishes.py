@@ -7,7 +7,17 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdkit.core.commands import AnyCommand, CreatePool, Group, PutRecord, ResizePool, Sweep
+from holdkit.core.commands import (
+    AnyCommand,
+    ArchivePool,
+    CreatePool,
+    Group,
+    PutRecord,
+    RemovePool,
+    ResizePool,
+    Sweep,
+    UnarchivePool,
+)
 from holdkit.core.model import Leg
 
 from .world import confirm, consume, expire, extend, give_back, place, release
@@ -65,8 +75,11 @@ def extensions(draw: st.DrawFn) -> dict[str, Any]:
     return {draw(st.sampled_from(["by_slots", "ttl_slots", "until"])): draw(st.integers(1, 120))}
 
 
+ENDS: st.SearchStrategy[Any] = st.sampled_from([RemovePool, ArchivePool, UnarchivePool])
+
+
 @st.composite
-def commands(draw: st.DrawFn) -> AnyCommand:
+def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
     """Any command."""
     verb = draw(st.sampled_from(["place"] * 6 + ["confirm", "release", "extend"] * 2 + OTHERS))
     context: dict[str, Any] = draw(CONTEXT)
@@ -94,12 +107,15 @@ def commands(draw: st.DrawFn) -> AnyCommand:
     if verb == "sweep":
         return Sweep(limit=draw(st.integers(1, 3)), **context)
     pool, total = draw(st.sampled_from(["p", "q"])), draw(st.integers(0, 8))
+    if verb == "end":
+        ended: AnyCommand = draw(ENDS)(id=pool, **context)
+        return ended
     if verb == "create":
         return CreatePool(id=pool, total=total, exist_ok=draw(st.booleans()), **context)
     return ResizePool(id=pool, total=total, if_version=None, **context)
 
 
-OTHERS = ["consume", "return", "expire", "record", "sweep", "create", "resize"]
+OTHERS = ["consume", "return", "expire", "record", "sweep", "create", "resize", "end"]
 
 GROUPS = st.builds(Group, st.lists(commands(), min_size=1, max_size=4).map(tuple), st.booleans())
 BATCHES = st.lists(GROUPS, min_size=1, max_size=3)

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from holdkit.core.codec import fingerprint, minted_id
 from holdkit.core.commands import (
     AnyCommand,
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -23,9 +24,11 @@ from holdkit.core.commands import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnUnits,
     Sweep,
+    UnarchivePool,
 )
 from holdkit.core.model import MAX_SLOT, Key, Leg, Limits, Slot, State, StoredHold
 from holdkit.core.validation import check
@@ -92,6 +95,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "return": {"amounts": amounts, "hold": hold, "stranger": stranger},
     "create": {"hold": pool, "how": ten},
     "resize": {"hold": pool, "how": six},
+    "end": {"hold": pool, "how": three},
     "record": {"hold": three, "how": six, "span": st.integers(-1, 3)},
     "sweep": {"how": st.integers(1, 6)},
 }
@@ -245,6 +249,10 @@ class Names:
 
     def _resize(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> ResizePool:
         return ResizePool(**frame, id=POOLS[wish.hold], total=wish.how)
+
+    def _end(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> RemovePool | ArchivePool | UnarchivePool:
+        ends = (RemovePool, ArchivePool, UnarchivePool)
+        return ends[wish.how](**frame, id=POOLS[wish.hold])
 
     def _record(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> PutRecord:
         body = None if wish.how == 0 else f'{{"n": {wish.how}}}'

@@ -67,6 +67,24 @@ class ResizePool(Command, frozen=True):
     """Only if the pool is as the caller saw it. None: whatever it is."""
 
 
+class RemovePool(Command, frozen=True):
+    """Take a pool away for good, if nothing of it is in use."""
+
+    id: str
+
+
+class ArchivePool(Command, frozen=True):
+    """Grant nothing more on a pool; what is held or consumed goes on as ever."""
+
+    id: str
+
+
+class UnarchivePool(Command, frozen=True):
+    """Let a pool grant again."""
+
+    id: str
+
+
 class PlaceHold(Command, frozen=True):
     """Take every leg until a deadline, or nothing at all."""
 
@@ -103,6 +121,8 @@ class ConfirmHold(Command, frozen=True):
     overage: Overage = "reject"
     others_as_held: bool = False
     """A leg that is not named is confirmed as it is held by then, instead of not at all. Faces only."""
+    late_overage: bool = False
+    """Overage is taken from a window that is over as well: it is of work that began in it. Faces only."""
     trusted: bool = False
     """A face vouches for the caller, by a record of its own in the same group: no owner token is asked for."""
 
@@ -166,7 +186,8 @@ class Sweep(Command, frozen=True):
 
 
 HoldCommand: TypeAlias = ConfirmHold | ReleaseHold | ExtendHold | ExpireHold | ReturnUnits
-AnyCommand: TypeAlias = CreatePool | ResizePool | PlaceHold | Consume | HoldCommand | PutRecord | Sweep
+PoolCommand: TypeAlias = CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool
+AnyCommand: TypeAlias = PoolCommand | PlaceHold | Consume | HoldCommand | PutRecord | Sweep
 
 
 class Guard(Struct, frozen=True, gc=False):

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from .commands import (
     AnyCommand,
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -22,16 +23,18 @@ from .commands import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnUnits,
     Sweep,
+    UnarchivePool,
 )
 from .ladders.ending import confirm_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.extending import extend_hold
 from .ladders.finding import prunable
 from .ladders.placing import consume, place_hold
-from .ladders.pools import create_pool, remove_idle_pools, resize_pool
+from .ladders.pools import archive_pool, create_pool, remove_idle_pools, remove_pool, resize_pool, unarchive_pool
 from .ladders.records import put_record
 from .model import Key, RecordKey, Slot
 from .outcomes import Done, Outcome, Reason, Refusal
@@ -39,7 +42,7 @@ from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remembe
 from .view import View
 
 _BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built anew by every look
-_POOLS: Final = (CreatePool, ResizePool)
+_POOLS: Final = (CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool)
 _POOLLESS: Final = (PutRecord, Sweep)
 
 
@@ -113,6 +116,9 @@ LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
     ExpireHold: expire_hold,
     CreatePool: create_pool,
     ResizePool: resize_pool,
+    RemovePool: remove_pool,
+    ArchivePool: archive_pool,
+    UnarchivePool: unarchive_pool,
     PutRecord: put_record,
 }
 """Where each command's rules live."""

@@ -19,6 +19,8 @@ class Action(StrEnum):
     POOL_CREATED = "pool.created"
     POOL_RESIZED = "pool.resized"
     POOL_REMOVED = "pool.removed"
+    POOL_ARCHIVED = "pool.archived"
+    POOL_UNARCHIVED = "pool.unarchived"
     POOL_REPAIRED = "pool.repaired"
     HOLD_HELD = "hold.held"
     HOLD_EXTENDED = "hold.extended"

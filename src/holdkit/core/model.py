@@ -55,6 +55,8 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of a labelled pool: the id of the last hold granted on it."""
     entity: str | None = None
     """Of a labelled pool: what its last confirm linked, until units are returned or granted anew."""
+    archived: bool = False
+    """Nothing more is granted on it; what is held or consumed goes on as ever."""
     replayed: bool = False
     """This answer was recorded earlier under the same operation id; never so in what is stored."""
 
@@ -77,8 +79,9 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
         """From which slot on it may be swept away, as it is; None if not at all.
 
         A window goes when it is over, an empty on-demand pool at once; a labelled one can be looked up for the retention.
+        An archived one stays until it is removed: swept away, it could be born anew.
         """
-        if not self.on_demand or self.held:
+        if not self.on_demand or self.held or self.archived:
             return None
         if self.closes is not None:
             return self.closes

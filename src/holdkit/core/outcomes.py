@@ -24,7 +24,9 @@ class Reason(StrEnum):
     DEADLINE_PASSED = "deadline_passed"
     LIFETIME_EXCEEDED = "lifetime_exceeded"
     POOL_NOT_FOUND = "pool_not_found"
+    POOL_ARCHIVED = "pool_archived"
     WINDOW_CLOSED = "window_closed"
+    POOL_IN_USE = "pool_in_use"
     BELOW_IN_USE = "below_in_use"
     HOLD_EXISTS = "hold_exists"
     POOL_TABLE_FULL = "pool_table_full"
@@ -46,7 +48,6 @@ class Reason(StrEnum):
 TRANSIENT: Final = frozenset(
     {
         Reason.OPERATION_TABLE_FULL,
-        Reason.WINDOW_CLOSED,
         Reason.POOL_TABLE_FULL,
         Reason.HOLD_TABLE_FULL,
         Reason.INSUFFICIENT_CAPACITY,

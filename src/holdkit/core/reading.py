@@ -36,13 +36,14 @@ class FindPools(Query[list[Pool | None]], frozen=True):
 
 class ListPools(Query[list[Pool]], frozen=True):
     """Pools by id, after a given one; `prefix` and `entity` (of the last confirm on a labelled pool) narrow. Reserved ones
-    are shown only if the prefix begins with ~."""
+    are shown only if the prefix begins with ~, archived ones only with `archived`."""
 
     tenant: str
     prefix: str = ""
     after: str = ""
     limit: int = 100
     entity: str | None = None
+    archived: bool = False
 
 
 class FindHold(Query[StoredHold | None], frozen=True):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from .commands import (
     AnyCommand,
+    ArchivePool,
     Command,
     ConfirmHold,
     Consume,
@@ -18,11 +19,14 @@ from .commands import (
     ExtendHold,
     HoldCommand,
     PlaceHold,
+    PoolCommand,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnUnits,
     Sweep,
+    UnarchivePool,
 )
 from .model import MAX_QUANTITY, SECOND, Leg, Limits
 from .values import (
@@ -46,7 +50,7 @@ from .values import (
     window,
 )
 
-__all__ = ["check", "hold_id", "invalid", "metadata", "pool_id", "text", "whole"]
+__all__ = ["check", "flag", "hold_id", "invalid", "metadata", "pool_id", "text", "whole"]
 
 MAX_SWEEP: Final = 10_000
 
@@ -90,6 +94,7 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     _check_amounts(command.quantity, some=not command.others_as_held)
     for_faces(command.others_as_held, "others_as_held", faces)
+    for_faces(command.late_overage, "late_overage", faces)
     _check_entity(command.entity)
     flag(command.keep_rest, "keep_rest")
     if command.overage not in ("reject", "if_available", "up_to_available"):
@@ -114,8 +119,10 @@ def _check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
     for_faces(getattr(command, "trusted", False), "trusted", faces)
 
 
-def _check_pool(command: CreatePool | ResizePool, _limits: Limits, faces: bool) -> None:
+def _check_pool(command: PoolCommand, _limits: Limits, faces: bool) -> None:
     pool_id(command.id, "id", faces=faces)
+    if not isinstance(command, CreatePool | ResizePool):
+        return
     whole(command.total, "total", 0, MAX_QUANTITY)
     if isinstance(command, CreatePool):
         flag(command.exist_ok, "exist_ok")
@@ -236,8 +243,7 @@ _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     ExtendHold: _check_extension,
     ReturnUnits: _check_return,
     ExpireHold: _check_named,
-    CreatePool: _check_pool,
-    ResizePool: _check_pool,
+    **dict.fromkeys((CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool), _check_pool),
     PutRecord: _check_record,
     Sweep: _check_sweep,
 }

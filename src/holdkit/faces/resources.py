@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable
+from datetime import datetime
 from typing import Any, ClassVar, Generic
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.commands import Consume, CreatePool, Group, PlaceHold, PutRecord
-from ..core.model import MAX_QUANTITY, Leg, Pool
+from ..core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ..core.validation import invalid, whole
+from ..kernel.spelling import moment
 from ..kernel.surface import Hold
 from .resource_keys import Key, Name, Window
 
@@ -47,6 +49,15 @@ class Resource(Generic[Key, Window]):
         """
         raise NotImplementedError
 
+    def closes(self, key: Key, window: Window) -> datetime | None:
+        """When the window ends, as an aware datetime; None, as it is not overridden: never.
+
+        From then on nothing more is granted in it (`WindowClosed`); extend, confirm, release and return work. Once nothing of
+        it is held, it is swept away with what was consumed there, so what is counted per minute or day never fills a table.
+        """
+        del key, window
+        return None
+
 
 class ResourceHold(Struct, Generic[Key, Window], frozen=True):
     """A hold, and what it is on."""
@@ -72,6 +83,18 @@ def overrides(resource: Resource[Any, Any], method: str) -> bool:
 def asynchronous(resource: Resource[Any, Any]) -> bool:
     """Whether any of its answers must be awaited."""
     return any(inspect.iscoroutinefunction(getattr(resource, name)) for name in ("capacity", "held"))
+
+
+def closing_slot(value: Any) -> Slot | None:
+    """What `closes` answered, as a slot."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        if inspect.iscoroutine(value):
+            value.close()  # refused below, and never awaited
+        raise invalid("closes", "closes_malformed", f"must be an aware datetime or None, not {type(value).__name__}")
+    slot: Slot = moment(value, "closes")
+    return max(0, slot)
 
 
 def check_resource(resource: object) -> None:
@@ -135,8 +158,10 @@ class Question(Generic[Key, Window]):
                 value.close()  # refused below, and never awaited
         total = whole(capacity, "capacity", 0, MAX_QUANTITY)
         in_use = whole(held, "held", 0, MAX_QUANTITY) if self._counted else None
-        leg = self._command.legs[0]
-        return self._with(replace(self._command, legs=(replace(leg, total=total, in_use=in_use),)))
+        closes = closing_slot(self._resource.closes(self._key, self._window))
+        opens = None if closes is None else 0
+        leg = replace(self._command.legs[0], total=total, in_use=in_use, opens=opens, closes=closes)
+        return self._with(replace(self._command, legs=(leg,)))
 
     def _with(self, command: PlaceHold | Consume) -> Group:
         if not self._name.hashed:

@@ -91,6 +91,7 @@ def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused
 
 _FOUND: Final = {
     "below_in_use": "in_use",
+    "pool_in_use": "in_use",
     "deadline_passed": "now",
     "window_closed": "now",
     "lifetime_exceeded": "max_lifetime",
@@ -140,6 +141,8 @@ _SAID: Final = {
     "pool_table_full": "there is no room for another pool: raise max_pools",
     "pool_not_found": "there is no {pool}: create it with create_pool",
     "window_closed": "the window of {pool} does not run at {at}, when this was decided",
+    "pool_archived": "{pool} is archived: nothing more is granted on it until unarchive_pool",
+    "pool_in_use": "{pool} has {found} units held or consumed: release or return them first, or use archive_pool",
     "below_in_use": "{pool} has {found} units in use: the total cannot go below that",
     "slot_overflow": "the deadline lies beyond every clock: give a ttl instead",
     "deadline_passed": "the deadline must lie in the future, and it is {at} already: give a ttl instead",

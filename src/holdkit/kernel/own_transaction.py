@@ -98,6 +98,8 @@ def decide_inside(
     about as any other: by operation id, or by the id of a hold that we minted.
     """
     serial = lender_of(engine).serial
+    if lock is not None and not serial and engine.limits.max_pools is not None:
+        engine.apply([lock], patient=True)  # makes room for the pool's row, which a lent transaction cannot
 
     def work(lent: Lent) -> Applied:
         if lock is not None and not serial:

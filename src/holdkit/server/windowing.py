@@ -128,7 +128,7 @@ def command_of(asked: WindowCommand, frame: dict[str, Any]) -> AnyCommand:
     if isinstance(asked, WindowConfirm):
         return ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=amounts_of(asked.quantity),
                            keep_rest=asked.keep_rest, overage=asked.overage, others_as_held=asked.others_as_held,
-                           **frame)  # fmt: skip
+                           late_overage=True, **frame)  # fmt: skip
     legs = tuple(_leg(leg) for leg in asked.legs)
     if isinstance(asked, WindowConsume):
         return Consume(legs=legs, entity=asked.entity, metadata=asked.metadata, **frame)

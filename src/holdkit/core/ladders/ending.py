@@ -27,7 +27,11 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
     if command.overage == "reject" and any(extras):
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(leg.held for leg in hold.legs))
     pools = pools_of(view, hold)
+    refusals = [shut_to_overage(pool, now, late=command.late_overage) for pool in pools]
     if command.overage == "if_available":
+        for extra, refusal in zip(extras, refusals, strict=True):
+            if extra and refusal is not None:
+                return refusal
         shortfalls = tuple(
             Shortfall(pool.id, extra, pool.available, pool.total)
             for extra, pool in zip(extras, pools, strict=True)
@@ -36,8 +40,8 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
         if shortfalls:
             return Refusal(Reason.INSUFFICIENT_CAPACITY, hold.id, shortfalls)
     legs, effects, uncovered = [], [], {}
-    for leg, pool, amount, extra in zip(hold.legs, pools, amounts, extras, strict=True):
-        covered = min(extra, pool.available)
+    for leg, pool, amount, extra, refusal in zip(hold.legs, pools, amounts, extras, refusals, strict=True):
+        covered = 0 if refusal is not None else min(extra, pool.available)
         if extra > covered:
             uncovered[pool.id] = extra - covered
         taken = min(amount, leg.held)
@@ -50,6 +54,15 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
     action = Action.HOLD_CONFIRMED if ended else Action.HOLD_PARTLY_CONFIRMED
     state = State.CONFIRMED if ended else State.HELD
     return finish(view, command, hold, legs, effects, action, state, now, uncovered or None)
+
+
+def shut_to_overage(pool: Pool, now: Slot, *, late: bool) -> Refusal | None:
+    """Why nothing beyond what is held can be taken from this pool, however much there is."""
+    if pool.archived:
+        return Refusal(Reason.POOL_ARCHIVED, pool.id)
+    if pool.closes is not None and pool.closes <= now and not late:
+        return Refusal(Reason.WINDOW_CLOSED, pool.id, found=now)
+    return None
 
 
 def _as_release(command: ConfirmHold) -> ReleaseHold:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from ..codec import canonical_json, hash_owner
 from ..commands import Consume, PlaceHold
 from ..entries import HOLD_HELD, Action, Effect
@@ -56,7 +58,7 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
     pools: list[Pool] = []
     new = 0
     short = False
-    shut: Leg | None = None
+    shut: Refusal | None = None
     for leg in command.legs:
         pool = view.pools.get((tenant, leg.pool))
         if pool is None:
@@ -69,10 +71,10 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
         pools.append(pool)
         if pool.held + pool.consumed + leg.quantity > pool.total:
             short = True
-        if leg.closes is not None and shut is None and not (leg.opens or 0) <= now < leg.closes:
-            shut = leg
+        if (pool.archived or leg.closes is not None) and shut is None:
+            shut = shut_to(leg, pool, now)
     if shut is not None:
-        return Refusal(Reason.WINDOW_CLOSED, shut.pool, found=now)
+        return shut
     existing = view.holds.get((tenant, command.id))
     if existing is not None and (existing.open or not retired(existing, view.limits.retention, now)):
         return Refusal(Reason.HOLD_EXISTS, command.id)
@@ -82,6 +84,15 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
     if short:
         return fell_short(command, pools)
     return grant(view, command, pools, deadline, now)
+
+
+def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
+    """Why nothing of this pool is granted to this leg, however much there is."""
+    if pool.archived:
+        return Refusal(Reason.POOL_ARCHIVED, pool.id)
+    if leg.closes is not None and not (leg.opens or 0) <= now < leg.closes:
+        return Refusal(Reason.WINDOW_CLOSED, pool.id, found=now)
+    return None
 
 
 def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
@@ -112,12 +123,13 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
 
 
 def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now: Slot) -> Pool:
-    """The pool with the total that the application answered. That stands even if the command is refused: nobody asked for
-    it, it is how things are. Under what is in use the pool is over: nothing is cancelled, and nothing more granted."""
+    """The pool with the total that the application answered, and the end of its window. They stand even if the command is
+    refused: nobody asked for them, it is how things are. Under what is in use the pool is over: nothing is cancelled, and
+    nothing more granted."""
     total = total_of(leg, pool.held + pool.consumed)
-    if total == pool.total:
+    if (total, leg.closes) == (pool.total, pool.closes):
         return pool
-    effect = moved(pool, now, total=total - pool.total)
+    effect = moved(structs.replace(pool, closes=leg.closes), now, total=total - pool.total)
     record(view, Action.POOL_RESIZED, pool.id, now, command, effects=(effect,))
     return effect.pool
 

@@ -1,8 +1,10 @@
-"""CreatePool, ResizePool, and the removal of on-demand pools that are done with."""
+"""CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, and the removal of on-demand pools that are done with."""
 
 from __future__ import annotations
 
-from ..commands import Command, CreatePool, ResizePool
+from msgspec import structs
+
+from ..commands import ArchivePool, Command, CreatePool, RemovePool, ResizePool, UnarchivePool
 from ..entries import Action, Effect
 from ..model import Key, Pool, Slot
 from ..outcomes import Done, Outcome, Reason, Refusal
@@ -41,16 +43,54 @@ def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
     return Done(slot=now, seq=view.next_seq - 1, pool=effect.pool)
 
 
+def remove_pool(view: View, command: RemovePool, now: Slot) -> Outcome:
+    """Take it away, if nothing of it is in use. The answer is the pool as it was."""
+    pool = view.pools.get((command.tenant, command.id))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, command.id)
+    if pool.held or pool.consumed:
+        return Refusal(Reason.POOL_IN_USE, pool.id, found=pool.held + pool.consumed)
+    take_away(view, pool, now, command)
+    return Done(slot=now, seq=view.next_seq - 1, pool=pool)
+
+
+def archive_pool(view: View, command: ArchivePool, now: Slot) -> Outcome:
+    """Grant nothing more on it; quiet if that is so already."""
+    return _mark_archived(view, command, now, Action.POOL_ARCHIVED, archived=True)
+
+
+def unarchive_pool(view: View, command: UnarchivePool, now: Slot) -> Outcome:
+    """Let it grant again; quiet if it does already."""
+    return _mark_archived(view, command, now, Action.POOL_UNARCHIVED, archived=False)
+
+
+def _mark_archived(
+    view: View, command: ArchivePool | UnarchivePool, now: Slot, action: Action, *, archived: bool
+) -> Outcome:
+    pool = view.pools.get((command.tenant, command.id))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, command.id)
+    if pool.archived is archived:
+        return Done(slot=now, pool=pool)
+    effect = moved(structs.replace(pool, archived=archived), now)
+    record(view, action, pool.id, now, command, effects=(effect,))
+    return Done(slot=now, seq=view.next_seq - 1, pool=effect.pool)
+
+
+def take_away(view: View, pool: Pool, now: Slot, command: Command) -> None:
+    """Remove a pool with whatever was consumed; its fence lives on as the floor of every later one."""
+    view.grown[0] -= 1
+    gone = moved(pool, now, total=-pool.total)
+    record(view, Action.POOL_REMOVED, pool.id, now, command, effects=(gone,), removed=True)
+
+
 def remove_idle_pools(view: View, keys: list[Key], now: Slot, *, pressed: bool = False) -> None:
-    """Sweep away on-demand pools that are empty, or whose window is over; their fence lives on as the floor of every later
-    pool. Where the table is full (`pressed`), a labelled one is not kept for the retention."""
+    """Sweep away on-demand pools that are empty, or whose window is over. Where the table is full (`pressed`), a labelled one
+    is not kept for the retention."""
     retention = 0 if pressed else view.limits.retention
     for key in keys:
         pool = view.pools.get(key)
         idle = None if pool is None else pool.idle_from(retention)
         if pool is None or idle is None or idle > max(now, pool.slot):
             continue
-        view.grown[0] -= 1
-        gone = moved(pool, max(now, pool.slot), total=-pool.total)
-        record(view, Action.POOL_REMOVED, pool.id, gone.pool.slot, Command(tenant=pool.tenant, actor="system"),
-               effects=(gone,), removed=True)  # fmt: skip
+        take_away(view, pool, max(now, pool.slot), Command(tenant=pool.tenant, actor="system"))

@@ -17,7 +17,7 @@ def moved(
     """The pool with its counters moved, and by how much."""
     after = Pool(pool.tenant, pool.id, pool.total + total, pool.held + held, pool.consumed + consumed,
                  pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand, pool.label, pool.closes,
-                 pool.holder, pool.entity)  # fmt: skip
+                 pool.holder, pool.entity, pool.archived)  # fmt: skip
     return Effect(after, total, held, consumed)
 
 

@@ -162,11 +162,11 @@ class Rows:
     def _pool(self, row: Row) -> Found[Key, Pool]:
         pool = pool_of(row)
         expected = pool_row(pool, self._lanes)
-        if (row[15], row[13], row[14], row[17]) == (expected[0], expected[10], expected[11], expected[14]):
+        if (row[16], row[14], row[15], row[18]) == (expected[0], expected[10], expected[11], expected[14]):
             return pool.key, pool, ()
         found: list[Difference] = []
-        for field, stored, says in (("lane", row[15], expected[0]), ("over", row[13], expected[10]),
-                                    ("idle", row[14], expected[11]), ("resting", row[17], expected[14])):  # fmt: skip
+        for field, stored, says in (("lane", row[16], expected[0]), ("over", row[14], expected[10]),
+                                    ("idle", row[15], expected[11]), ("resting", row[18], expected[14])):  # fmt: skip
             found += _unless("pools", row_name(pool.key), field, stored, says)
         return pool.key, pool, found
 

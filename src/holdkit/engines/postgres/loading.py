@@ -163,7 +163,7 @@ class Rows(Struct):
                 self.records[row[0], row[1], row[2]] = record_of(row)
         for row in next(rest):
             key = (row[0], row[1])
-            self.pools[key], self.stamps[key] = pool_of(row), row[13]
+            self.pools[key], self.stamps[key] = pool_of(row), row[14]
         found = next(rest)
         due: dict[Key, list[DueLeg]] = {}
         for row in found:

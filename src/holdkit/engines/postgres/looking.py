@@ -78,7 +78,7 @@ def surely(terms: Terms, lane: int, name: str, parameters: Sequence[Any]) -> Scr
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[13] or 0)
+    return seen_pool(pool_of(row), row[14] or 0)
 
 
 def find_pool(terms: Terms, query: FindPool) -> Script[Pool | None]:
@@ -99,7 +99,7 @@ def find_pools(terms: Terms, query: FindPools) -> Script[list[Pool | None]]:
 
 def list_pools(terms: Terms, query: ListPools) -> Script[list[Pool]]:
     """A page of pools by id."""
-    page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit)
+    page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit, query.archived)
     if query.entity is None:
         rows = yield from ask("read_pools", (terms.slot, query.tenant, *page))
     else:

@@ -13,7 +13,7 @@ from ..metering import Progress
 from .auditing import Audit
 from .driver import BEGIN, COMMIT, ROLLBACK, Driver, Row, Statement
 from .parts import parts_of
-from .rows import columns, new_hold_row, new_pool_row, record_row
+from .rows import NEW, columns, new_hold_row, new_pool_row, record_row
 from .terms import lock_timeout
 
 
@@ -57,7 +57,7 @@ def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> lis
         *_drop("drop_holds", [*mended.holds], 2),
         *_drop("drop_legs", [*mended.legs], 4),
         *_drop("drop_records", [*mended.records], 3),
-        *([("insert_pools", (*columns(pools, 17), stamp, len(pools), True))] if pools else []),
+        *([("insert_pools", (*columns(pools, NEW), stamp, len(pools), True))] if pools else []),
         *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
         *([("insert_holds", (*columns(holds, 20), len(holds), True))] if holds else []),
         *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),

@@ -15,7 +15,7 @@ from ...core.entries import Action, Effect, Entry
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from .rows import checksum, entry_text
 
-_POOLS = frozenset({Action.POOL_CREATED, Action.POOL_RESIZED, Action.POOL_REMOVED, Action.POOL_REPAIRED})
+_POOLS = frozenset(action for action in Action if action.startswith("pool."))
 
 
 class Parts:

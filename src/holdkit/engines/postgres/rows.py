@@ -54,10 +54,10 @@ def record_keys(keys: Iterable[RecordKey], lanes: int) -> Columns:
 
 
 def pool_of(row: Row) -> Pool:
-    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity."""
-    if row[9] is None and row[10] is None:
+    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived."""
+    if row[9] is None and row[10] is None and not row[13]:
         return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
-    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], *row[9:13])
+    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], *row[9:14])
 
 
 PLAIN: Final = 12
@@ -67,7 +67,7 @@ PLAIN: Final = 12
 def pool_row(pool: Pool, lanes: int) -> Row:
     """For `update_pools`; the first twelve, for `place_holds`."""
     used = pool.held + pool.consumed
-    idle = pool.on_demand and not used and pool.closes is None
+    idle = pool.on_demand and not used and pool.closes is None and not pool.archived
     plain = pool.label is None
     return (lane_of_pool((pool.tenant, pool.id), lanes), pool.tenant, pool.id, pool.total, pool.held, pool.consumed,
             pool.fence, pool.slot, pool.version, pool.on_demand, used > pool.total, idle and plain, pool.holder,
@@ -76,7 +76,16 @@ def pool_row(pool: Pool, lanes: int) -> Row:
 
 def new_pool_row(pool: Pool, lanes: int) -> Row:
     """For `insert_pools`."""
-    return (*pool_row(pool, lanes), pool.label, pool.closes)
+    return (*pool_row(pool, lanes), pool.label, pool.closes, pool.archived)
+
+
+NEW: Final = 18
+"""How many columns a new pool has."""
+
+
+def pool_terms_row(pool: Pool, lanes: int) -> Row:
+    """For `update_pool_terms`."""
+    return (lane_of_pool((pool.tenant, pool.id), lanes), pool.tenant, pool.id, pool.closes, pool.archived)
 
 
 def legs_of(text: str) -> tuple[HeldLeg, ...]:

@@ -16,6 +16,7 @@ from .driver import Row, Statement
 from .loading import Gathered
 from .parts import Parts, parts_of
 from .rows import (
+    NEW,
     PLAIN,
     changed_hold_row,
     columns,
@@ -26,6 +27,7 @@ from .rows import (
     placed_columns,
     pool_keys,
     pool_row,
+    pool_terms_row,
     record_row,
 )
 from .terms import Terms, lock_timeout
@@ -82,35 +84,37 @@ class Pools(NamedTuple):
     """Up to where each of these has no due leg any more."""
     labelled: list[Key]
     """Those of them that have a label."""
+    terms: list[Row]
+    """Those of them whose window ends at another time, or that were archived or unarchived."""
     floor: int = 0
     """What the fences of new ones began above."""
 
     @property
     def plain(self) -> bool:
-        """Whether pools moved and none has a label."""
-        return bool(self.moved) and not self.born and not self.gone and not self.labelled
+        """Whether pools moved, and nothing of them but their counters."""
+        return bool(self.moved) and not (self.born or self.gone or self.labelled or self.terms)
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
         """One for each kind."""
         found = _checked("delete_pools", self.gone, 4, strict)
         if self.born:
-            found.append(("insert_pools", (*columns(self.born, 17), stamp, len(self.born), strict)))
+            found.append(("insert_pools", (*columns(self.born, NEW), stamp, len(self.born), strict)))
             homes = sorted({row[0] for row in self.born})
             found.append(("check_floors", (homes, self.floor, len(homes), strict)))
         if self.moved:
             found.append(("update_pools", (*self.columns(15, stamp), len(self.moved), strict)))
-        return found
+        return found + _checked("update_pool_terms", self.terms, 5, strict)
 
     def columns(self, width: int, stamp: int) -> list[Any]:
         """Of the moved ones, as many as are wanted."""
         return [*columns(self.moved, 15)[:width], stamp, self.versions, self.scanned]
 
 
-NO_POOLS = Pools([], [], [], [], [], [])
+NO_POOLS = Pools([], [], [], [], [], [], [])
 
 
 def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
-    pools = Pools([], [], [], [], [], [], view.loaded.fence_floor)
+    pools = Pools([], [], [], [], [], [], [], view.loaded.fence_floor)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
@@ -119,13 +123,15 @@ def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
                 pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
         elif before is None:
             pools.born.append(new_pool_row(pool, lanes))
-        elif (before.label, before.closes) != (pool.label, pool.closes):  # swept away and born anew in the same batch
+        elif before.label != pool.label:  # swept away and born anew in the same batch
             pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
             pools.born.append(new_pool_row(pool, lanes))
         else:
             pools.moved.append(pool_row(pool, lanes))
             if pool.label is not None:
                 pools.labelled.append(key)
+            if (before.closes, before.archived) != (pool.closes, pool.archived):
+                pools.terms.append(pool_terms_row(pool, lanes))
             pools.versions.append(before.version)
             pools.scanned.append(scanned_to(view, gathered, key))
     return pools

@@ -79,7 +79,9 @@ def list_pools(reader: Reader, query: ListPools) -> list[Pool]:
     found = (
         reader.pool(reader.tables.pools[key])
         for key in keys
-        if key[1].startswith(query.prefix) and (query.prefix or key[1][0] != "~")
+        if key[1].startswith(query.prefix)
+        and (query.prefix or key[1][0] != "~")
+        and (query.archived or not reader.tables.pools[key].archived)
     )
     return list(islice(found, query.limit))
 

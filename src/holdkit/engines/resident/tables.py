@@ -189,7 +189,7 @@ class Tables:
         rested = len(self.resting) if retention is None else self.resting.count(now - retention)
         found += [(slot + (retention or 0), key) for slot, key in self.resting.first(min(limit, rested))]
         over = self.closing.first(self.closing.count(now))
-        found += islice(((slot, key) for slot, key in over if not self.pools[key].held), limit)
+        found += islice(((slot, key) for slot, key in over if self.pools[key].idle_from(0) is not None), limit)
         return [key for _, key in sorted(found)[:limit]]
 
     def forget_holds(self, count: int) -> list[Key]:

@@ -147,8 +147,8 @@ class Rows:
         for row in self._driver.each("audit_pools"):
             pool = pool_of(row)
             found: tuple[Difference, ...] = ()
-            if pool.over != bool(row[13]):
-                found = (Difference("pools", row_name(pool.key), "over", str(row[13]), str(int(pool.over))),)
+            if pool.over != bool(row[14]):
+                found = (Difference("pools", row_name(pool.key), "over", str(row[14]), str(int(pool.over))),)
             yield pool.key, pool, found
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:

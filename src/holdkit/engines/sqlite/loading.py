@@ -47,8 +47,8 @@ class Rows(Struct):
         if name in _POOLS:
             for row in rows:
                 self.pools[row[0], row[1]] = pool_of(row)
-                if row[13] is not None:
-                    self.first_deadlines[row[0], row[1]] = row[13]
+                if row[14] is not None:
+                    self.first_deadlines[row[0], row[1]] = row[14]
         elif name in _HOLDS:
             for row in rows:
                 self.holds[row[0], row[1]] = hold_of(row)

@@ -49,7 +49,7 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[13] or 0)
+    return seen_pool(pool_of(row), row[14] or 0)
 
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
@@ -77,7 +77,7 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
     parameters: dict[str, Any] = {
         "tenant": query.tenant, "after": query.after, "lower": max(query.after, query.prefix),
         "upper": beyond(query.prefix) or _BEHIND_ALL_TEXT, "now": at.now,
-        "reserved": query.prefix.startswith("~"), "limit": query.limit}  # fmt: skip
+        "reserved": query.prefix.startswith("~"), "limit": query.limit, "archived": query.archived}  # fmt: skip
     if query.entity is not None:
         name, parameters = "read_pools_of_entity", {**parameters, "entity": query.entity}
     rows = at.driver.ask(name, parameters)

@@ -29,10 +29,11 @@ def keys_json(ids: list[str]) -> str:
 
 
 def pool_of(row: Row) -> Pool:
-    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity."""
-    if row[9] is None and row[10] is None:
+    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived."""
+    if row[9] is None and row[10] is None and not row[13]:
         return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]))
-    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), *row[9:13])
+    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), row[9], row[10], row[11],
+                row[12], bool(row[13]))  # fmt: skip
 
 
 def pool_row(pool: Pool) -> Row:
@@ -49,7 +50,12 @@ def labelled_pool_row(pool: Pool) -> Row:
 
 def new_pool_row(pool: Pool) -> Row:
     """For `insert_pools`."""
-    return (*pool_row(pool), pool.label, pool.closes, pool.holder, pool.entity)
+    return (*pool_row(pool), pool.label, pool.closes, pool.holder, pool.entity, 1 if pool.archived else 0)
+
+
+def pool_terms_row(pool: Pool) -> Row:
+    """For `update_pool_terms`."""
+    return (pool.closes, 1 if pool.archived else 0, pool.tenant, pool.id)
 
 
 def hold_of(row: Row) -> StoredHold:

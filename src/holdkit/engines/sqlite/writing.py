@@ -22,6 +22,7 @@ from .rows import (
     new_pool_row,
     operation_row,
     pool_row,
+    pool_terms_row,
     record_row,
     setting_row,
 )
@@ -69,6 +70,7 @@ def _pools(view: View) -> list[Statement]:
     born: list[Row] = []
     moved: list[Row] = []
     labelled: list[Row] = []
+    terms: list[Row] = []
     gone: list[Row] = []
     for key, pool in view.pools.changed.items():
         before = view.loaded.pools.get(key)
@@ -77,18 +79,22 @@ def _pools(view: View) -> list[Statement]:
                 gone.append(key)
         elif before is None:
             born.append(new_pool_row(pool))
-        elif (before.label, before.closes) != (pool.label, pool.closes):  # swept away and born anew in the same batch
+        elif before.label != pool.label:  # swept away and born anew in the same batch
             gone.append(key)
             born.append(new_pool_row(pool))
-        elif pool.label is None:
-            moved.append(pool_row(pool))
         else:
-            labelled.append(labelled_pool_row(pool))
+            if pool.label is None:
+                moved.append(pool_row(pool))
+            else:
+                labelled.append(labelled_pool_row(pool))
+            if (before.closes, before.archived) != (pool.closes, pool.archived):
+                terms.append(pool_terms_row(pool))
     named = (
         ("delete_pools", gone),
         ("insert_pools", born),
         ("update_pools", moved),
         ("update_labelled_pools", labelled),
+        ("update_pool_terms", terms),
     )
     return [write(name, rows) for name, rows in named if rows]
 

@@ -91,7 +91,7 @@ class AsyncAccounts(AsyncWindows):
         if named is not None:
             amounts = self._by_pool(named, await self._legs(id, call.get("tx")), keep_rest)
             # where no hold was seen its pools are not known: if there is one by now, it must not be taken as it is held
-            command = replace(wish, quantity=amounts or named, others_as_held=True)
+            command = replace(wish, quantity=amounts or named, others_as_held=True, late_overage=True)
         return hold_of(await self.desk.do(command, call.get("tx"), faces=True, wish=wish, stays=stays), token)
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:

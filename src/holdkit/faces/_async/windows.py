@@ -15,7 +15,7 @@ from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
 from ...core.outcomes import Done
 from ...core.values import whole
-from ...errors import InsufficientCapacity, WindowClosed
+from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._async.calls import Call
 from ...kernel._async.port import AsyncDeskPort
 from ...kernel.answers import pool_of
@@ -65,7 +65,7 @@ class AsyncWindows:
             except WindowClosed as closed:
                 slot = closed.found
                 if not left:
-                    raise
+                    raise Overloaded(f"after {TRIES} attempts: windows end faster than they can be found") from closed
             except InsufficientCapacity as refused:
                 self._tell(refused, asked, legs)
                 raise

@@ -16,7 +16,7 @@ from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
 from ...core.outcomes import Done
 from ...core.values import whole
-from ...errors import InsufficientCapacity, WindowClosed
+from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._sync.calls import Call
 from ...kernel._sync.port import DeskPort
 from ...kernel.answers import pool_of
@@ -64,7 +64,7 @@ class Windows:
             except WindowClosed as closed:
                 slot = closed.found
                 if not left:
-                    raise
+                    raise Overloaded(f"after {TRIES} attempts: windows end faster than they can be found") from closed
             except InsufficientCapacity as refused:
                 self._tell(refused, asked, legs)
                 raise

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from ...core.commands import (
     Amounts,
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -19,10 +20,12 @@ from ...core.commands import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnUnits,
     Sweep,
     Ttl,
+    UnarchivePool,
 )
 from ...core.model import Limits, Pool, Record, Slot
 from ..answers import hold_of, pool_of, record_of
@@ -58,6 +61,25 @@ class AsyncVerbs:
         about the pool changed since `if_version`."""
         command = ResizePool(id=id, total=total, if_version=if_version, **self._frame(call))
         pool = pool_of(await self._desk.do(command, call.get("tx")))
+        assert pool is not None
+        return pool
+
+    async def remove_pool(self, id: str, **call: Unpack[Call]) -> Pool:
+        """Take a pool away for good; it is returned as it was. Raises `PoolInUse` if anything of it is held or consumed."""
+        pool = pool_of(await self._desk.do(RemovePool(id=id, **self._frame(call)), call.get("tx")))
+        assert pool is not None
+        return pool
+
+    async def archive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
+        """Grant nothing more on a pool (`PoolArchived`), and leave it out of lists. What is held or consumed goes on as ever:
+        extend, confirm, release and return work. Done already, it changes nothing."""
+        pool = pool_of(await self._desk.do(ArchivePool(id=id, **self._frame(call)), call.get("tx")))
+        assert pool is not None
+        return pool
+
+    async def unarchive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
+        """Let an archived pool grant again. Done already, it changes nothing."""
+        pool = pool_of(await self._desk.do(UnarchivePool(id=id, **self._frame(call)), call.get("tx")))
         assert pool is not None
         return pool
 

@@ -23,7 +23,7 @@ from ...core.reading import (
     ListPools,
     ListRecords,
 )
-from ...core.validation import hold_id, invalid, pool_id, text, whole
+from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...engines.metering import Progress
 from ...engines.port import Repairable
 from ..answers import refusal_of
@@ -45,12 +45,15 @@ class Reads(Journal):
             raise refusal_of(Refusal(Reason.POOL_NOT_FOUND, id))
         return found
 
-    def pools(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Pool]:
-        """Pools in order of id; give the last id as `after` for the next page."""
+    def pools(
+        self, prefix: str = "", *, archived: bool = False, after: str = "", limit: int = 100, tx: Any = None
+    ) -> list[Pool]:
+        """Pools in order of id, those that are archived only if asked for; give the last id as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
+        flag(archived, "archived")
         _place(prefix, "prefix")
         _place(after, "after")
-        return self._desk.read(ListPools(self._tenant, prefix, after, limit), tx)
+        return self._desk.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""

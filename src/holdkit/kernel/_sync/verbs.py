@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ...core.commands import (
     Amounts,
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -20,10 +21,12 @@ from ...core.commands import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnUnits,
     Sweep,
     Ttl,
+    UnarchivePool,
 )
 from ...core.model import Limits, Pool, Record, Slot
 from ..answers import hold_of, pool_of, record_of
@@ -59,6 +62,25 @@ class Verbs:
         about the pool changed since `if_version`."""
         command = ResizePool(id=id, total=total, if_version=if_version, **self._frame(call))
         pool = pool_of(self._desk.do(command, call.get("tx")))
+        assert pool is not None
+        return pool
+
+    def remove_pool(self, id: str, **call: Unpack[Call]) -> Pool:
+        """Take a pool away for good; it is returned as it was. Raises `PoolInUse` if anything of it is held or consumed."""
+        pool = pool_of(self._desk.do(RemovePool(id=id, **self._frame(call)), call.get("tx")))
+        assert pool is not None
+        return pool
+
+    def archive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
+        """Grant nothing more on a pool (`PoolArchived`), and leave it out of lists. What is held or consumed goes on as ever:
+        extend, confirm, release and return work. Done already, it changes nothing."""
+        pool = pool_of(self._desk.do(ArchivePool(id=id, **self._frame(call)), call.get("tx")))
+        assert pool is not None
+        return pool
+
+    def unarchive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
+        """Let an archived pool grant again. Done already, it changes nothing."""
+        pool = pool_of(self._desk.do(UnarchivePool(id=id, **self._frame(call)), call.get("tx")))
         assert pool is not None
         return pool
 

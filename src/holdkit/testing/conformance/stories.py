@@ -7,6 +7,7 @@ from typing import Any
 from ...core.codec import decode_entry
 from ...core.commands import (
     AnyCommand,
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -17,6 +18,7 @@ from ...core.commands import (
     ResizePool,
     ReturnUnits,
     Sweep,
+    UnarchivePool,
 )
 from ...core.entries import Action
 from ...core.fold import reconstruct
@@ -67,6 +69,9 @@ def _after() -> tuple[AnyCommand, ...]:
         PutRecord(kind="k", id="one", body='{"n":2}', if_version=1),
         placing(8, "a", 2, ttl=5, tenant=""),
         ConfirmHold(id=hold_id(7), owner=TOKEN, entity="order:7"),
+        ArchivePool(id="b"),
+        ArchivePool(id="fleeting"),
+        UnarchivePool(id="b"),
     )
 
 

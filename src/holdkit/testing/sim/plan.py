@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ...core.codec import fingerprint, minted_id
 from ...core.commands import (
     AnyCommand,
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -21,9 +22,11 @@ from ...core.commands import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnUnits,
     Sweep,
+    UnarchivePool,
 )
 from ...core.model import Leg, Limits, Slot
 from .saga_plan import SagaClients, SagaStep
@@ -196,9 +199,10 @@ class Clients:
             case 7:
                 made = ReturnUnits(id=hold, owner=owner, tenant=tenant, op=op)
             case 8:
-                made = random.choice(
-                    (Sweep(limit=3), ResizePool(id=self._pool(), total=random.randrange(9), tenant=tenant, op=op))
-                )
+                pool = self._pool()
+                resize = ResizePool(id=pool, total=random.randrange(9), tenant=tenant, op=op)
+                ends = [kind(id=pool, tenant=tenant, op=op) for kind in (RemovePool, ArchivePool, UnarchivePool)]
+                made = random.choice((Sweep(limit=3), Sweep(limit=3), Sweep(limit=3), resize, resize, *ends))
             case _:
                 version = random.choice((None, 0, 1))
                 made = PutRecord(

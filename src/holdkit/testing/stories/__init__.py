@@ -24,8 +24,9 @@ Commands. All take `op= actor= correlation_id= reason=`. A granted hold is known
 with the id 7, whether there is one or not. A hold presents its own token; `owner=` presents another, `owner=none` none,
 `via=ticket` shows the ticket instead.
 
-    pool     gpu total=2                      the only two that need no expectation: none is "done"
+    pool     gpu total=2                      this and the next four need no expectation: none is "done"
     resize   gpu total=3
+    archive  gpu                              and: unarchive gpu, remove gpu
     hold     a gpu 2 ttl=60                   deadline= id= owner= entity= metadata=
     hold     a gpu:2 cpu:1 rate:1/10          several legs; `/10`: create_with_total=10
     consume  a gpu 2
@@ -36,7 +37,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     return   a | a 2
     record   kind id body='{}' if_version=0   body=none removes it
     sweep    limit=500
-    capacity show total=5                     what the application answers for a resource from now on
+    capacity show total=5                     what the application answers for a resource from now on; closes=60
     reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null
     batch [atomic] … end                      the commands between are one `apply`; op= is for all of them
 
@@ -65,7 +66,7 @@ Reads
     expect   pool gpu                   -> held=2 available=0
     expect   hold a                     -> held deadline=60
     expect   record kind id             -> version=1      (or: nothing)
-    expect   pools | holds | records kind   prefix= pool= state= entity= limit=   -> the names, in order (or: nothing)
+    expect   pools | holds | records kind   prefix= archived= pool= state= entity= limit=   -> the names, in order (or: nothing)
     history  a | pool/gpu | record/k/i  -> held extended confirmed
     entry    a 2                        -> hold.extended actor=user:7 at=60        (its second entry; -1: its last)
     journal  [after=c] [limit=5]        -> pool.created hold.held

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field, structs
 
 from ... import (
+    ArchivePool,
     Claim,
     ConfirmHold,
     Consume,
@@ -23,13 +25,16 @@ from ... import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     Resource,
     ReturnUnits,
     Sweep,
+    UnarchivePool,
     VerifyReport,
 )
 from ...core.commands import AnyCommand
+from ...kernel.spelling import datetime_of
 from ..clock import FakeClock
 from .expecting import complaints
 from .language import Line, Story
@@ -77,7 +82,15 @@ class Restart(Struct, frozen=True):
 Script: TypeAlias = Generator[Call | Restart, Any, int]
 Step: TypeAlias = Generator[Call | Restart, Any, None]
 
-METHODS: Final = {"pool": "create_pool", "resize": "resize_pool", "return": "return_units", "record": "put_record"}
+METHODS: Final = {
+    "pool": "create_pool",
+    "resize": "resize_pool",
+    "remove": "remove_pool",
+    "archive": "archive_pool",
+    "unarchive": "unarchive_pool",
+    "return": "return_units",
+    "record": "put_record",
+}
 """The verbs whose method has another name."""
 
 BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve", "combine")
@@ -86,6 +99,9 @@ BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve", "comb
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {
     "pool": CreatePool,
     "resize": ResizePool,
+    "remove": RemovePool,
+    "archive": ArchivePool,
+    "unarchive": UnarchivePool,
     "hold": PlaceHold,
     "consume": Consume,
     "confirm": ConfirmHold,
@@ -105,11 +121,17 @@ class Told(Resource[str, None]):
 
     def __init__(self) -> None:
         self.capacities: dict[str, int] = {}
+        self.ends: dict[str, int | None] = {}
 
     def capacity(self, tx: Any, key: str, window: None) -> int:
         """As it was told last; nothing, if it never was."""
         del tx, window
         return self.capacities.get(key, 0)
+
+    def closes(self, key: str, window: None) -> datetime | None:
+        """As it was told last; never, if it was not."""
+        del window
+        return datetime_of(self.ends.get(key))
 
 
 class Commander:
@@ -152,6 +174,7 @@ class Commander:
     def on_capacity(self, line: Line) -> Step:
         """What the application answers from now on."""
         self.told.capacities[line.said["key"]] = line.said["total"]
+        self.told.ends[line.said["key"]] = line.said.get("closes")
         yield from ()
 
     # Commands
@@ -174,7 +197,7 @@ class Commander:
             positional = (self.shown(line, said),)
         elif line.verb == "record":
             positional = (said.pop("kind"), said.pop("id"), said.pop("body", None))
-        elif line.verb in ("pool", "resize"):
+        elif line.verb in ("pool", "resize", "remove", "archive", "unarchive"):
             positional = (said.pop("id"),)
         answer = yield self.call(METHODS.get(line.verb, line.verb), *positional, **said)
         self.judge(line, answer)

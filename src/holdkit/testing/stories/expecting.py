@@ -25,6 +25,7 @@ HOLD: Final[Converters] = {
 POOL: Final[Converters] = {
     **dict.fromkeys(("total", "held", "consumed", "available", "fence", "version"), words.whole),
     "over": words.scalar,
+    "archived": words.scalar,
 }
 RECORD: Final[Converters] = {"version": words.whole, "body": words.document}
 SWEEP: Final[Converters] = {"expired": words.whole, "more": words.scalar, "scanned_at": words.slot}

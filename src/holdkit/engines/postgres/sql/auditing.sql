@@ -30,7 +30,7 @@ select h.lane, h.seq, h.fence_floor from holdkit.heads h order by h.lane
 -- name: audit_pools
 -- every pool, and the columns that are derived
 declare audit_pools no scroll cursor for
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, over, idle,
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, over, idle,
        lane, due_after, resting
 from holdkit.pools order by tenant, id, lane
 

@@ -25,7 +25,7 @@ join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k
 -- name: lock_pools
 -- the pools that are named
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.stamp
+       p.closes, p.holder, p.entity, p.archived, p.stamp
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 order by p.lane, p.tenant, p.id
@@ -42,7 +42,7 @@ with wanted as materialized (
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.stamp
+       p.closes, p.holder, p.entity, p.archived, p.stamp
 from wanted w join holdkit.pools p on p.lane = w.lane and p.tenant = w.tenant and p.id = w.id
 order by p.lane, p.tenant, p.id
 for no key update of p skip locked
@@ -157,7 +157,7 @@ limit $3::int
 -- name: find_closed_pools
 -- those whose window is over; a look without locks
 select p.tenant, p.id, p.closes from holdkit.pools p
-where p.closes is not null and p.held = 0
+where p.closes is not null and p.held = 0 and not p.archived
   and p.closes <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
 order by p.closes, p.tenant, p.id
 limit $2::int
@@ -180,8 +180,19 @@ select count(*) from holdkit.holds where state = 'held' or open
 select count(*) from holdkit.operations
 where slot > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
 
+-- name: update_pool_terms
+-- what seldom changes: when its window ends, and whether it grants at all
+with moved as (
+    update holdkit.pools p
+    set closes = k.closes, archived = k.archived
+    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bool[]) k(lane, tenant, id, closes, archived)
+    where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+    returning 1
+)
+select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from moved
+
 -- name: delete_pools
--- an empty on-demand pool is swept away
+-- a pool is removed, or swept away
 with gone as (
     delete from holdkit.pools p
     using unnest($1::int[], $2::text[], $3::text[], $4::bigint[]) k(lane, tenant, id, was)
@@ -194,19 +205,19 @@ select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 -- a pool is born
 with born as (
     insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder,
-                               entity, resting, label, closes, stamp, due_after)
+                               entity, resting, label, closes, archived, stamp, due_after)
     select k.lane, k.tenant, k.id, k.total, k.held, k.consumed, k.fence, k.slot, k.version, k.on_demand, k.over, k.idle,
-           k.holder, k.entity, k.resting, k.label, k.closes, $18::bigint, k.slot
+           k.holder, k.entity, k.resting, k.label, k.closes, k.archived, $19::bigint, k.slot
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
                 $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::text[], $14::text[], $15::bigint[], $16::text[],
-                $17::bigint[])
+                $17::bigint[], $18::bool[])
          k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder, entity, resting,
-           label, closes)
+           label, closes, archived)
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / (count(*) = $19::int or not $20::bool)::int, count(*) from born
+select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from born
 
 -- name: check_floors
 -- a pool of the same id may have come and gone since the fences were looked at; now that ours is there, none can any more

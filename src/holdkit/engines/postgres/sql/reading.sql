@@ -4,7 +4,7 @@
 -- name: read_pool
 -- one pool, and how many of its units are due
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity,
+       p.closes, p.holder, p.entity, p.archived,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
@@ -14,14 +14,14 @@ where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 -- name: read_pools
 -- a page of pools, by id, lane by lane; reserved ones only if the prefix asks for them
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity,
+       p.closes, p.holder, p.entity, p.archived,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
 from holdkit.heads h cross join lateral (
     select * from holdkit.pools o
     where o.lane = h.lane and o.tenant = $2::text and o.id > $3::text and o.id >= $4::text
-      and ($5::text is null or o.id < $5) and ($6::bool or left(o.id, 1) <> '~')
+      and ($5::text is null or o.id < $5) and ($6::bool or left(o.id, 1) <> '~') and ($8::bool or not o.archived)
     order by o.id limit $7::int
 ) p /* apart: where h.lane = $lane */
 order by p.id
@@ -30,7 +30,7 @@ limit $7
 -- name: read_pools_by_id
 -- the same for these pools
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity,
+       p.closes, p.holder, p.entity, p.archived,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
@@ -40,13 +40,13 @@ join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 -- name: read_pools_of_entity
 -- a page of the pools that were linked to an entity, straight off pools_by_entity
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity,
+       p.closes, p.holder, p.entity, p.archived,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
 from holdkit.pools p
 where p.tenant = $2::text and p.entity = $3::text and p.id > $4::text and p.id >= $5::text
-  and ($6::text is null or p.id < $6) and ($7::bool or left(p.id, 1) <> '~') /* apart: and p.lane = $lane */
+  and ($6::text is null or p.id < $6) and ($7::bool or left(p.id, 1) <> '~') and ($9::bool or not p.archived) /* apart: and p.lane = $lane */
 order by p.id
 limit $8::int
 

@@ -6,7 +6,8 @@ select seq, tenant, subject, body, crc from holdkit_journal where seq > ? order 
 
 -- name: audit_pools
 -- every pool, and the column that is derived
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, over
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+       over
 from holdkit_pools order by tenant, id
 
 -- name: audit_holds

@@ -10,14 +10,14 @@ select (select max(seq) from holdkit_journal),
 -- name: load_pool
 -- one pool; its earliest deadline says whether due legs must be asked for at all
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity,
-       case when held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+       archived, case when held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from holdkit_pools p
 where tenant = ? and id = ?
 
 -- name: load_pools
 -- the same for many: one statement, whatever their number
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity,
+       p.entity, p.archived,
        case when p.held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
 
@@ -65,25 +65,25 @@ limit ?
 
 -- name: load_empty_pools
 -- on-demand pools that are empty, straight off holdkit_pools_empty
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, null
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, null
 from holdkit_pools
-where on_demand and held = 0 and consumed = 0 and label is null and closes is null
+where on_demand and held = 0 and consumed = 0 and label is null and closes is null and not archived
 order by tenant, id
 limit ?
 
 -- name: load_rested_pools
 -- labelled ones that have been empty since a slot or longer, straight off holdkit_pools_resting
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, null
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, null
 from holdkit_pools
-where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and slot <= ?
+where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and not archived and slot <= ?
 order by slot, tenant, id
 limit ?
 
 -- name: load_closed_pools
 -- those whose window is over, straight off holdkit_pools_closing
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, null
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, null
 from holdkit_pools
-where closes is not null and closes <= ? and held = 0
+where closes is not null and not archived and closes <= ? and held = 0
 order by closes, tenant, id
 limit ?
 
@@ -110,8 +110,8 @@ select count(*) from holdkit_holds
 -- name: insert_pools
 -- a pool is born
 insert into holdkit_pools (total, held, consumed, fence, slot, version, over, on_demand, tenant, id, label, closes, holder,
-                           entity)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                           entity, archived)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_pools
 -- a pool moved
@@ -119,13 +119,17 @@ update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?,
 where tenant = ? and id = ?
 
 -- name: update_labelled_pools
--- the same, and who had it last, for what; its label and window stay
+-- the same, and who had it last, for what; its label stays
 update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?, version = ?, over = ?, on_demand = ?,
                          holder = ?, entity = ?
 where tenant = ? and id = ?
 
+-- name: update_pool_terms
+-- what seldom changes: when its window ends, and whether it grants at all
+update holdkit_pools set closes = ?, archived = ? where tenant = ? and id = ?
+
 -- name: delete_pools
--- an empty on-demand pool is swept away
+-- a pool is removed, or swept away
 delete from holdkit_pools where tenant = ? and id = ?
 
 -- name: insert_holds

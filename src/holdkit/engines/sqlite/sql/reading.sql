@@ -3,7 +3,7 @@
 -- name: read_pool
 -- one pool, and how many of its units are due
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity,
+       p.entity, p.archived,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
 from holdkit_pools p
@@ -12,19 +12,19 @@ where p.tenant = ?1 and p.id = ?2
 -- name: read_pools
 -- a page of pools, by id; reserved ones only if the prefix asks for them. One bound at each end: of two, SQLite seeks by one
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity,
+       p.entity, p.archived,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
 from holdkit_pools p
 where p.tenant = :tenant and p.id >= :lower and p.id < :upper and p.id <> :after
-  and (:reserved or substr(p.id, 1, 1) <> '~')
+  and (:reserved or substr(p.id, 1, 1) <> '~') and (:archived or not p.archived)
 order by p.id
 limit :limit
 
 -- name: read_pools_by_id
 -- the same for these pools of one tenant
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity,
+       p.entity, p.archived,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
@@ -32,12 +32,12 @@ from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.va
 -- name: read_pools_of_entity
 -- a page of the pools that were linked to an entity, straight off holdkit_pools_entity
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity,
+       p.entity, p.archived,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
 from holdkit_pools p indexed by holdkit_pools_entity
 where p.tenant = :tenant and p.entity = :entity and p.id >= :lower and p.id < :upper and p.id <> :after
-  and (:reserved or substr(p.id, 1, 1) <> '~')
+  and (:reserved or substr(p.id, 1, 1) <> '~') and (:archived or not p.archived)
 order by p.id
 limit :limit
 

@@ -66,7 +66,7 @@ limit $3::int
 -- name: find_closed_pools_by
 -- those whose window is over; a look without locks
 select p.tenant, p.id, p.closes from holdkit.pools p
-where p.closes is not null and p.held = 0 and p.closes <= $1::bigint
+where p.closes is not null and p.held = 0 and not p.archived and p.closes <= $1::bigint
 order by p.closes, p.tenant, p.id
 limit $2::int
 
