@@ -1,11 +1,12 @@
 """An API's rate limit per client and minute: what a request takes is consumed at once, and the next minute is a new bucket.
 
-Shows: a window of the application's own type; `consume`, for what needs no second thought; old buckets are only history. Run
-it: `python examples/rate_limit.py`.
+Shows: a window of the application's own type; `consume`, for what needs no second thought; `closes`, so that old buckets are
+swept away with what was consumed there, and a small table is enough for ever. Run it: `python examples/rate_limit.py`.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import NewType
 
 from msgspec import Struct
@@ -41,11 +42,16 @@ class Quota(Resource[ApiClientId, MinuteBucket]):
         del tx, window
         return self.limits.get(key, 0)
 
+    def closes(self, key: ApiClientId, window: MinuteBucket) -> datetime:
+        """When the minute is over."""
+        del key
+        return datetime.fromtimestamp((window.minute + 1) * 60, UTC)
+
 
 def main() -> None:
     """Two requests a minute."""
     clock = FakeClock()
-    with holdkit.connect("memory://", clock=clock) as hk:
+    with holdkit.connect("memory://", clock=clock, limits=holdkit.Limits(max_pools=50)) as hk:
         quota = hk.resource(Quota({"acme": 2}))
 
         def allowed(client: str) -> bool:
@@ -61,6 +67,11 @@ def main() -> None:
         print([allowed("acme") for _ in range(3)])
         for each in quota.pools(ApiClientId("acme")):
             print(each.window.minute, each.pool.consumed, "of", each.pool.total)
+        for _ in range(1_000):
+            clock.advance(60)
+            assert allowed("acme"), "there is room for ever"
+        hk.sweep()
+        print([each.window.minute for each in quota.pools()])
 
 
 if __name__ == "__main__":

@@ -36,9 +36,9 @@ class Shows(Resource[str, Any]):
 class Theatre:
     """A stage with shows."""
 
-    def __init__(self, engine: str, colour: str, folder: Path, database: str = "") -> None:
+    def __init__(self, engine: str, colour: str, folder: Path, database: str = "", **options: Any) -> None:
         self.stage = Stage(engine, colour, folder, database)
-        self.hk = self.stage.open()
+        self.hk = self.stage.open(**options)
         self.sql = engine in ("sqlite", "postgres")
         self.shows = Shows()
         if self.sql:

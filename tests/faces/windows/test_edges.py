@@ -15,7 +15,7 @@ from holdkit import Allowance, AsyncKernel, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
 from holdkit.engines.clocks import wall_clock
-from holdkit.errors import WindowClosed
+from holdkit.errors import Overloaded, WindowClosed
 from holdkit.faces.allowances import Meter
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.opening import open_engine
@@ -87,9 +87,9 @@ def test_guessing_ends(colour: Sync | Async) -> None:
         engine.fake.advance(1)
 
     engine.before = hurry
-    with pytest.raises(WindowClosed) as no:
+    with pytest.raises(Overloaded) as no:
         hk.rates("api", Allowance(2, per="second")).take("a", op="x")
-    assert no.value.transient
+    assert isinstance(no.value.__cause__, WindowClosed)
     assert len(engine.batches) == 8
     assert list(hk.journal()) == []
     engine.before = None
