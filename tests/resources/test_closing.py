@@ -82,9 +82,9 @@ def test_a_closed_window_refuses_and_goes_with_what_was_consumed(theatre: Theatr
     clock.set((window + 1) * LENGTH - 1)
     late = quota.hold("a", window, ttl=10 * HOUR)
     clock.advance(0.000001)
-    for refused in (lambda: quota.hold("a", window, ttl=60), lambda: quota.consume("a", window)):
+    for verb, times in (("hold", {"ttl": 60}), ("consume", {})):
         with pytest.raises(WindowClosed) as no:
-            refused()
+            getattr(quota, verb)("a", window, **times)
         assert (no.value.transient, no.value.found) == (False, clock.now())
     with pytest.raises(WindowClosed):
         quota.confirm(open_, quantity=2, overage="if_available")
