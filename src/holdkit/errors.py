@@ -90,7 +90,7 @@ class Refused(HoldkitError):
     """
 
     reason: ClassVar[str] = "refused"
-    transient: ClassVar[bool] = False
+    transient: bool = False
 
     def __init__(self, message: str = "", *, replayed: bool = False, **details: Any) -> None:
         super().__init__(f"{self.reason}: {message}" if message else self.reason)
@@ -259,10 +259,18 @@ class VersionConflict(Refused):
 
 
 class AlreadyClaimed(Refused):
-    """Somebody else has the key: `claim` is its id, `remaining` the seconds until it is free (None: it was confirmed)."""
+    """Somebody else has the key: `claim` is its id, `state` held or confirmed.
+
+    Of one that is held `remaining` are the seconds until it is free, `deadline` is the slot and `deadline_at` the time at
+    which it is. One that was confirmed is taken for ever: all three are None, and the refusal is not transient.
+    """
 
     reason = "already_claimed"
     transient = True
+
+    def __init__(self, message: str = "", *, replayed: bool = False, **details: Any) -> None:
+        super().__init__(message, replayed=replayed, **details)
+        self.transient = details.get("state") != "confirmed"
 
 
 class ItemsTaken(Refused):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -128,6 +129,90 @@ def test_a_retry_by_id_is_the_same_in_a_later_life(stage: Stage) -> None:  # noq
     freed = hk.claims.forget(mine.id, reason="closed", op="forget")
     once_more = hk.claims.forget(mine.id, reason="closed", op="forget")
     assert (freed.replayed, once_more, once_more.replayed) == (False, freed, True)
+
+
+NAMES: dict[str, Callable[[holdkit.Claim], tuple[Any, dict[str, Any]]]] = {
+    "claim": lambda claim: (claim, {}),
+    "ticket": lambda claim: (claim.ticket, {}),
+    "id": lambda claim: (claim.id, {"owner": claim.owner}),
+    "claim without its token": lambda claim: (holdkit.Claim(claim._pool, claim._hold), {"owner": claim.owner}),
+}
+
+
+def test_a_retry_is_the_same_however_the_claim_is_named(stage: Stage) -> None:  # noqa: F811
+    hk = stage.open()
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("extend", {"by": 10}),
+        ("confirm", {"entity": "user:1"}),
+        ("forget", {}),
+    ]
+    for first, spell in NAMES.items():
+        claim = hk.claims.reserve("email", first, ttl=60)
+        other = hk.claims.reserve("email", f"{first}, another", ttl=60)
+        for verb, more in steps:
+            op, (name, owner) = f"{verb} {first}", spell(claim)
+            done = getattr(hk.claims, verb)(name, op=op, **more, **owner)
+            for again, owner in (spell(claim) for spell in NAMES.values()):
+                retried = getattr(hk.claims, verb)(again, op=op, **more, **owner)
+                assert (retried, retried.replayed) == (done, True)
+            with pytest.raises(holdkit.OperationConflict):
+                getattr(hk.claims, verb)(other, op=op, **more)
+        name, owner = spell(other)
+        hk.claims.release(name, op=first, **owner)
+        hk.claims.reserve("email", other.value, ttl=60, owner="somebody")  # a later life is nothing to a retry
+        for again, owner in (spell(other) for spell in NAMES.values()):
+            assert hk.claims.release(again, op=first, **owner).replayed
+        assert hk.claims.is_reserved("email", other.value)
+    assert differences(hk) == ()
+
+
+def test_how_long_a_key_is_taken(stage: Stage) -> None:  # noqa: F811
+    hk = stage.open()
+    stage.clock.advance(1)
+    claim = hk.claims.reserve("email", "a@b.c", ttl=60)
+    stage.clock.advance(20)
+    assert (hk.claims.remaining_ttl(claim), hk.claims.is_active(claim)) == (40, True)
+    with pytest.raises(holdkit.AlreadyClaimed) as held:
+        hk.claims.reserve("email", "a@b.c", ttl=60)
+    told = held.value
+    assert (told.transient, told.remaining, told.deadline, told.state) == (True, 40, 61_000_000, "held")
+    assert told.deadline_at == datetime(1970, 1, 1, 0, 1, 1, tzinfo=UTC)
+    assert pickle.loads(pickle.dumps(told)).transient
+    mine = hk.claims.confirm(claim, entity="user:1")
+    assert (hk.claims.remaining_ttl(mine), hk.claims.is_active(mine)) == (None, False)
+    found = hk.claims.find(key="email:a@b.c")
+    assert hk.claims.remaining_ttl(found) is None
+    with pytest.raises(holdkit.AlreadyClaimed, match="for ever") as confirmed:
+        hk.claims.reserve("email", "a@b.c", ttl=60)
+    told = confirmed.value
+    assert (told.transient, told.remaining, told.deadline, told.deadline_at) == (False, None, None, None)
+    assert not pickle.loads(pickle.dumps(told)).transient
+    assert holdkit.AlreadyClaimed.transient, "of the class: it may be"
+    assert hk.claims.remaining_ttl(hk.claims.forget(mine)) == 0
+    brief = hk.claims.reserve("email", "a@b.c", ttl=60)
+    stage.clock.advance(60)
+    assert (hk.claims.remaining_ttl(brief), hk.claims.is_active(brief)) == (0, False)
+
+
+def test_a_key_that_a_saga_holds_without_a_deadline(hk: Any) -> None:
+    """Behind the point of no return its hold has no deadline: nobody can say when it ends, but that it will."""
+    seen: list[Any] = []
+
+    class Sale(holdkit.Saga):
+        name = "sale"
+
+        def reserve(self, intent: Any, step: Any) -> Any:
+            return [holdkit.key("email", "a@b.c")]
+
+        def effect(self, intent: Any, step: Any) -> None:
+            claim = hk.claims.find(key="email:a@b.c")
+            seen.extend((hk.claims.remaining_ttl(claim), hk.claims.is_active(claim)))
+            with pytest.raises(holdkit.AlreadyClaimed, match="no deadline") as taken:
+                hk.claims.reserve("email", "a@b.c", ttl=60)
+            seen.extend((taken.value.transient, taken.value.remaining, taken.value.deadline))
+
+    hk.sagas.register(Sale()).run("a", {})
+    assert seen == [None, True, True, None, None]
 
 
 def test_a_key_that_was_freed_does_not_hide_the_next(stage: Stage) -> None:  # noqa: F811

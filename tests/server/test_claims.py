@@ -34,6 +34,7 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
         rival = await here.call("POST", "/v1/claims", EMAIL, op="b", key="hold")
         assert (rival.status_code, rival.json()["reason"]) == (409, "already_claimed")
         assert (rival.json()["claim"], rival.json()["remaining"]) == (claim["id"], 300)
+        assert (rival.json()["transient"], rival.json()["deadline"]) == (True, claim["deadline"])
         assert claim["owner"] not in rival.text
         at = f"/v1/claims/{claim['id']}"
         longer = await here.call("POST", f"{at}/extend", {"owner": claim["owner"], "by": 60}, op="c")
@@ -47,6 +48,16 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
             assert found["id"] == claim["id"], query
             assert "owner" not in found
         assert (await here.call("GET", at, key="read")).json()["state"] == "confirmed"
+        never = await here.call("POST", "/v1/claims", EMAIL, op="b2", key="hold")
+        assert (never.status_code, never.json()["reason"], never.json()["state"]) == (
+            409,
+            "already_claimed",
+            "confirmed",
+        )
+        assert (never.json()["transient"], never.json()["remaining"], never.json()["deadline"]) == (False, None, None)
+        by_hold = f"/v1/claims/{claim['hold']}"
+        again = await here.call("POST", f"{by_hold}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="e")
+        assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true"), again.text
         gone = await here.call("POST", f"{at}/forget", {"owner": claim["owner"]}, op="f")
         assert gone.json()["state"] == "released"
         fresh = await here.call("POST", "/v1/claims", EMAIL, op="g")

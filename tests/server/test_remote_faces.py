@@ -35,17 +35,26 @@ def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> Non
     assert (claim.key, claim.type, claim.value) == ("email:alice@example.com", "email", "alice@example.com")
     assert (claim.state, claim.correlation_id, claim.combined) == ("held", "c-9", False)
     assert hk.claims.is_active(claim)
-    assert 60 < hk.claims.remaining_ttl(claim) <= 300
+    assert 60 < (hk.claims.remaining_ttl(claim) or 0) <= 300
     assert hk.claims.is_reserved("email", "alice@example.com")
     with pytest.raises(holdkit.AlreadyClaimed) as taken:
         hk.claims.reserve("email", "alice@example.com", ttl=60)
     assert taken.value.claim == claim.id
     assert 60 < taken.value.remaining <= 300
+    assert (taken.value.transient, taken.value.deadline) == (True, claim.deadline)
+    assert taken.value.deadline_at == claim.deadline_at
     later = hk.claims.extend(claim, by=60)
     assert later.deadline == (claim.deadline or 0) + 60_000_000
     with pytest.raises(holdkit.NotOwner):
         hk.claims.confirm(claim.id, entity="user:2", owner="thief")
-    done = hk.claims.confirm(claim.ticket or "", entity="user:1")
+    done = hk.claims.confirm(claim.ticket or "", entity="user:1", op="c-2")
+    for named, owner in ((claim, None), (claim.id, claim.owner)):
+        assert hk.claims.confirm(named, entity="user:1", owner=owner, op="c-2").replayed
+    assert (hk.claims.remaining_ttl(done), hk.claims.is_active(done)) == (None, False)
+    with pytest.raises(holdkit.AlreadyClaimed) as for_ever:
+        hk.claims.reserve("email", "alice@example.com", ttl=60)
+    told = for_ever.value
+    assert (told.transient, told.remaining, told.deadline, told.deadline_at) == (False, None, None, None)
     assert (done.state, done.entity, done.owner) == ("confirmed", "user:1", claim.owner)
     for found in (
         hk.claims.find(id=claim.id),

@@ -16,7 +16,7 @@ from .. import errors
 from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Done, Shortfall
 from ..kernel.answers import hold_of
-from ..kernel.spelling import moment
+from ..kernel.spelling import datetime_of, moment
 from ..kernel.surface import Hold, Position
 
 REFUSALS: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
@@ -286,11 +286,15 @@ def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool
             value = facts[name]
             value = slot_of(datetime.fromisoformat(value)) if name in _SLOTS and isinstance(value, str) else value
             value = round(value * SECOND) if name == "max_lifetime" else value
-            details[name] = details["found"] = value
+            details[name] = value
+            if reason not in _TOLD:
+                details["found"] = value
     if "shortfalls" in facts:
         details["shortfalls"] = msgspec.convert(facts["shortfalls"], tuple[Shortfall, ...])
         details |= {name: facts[name] for name in ("requested", "available", "total") if name in facts}
     details |= {name: facts[name] for name in _TOLD.get(reason, ()) if name in facts}
+    if reason == "already_claimed":
+        details["deadline_at"] = datetime_of(details.setdefault("deadline", None))
     if "taken" in details:
         details["taken"] = tuple(details["taken"])
     return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **details)

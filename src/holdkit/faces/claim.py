@@ -93,10 +93,16 @@ class Claim:
         """The deadline as an aware datetime."""
         return datetime_of(self.deadline)
 
-    def left(self, now: Slot) -> Slot:
-        """How much of its time is left, by a clock that says `now`; at least so much has passed as since it was given."""
-        if self.state is not State.HELD or self.deadline is None:
+    def left(self, now: Slot) -> Slot | None:
+        """How long it is taken still, by a clock that says `now`; at least so much has passed as since it was given. 0 if it is
+        free. None if nobody can say: a confirmed key is taken for ever, and a saga behind its point of no return holds
+        without a deadline."""
+        if self.state is State.CONFIRMED:
+            return None
+        if self.state is not State.HELD:
             return 0
+        if self.deadline is None:
+            return None
         return max(0, self.deadline - (now if self.as_of is None else max(now, self.as_of.now())))
 
     @property

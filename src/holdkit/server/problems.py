@@ -118,7 +118,7 @@ def refusal_problem(refused: errors.Refused) -> Problem:
 
 def facts(refused: errors.Refused) -> dict[str, Any]:
     """The numbers behind a refusal, ready for JSON; slots as times."""
-    given = {name: value for name, value in refused.details.items() if name not in ("found", "subject")}
+    given = {name: value for name, value in refused.details.items() if name not in _TWICE}
     given = {name: _time(value) if name in _SLOTS else value for name, value in given.items()}
     if refused.details.get("subject"):
         given["subject"] = str(refused.details["subject"])
@@ -127,6 +127,8 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
     return given
 
 
+_TWICE: Final = ("found", "subject", "deadline_at")
+"""Told under another name, or below."""
 _SLOTS: Final = ("now", "ended_at", "deadline")
 
 

@@ -101,11 +101,12 @@ class RemoteClaims(Calling):
 
     def is_active(self, claim: Claim) -> bool:
         """Whether a claim, as it was read, is alive still: held, and its deadline has not come by the server's clock."""
-        return claim.left(self._clock()) > 0
+        return claim.state is State.HELD and claim.left(self._clock()) != 0
 
-    def remaining_ttl(self, claim: Claim) -> float:
-        """Seconds until its deadline; 0 if it has ended."""
-        return claim.left(self._clock()) / SECOND
+    def remaining_ttl(self, claim: Claim) -> float | None:
+        """Seconds until its deadline; 0 if it was let go or has expired, None if it was confirmed: for ever."""
+        left = claim.left(self._clock())
+        return None if left is None else left / SECOND
 
     def _end(self, claim: Claim | str, verb: str, owner: str | None, body: dict[str, Any], call: Call) -> Claim:
         named, token = _named(claim, owner)

@@ -70,11 +70,12 @@ class AsyncClaimReads(AsyncFace):
 
     def is_active(self, claim: Claim) -> bool:
         """Whether a claim, as it was read, is alive still: held, and its deadline has not come."""
-        return claim.left(self._desk.now()) > 0
+        return claim.state is State.HELD and claim.left(self._desk.now()) != 0
 
-    def remaining_ttl(self, claim: Claim) -> float:
-        """Seconds until its deadline; 0 if it has ended."""
-        return claim.left(self._desk.now()) / SECOND
+    def remaining_ttl(self, claim: Claim) -> float | None:
+        """Seconds until its deadline; 0 if it was let go or has expired, None if it was confirmed: for ever."""
+        left = claim.left(self._desk.now())
+        return None if left is None else left / SECOND
 
     # Within
 

@@ -21,7 +21,7 @@ from ...core.validation import invalid, text
 from ...errors import AlreadyClaimed, InsufficientCapacity, Overloaded, PartOfHold
 from ...kernel._sync.calls import Call
 from ...kernel.answers import refusal_of
-from ...kernel.spelling import reference, span
+from ...kernel.spelling import datetime_of, reference, span
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key, key_of
 from .claim_looking import ATTEMPTS, ClaimReads
@@ -69,23 +69,23 @@ class Claims(ClaimReads):
     def confirm(self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""
         text(entity, "entity", 256)
-        id, token = self._named(claim, owner, call.get("tx"))
-        return self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call)), claim, call)
+        id, token, name = self._named(claim, owner, call.get("tx"))
+        return self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call)), name, call)
 
     def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key is free for others at once."""
-        id, token = self._named(claim, owner, call.get("tx"))
-        return self._change(ReleaseHold(id=id, owner=token, **self._frame(call)), claim, call)
+        id, token, name = self._named(claim, owner, call.get("tx"))
+        return self._change(ReleaseHold(id=id, owner=token, **self._frame(call)), name, call)
 
     def extend(
         self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
         **call: Unpack[Call],
     ) -> Claim:  # fmt: skip
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
-        id, token = self._named(claim, owner, call.get("tx"))
+        id, token, name = self._named(claim, owner, call.get("tx"))
         command = ExtendHold(id=id, owner=token, by_slots=None if by is None else _checked(span(by, "by"), "by"),
                              ttl_slots=None if ttl is None else _checked(span(ttl)), **self._frame(call))  # fmt: skip
-        return self._change(command, claim, call)
+        return self._change(command, name, call)
 
     def forget(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """Free a confirmed key: its account was closed, say. Raises `NotConfirmed` if it is not confirmed.
@@ -100,10 +100,13 @@ class Claims(ClaimReads):
         if found is not None and found[1] is None and state_of(*found) is State.CONFIRMED:
             if frame["reason"] is None:
                 raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
-            pool = found[0]
-            return self._change(ResizePool(id=pool.id, total=pool.consumed + 1, **frame), claim, call)
-        id, token = self._named(claim, owner, tx)
-        return self._change(ReturnUnits(id=id, owner=token, **frame), claim, call)
+            pool, token = found[0], claim.owner if isinstance(claim, Claim) and owner is None else owner
+            wish = ReturnUnits(id="", owner=token, **frame)
+            return self._change(
+                ResizePool(id=pool.id, total=pool.consumed + 1, **frame), pool.id.removeprefix(CLAIMS), call, wish
+            )
+        id, token, name = self._named(claim, owner, tx)
+        return self._change(ReturnUnits(id=id, owner=token, **frame), name, call)
 
     # Within
 
@@ -129,13 +132,11 @@ class Claims(ClaimReads):
             return self._seen(pool, row)  # it ended between two steps of this call, which asks again
         return claim
 
-    def _change(self, command: AnyCommand, claim: Claim | str, call: Call) -> Claim:
-        """Do it. Where a claim is named by its id, the operation stands for that: a retry is the same in a later life."""
-        tx, wish = call.get("tx"), command
-        if isinstance(claim, str) and not _is_ticket(claim):
-            wish = replace(wish, id=claim)
-        if isinstance(command, ResizePool):
-            wish = ReturnUnits(id=claim.hold_id or "" if isinstance(claim, Claim) else claim, **self._frame(call))
+    def _change(self, command: AnyCommand, name: str, call: Call, wish: AnyCommand | None = None) -> Claim:
+        """Do it. The operation stands for the claim's id and the owner's token: a retry is the same however the claim is
+        named, and in a later life."""
+        tx = call.get("tx")
+        wish = replace(wish or command, id=name)
         done = self._desk.do(command, tx, faces=True, wish=wish)
         if done.hold is None:
             assert done.pool is not None
@@ -154,12 +155,12 @@ class Claims(ClaimReads):
             pool = replace(pool, entity=hold.entity)
         return self._seen(pool, hold, token, replayed=done.replayed)
 
-    def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None]:
-        """Hold id and token of whatever names a claim; `PartOfHold` if it ends with other things."""
+    def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
+        """Hold id, token and the claim's own id of whatever names it; `PartOfHold` if it ends with other things."""
         if isinstance(claim, Claim):
             if claim.combined:
                 raise part_of_hold(claim.key, claim.hold_id or "")
-            return claim.hold_id or "", claim.owner if owner is None else owner
+            return claim.hold_id or "", claim.owner if owner is None else owner, claim.id
         if _is_ticket(claim):
             id, token = reference(claim, owner)
             hold = self._read(FindHold((self._tenant, id)), tx)
@@ -167,20 +168,27 @@ class Claims(ClaimReads):
                 raise refusal_of(missing(id, self._desk.limits.retention, self._desk.now()))
             if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):
                 raise part_of_hold(id, id)
-            return id, token
+            return id, token, hold.legs[0].pool.removeprefix(CLAIMS)
         found = self._present(claim_pool(claim), tx)
         if found is None or found[0].holder is None:
             raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, claim))
         return self._named(self._seen(*found), owner, tx)
 
     def _taken(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
-        remaining = None if claim.state is State.CONFIRMED else self.remaining_ttl(claim)
-        said = "for ever" if remaining is None else f"for {remaining:g} s more"
+        confirmed, remaining = claim.state is State.CONFIRMED, self.remaining_ttl(claim)
+        deadline = None if confirmed else claim.deadline
+        said = (
+            "for ever"
+            if confirmed
+            else "and its hold has no deadline"
+            if remaining is None
+            else f"for {remaining:g} s more"
+        )
         message = f"{claim.key!r} is taken, {said}"
         if remaining == 0:
             message = f"{claim.key!r} was taken when it was asked for: to ask again, take a new operation id"
         return AlreadyClaimed(message, replayed=replayed, subject=claim.key, claim=claim.id, state=str(claim.state),
-                              remaining=remaining)  # fmt: skip
+                              remaining=remaining, deadline=deadline, deadline_at=datetime_of(deadline))  # fmt: skip
 
 
 def part_of_hold(subject: str, hold: str) -> PartOfHold:

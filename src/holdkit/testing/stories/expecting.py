@@ -37,6 +37,7 @@ ENTRY: Final[Converters] = {
 REFUSAL: Final[Converters] = {
     **dict.fromkeys(("requested", "available", "total", "found"), words.whole),
     "found_at": words.slot,
+    "deadline": words.slot,
     "subject": words.text,
     "short": words.shortfalls,
     "remaining": words.scalar,
