@@ -60,3 +60,25 @@ def test_b19_a_clock_that_stands_or_steps_back_changes_no_order(stage: Stage, st
     slots = [entry.slot for entry in history]
     assert slots == sorted(slots), "time never moves backwards along a pool"
     assert holdkit.reconstruct(history) == hk.get(hold)
+
+
+def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(stage: Stage) -> None:
+    hk = stage.open()
+    hk.create_pool("p", 9)
+    hold = hk.hold("p", 2, ttl=60)
+    stage.clock.advance(59)
+    early = hk.history(hold)
+    assert holdkit.reconstruct(early) == hk.get(hold)
+    stage.clock.advance(1)
+    history = hk.history(hold)
+    assert [entry.action for entry in history] == ["hold.held"]
+    found = holdkit.reconstruct(history)
+    assert found is not None
+    assert (found.state, found.deadline) == ("expired", 60_000_000)
+    assert found == hk.get(hold)
+    before = holdkit.reconstruct(early, at=59_999_999)
+    assert before is not None
+    assert before.state == "held"
+    assert holdkit.reconstruct(early, at=60_000_000) == found
+    assert holdkit.reconstruct(hk.journal()[-1:]) == found
+    assert holdkit.reconstruct([]) is None

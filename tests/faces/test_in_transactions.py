@@ -152,3 +152,22 @@ def test_where_there_are_no_transactions() -> None:
             hk.claims.find(key="a:b", tx=object())
         with pytest.raises(holdkit.InvalidRequest, match="no transactions to join"):
             hk.claims.reserve("a", "b", ttl=5, tx=object())
+
+
+def test_the_position_of_an_answer_counts_once_the_caller_has_committed(tmp_path: Path, postgres_url: str) -> None:
+    """On SQLite it is there at once; on PostgreSQL entries get their numbers after the commit."""
+    holdkit.migrate(postgres_url)
+    url = f"sqlite:///{tmp_path}/holds.db"
+    with holdkit.connect(url) as hk, plain_sqlite(url) as begin:
+        hk.create_pool("p", 2)
+        tx = begin()
+        hold = hk.hold("p", 1, ttl=60, tx=tx)
+        tx.commit()
+        assert [entry.position for entry in hk.history(hold)] == [hold.position]
+    with holdkit.connect(postgres_url) as hk, plain_psycopg(postgres_url) as begin:
+        hk.create_pool("p", 2)
+        tx = begin()
+        hold = hk.hold("p", 1, ttl=60, tx=tx)
+        tx.commit()
+        assert hold.position is None
+        assert len(hk.history(hold)) == 1

@@ -158,6 +158,11 @@ def seen_hold(hold: StoredHold | None, limits: Limits, now: Slot) -> StoredHold 
     """How a hold looks at `now`: due means expired, past the retention means gone."""
     if hold is None or retired(hold, limits.retention, now):
         return None
+    return expired_at(hold, now)
+
+
+def expired_at(hold: StoredHold, now: Slot) -> StoredHold:
+    """How a hold looks at `now`, however long it has ended: due means expired."""
     if hold.deadline is None or hold.deadline > now or not hold.open:
         return hold
     legs = tuple(HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed, leg.returned) for leg in hold.legs)

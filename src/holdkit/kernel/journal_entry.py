@@ -26,10 +26,12 @@ class Position(Struct, frozen=True, order=True, gc=False):
 class JournalEntry:
     """One entry of the journal, with its position and the cursor that resumes after it."""
 
-    __slots__ = ("_place", "_row", "entry")
+    __slots__ = ("_place", "_row", "as_of", "entry")
 
-    def __init__(self, row: JournalRow, place: Place) -> None:
+    def __init__(self, row: JournalRow, place: Place, as_of: Slot = 0) -> None:
         self.entry: Entry = entry_of(row)
+        self.as_of = as_of
+        """What the engine's clock said when this was read."""
         self._row = row
         self._place = place
         """Where the other lanes were read up to before this entry was."""

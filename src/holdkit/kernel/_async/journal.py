@@ -26,7 +26,8 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         rows = await self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600)))
         if not rows and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
             rows = await self._submitter.read(ReadHistory(self._tenant, hold_id(name)))
-        return [JournalEntry(row, {}) for row in rows]
+        now = self._desk.now()
+        return [JournalEntry(row, {}, now) for row in rows]
 
     async def journal(self, *, after: str | None = None, limit: int = 1_000) -> list[JournalEntry]:
         """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end.

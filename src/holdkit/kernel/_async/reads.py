@@ -6,13 +6,14 @@ Those of pools, holds and records take `tx=`: asked in a caller's transaction, t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Unpack
 from uuid import UUID
 
 from ...core.commands import Command
 from ...core.fold import reconstruct as fold_history
 from ...core.ladders.finding import missing
-from ...core.model import Pool, Record, State
+from ...core.model import Pool, Record, Slot, State
 from ...core.outcomes import Reason, Refusal
 from ...core.reading import (
     FindHold,
@@ -21,13 +22,14 @@ from ...core.reading import (
     ListHolds,
     ListPools,
     ListRecords,
+    expired_at,
 )
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...engines.metering import Progress
 from ...engines.port import Repairable
 from ..answers import refusal_of
 from ..journal_entry import JournalEntry
-from ..spelling import reference
+from ..spelling import moment, reference
 from ..surface import Hold, RepairReport, VerifyReport
 from .calls import Call
 from .journal import AsyncJournal
@@ -134,7 +136,15 @@ def _place(value: object, field: str) -> None:
         text(value, field, 512)
 
 
-def reconstruct(history: Iterable[JournalEntry]) -> Hold | None:
-    """Fold one hold's history to its final state."""
-    row = fold_history([item.entry for item in history])
-    return None if row is None else Hold(row)
+def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:
+    """Fold one hold's history to what it makes of the hold; None if its birth is not there.
+
+    A hold whose deadline has come is expired, whether or not anybody has noticed: by the engine's clock when the history was
+    read, or at the time that you say.
+    """
+    told = list(history)
+    row = fold_history([item.entry for item in told])
+    if row is None:
+        return None
+    now = max(max(item.as_of, item.slot) for item in told) if at is None else moment(at, "at")
+    return Hold(expired_at(row, now))

@@ -59,10 +59,11 @@ class Follower:
         """Rows as entries, each with the place it was read from, which moves on behind them."""
         entries: list[JournalEntry] = []
         last: JournalRow | None = None
+        now = self._desk.now()
         for row in rows:
             if last is not None and last.lane != row.lane:
                 self._move_behind(last)
-            entries.append(JournalEntry(row, self._place))
+            entries.append(JournalEntry(row, self._place, now))
             last = row
         if last is not None:
             self._move_behind(last)
