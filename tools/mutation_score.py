@@ -2,20 +2,35 @@
 
 A mutant that no test reaches counts as alive: untested is not the same as unneeded. One that runs for ever counts as
 killed, for the suite would not have passed. Without tests that fail on a changed rule, coverage says nothing.
+
+A line a minute tells how far it is, and the survivors are printed with what was changed, whatever the score. What mutmut
+itself says is in `.build/mutmut.log`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-STATS = Path("mutants/mutmut-cicd-stats.json")
+MUTANTS = Path("mutants")
+STATS = MUTANTS / "mutmut-cicd-stats.json"
+LOG = Path(".build/mutmut.log")
+MUTMUT = (sys.executable, "-m", "tools.mutmut_safely")
 KILLED = ("killed", "timeout", "segfault", "caught_by_type_check")
+PROGRESS = re.compile(r"(\d+)/(\d+) .*?🙁 (\d+)")
+EVERY = 60.0
+"""Seconds between two lines of progress."""
+SHOWN = 500
+"""Survivors that are shown; a run that broke off would have thousands."""
 
 
 def score(stats: Mapping[str, int]) -> tuple[int, int, float]:
@@ -25,32 +40,103 @@ def score(stats: Mapping[str, int]) -> tuple[int, int, float]:
     return killed, total, 100.0 * killed / total if total else 0.0
 
 
+def survivors(listing: str) -> list[tuple[str, str]]:
+    """Name and verdict of what `mutmut results` lists and no test killed."""
+    found = [line.strip().rpartition(": ") for line in listing.splitlines() if ": " in line]
+    return [(name, verdict) for name, _, verdict in found if verdict.replace(" ", "_") not in KILLED]
+
+
+def changed(diff: str) -> list[str]:
+    """The lines of a unified diff that differ, without its head."""
+    return [line for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+
+
+def progress(log: str) -> str | None:
+    """The last that mutmut has said about how far it is."""
+    said = PROGRESS.findall(log)
+    return f"{said[-1][0]} of {said[-1][1]} mutants, {said[-1][2]} alive" if said else None
+
+
+def bounded(command: Sequence[str], log: Path, seconds: float, every: float = EVERY) -> int | None:
+    """Run it with its words going to a file, and say how far it is; its exit code, or None if it was stopped, with all that
+    it started, when the time was over."""
+    log.parent.mkdir(exist_ok=True)
+    # Examples are the same each time, and so are the survivors.
+    environment = {**os.environ, "CI": os.environ.get("CI", "true")}
+    began = time.monotonic()
+    with log.open("wb") as words:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment, start_new_session=True
+        )
+        try:
+            while (left := began + seconds - time.monotonic()) > 0:
+                try:
+                    process.wait(min(every, left))
+                except subprocess.TimeoutExpired:
+                    told = progress(log.read_text(encoding="utf-8", errors="replace")) or "preparing"
+                    print(f"{(time.monotonic() - began) / 60:5.1f} min: {told}", flush=True)
+                else:
+                    return process.returncode
+            return None
+        finally:
+            end_group(process)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Whatever of it is left."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+def tell(alive: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Each with what was changed, in a form that a test can be written from."""
+    for name, verdict in alive:
+        shown = subprocess.run([*MUTMUT, "show", name], check=False, capture_output=True, text=True).stdout
+        yield "\n    ".join([f"{verdict}: {name}", *changed(shown)])
+
+
+def judge(threshold: float) -> int:
+    """The figures of the last run, its survivors, and whether that will do."""
+    exported = subprocess.run([*MUTMUT, "export-cicd-stats"], check=False, capture_output=True, text=True)
+    if exported.returncode != 0 or not STATS.exists():
+        print(f"mutmut left no results; the last that it said, from {LOG}:", file=sys.stderr)
+        print(LOG.read_text(encoding="utf-8", errors="replace")[-3000:] if LOG.exists() else "", file=sys.stderr)
+        return 1
+    stats: dict[str, int] = json.loads(STATS.read_text(encoding="utf-8"))
+    listing = subprocess.run([*MUTMUT, "results"], check=True, capture_output=True, text=True).stdout
+    alive = survivors(listing)
+    for said in tell(alive[:SHOWN]):
+        print(said, flush=True)
+    if len(alive) > SHOWN:
+        print(f"and {len(alive) - SHOWN} more: `.venv/bin/mutmut results`, `.venv/bin/mutmut show NAME`")
+    killed, total, share = score(stats)
+    print(f"killed {killed} of {total} mutants: {share:.1f} % (at least {threshold:g} % wanted)")
+    if unchecked := stats.get("not_checked", 0):
+        print(f"{unchecked} were never tried: the run broke off; {LOG} has its words", file=sys.stderr)
+        return 1
+    return 0 if share >= threshold else 1
+
+
 def main() -> int:
     """Run (unless told only to read), print, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("threshold", type=float, help="least share of killed mutants, in percent")
     parser.add_argument("--read-only", action="store_true", help="judge the results of the last run")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=45.0, help="a run that is not over by then has failed")
     options = parser.parse_args()
-    mutmut = [sys.executable, "-m", "mutmut"]
     if not options.read_only:
-        # Its exit code is ignored on purpose: the figures below decide. A run that broke leaves mutants unchecked.
         # mutmut keeps its verdicts when only tests have changed, so a weakened suite would still look strong: begin anew.
-        shutil.rmtree(STATS.parent, ignore_errors=True)
-        subprocess.run([*mutmut, "run", "--max-children", str(options.jobs)], check=False)
-    subprocess.run([*mutmut, "export-cicd-stats"], check=True, stdout=subprocess.DEVNULL)
-    if not STATS.exists():
-        print("mutmut left no results: run it by hand to see why", file=sys.stderr)
-        return 1
-    stats: dict[str, int] = json.loads(STATS.read_text(encoding="utf-8"))
-    killed, total, share = score(stats)
-    print(f"killed {killed} of {total} mutants: {share:.1f} % (at least {options.threshold:g} % wanted)")
-    if share < options.threshold:
-        print(
-            "`.venv/bin/mutmut results` lists the survivors, `.venv/bin/mutmut show NAME` one of them", file=sys.stderr
-        )
-        return 1
-    return 0
+        shutil.rmtree(MUTANTS, ignore_errors=True)
+        code = bounded([*MUTMUT, "run", "--max-children", str(options.jobs)], LOG, options.minutes * 60)
+        if code is None:
+            print(f"not over after {options.minutes:g} minutes, and stopped", file=sys.stderr)
+        elif code != 0:
+            print(f"mutmut ended with {code}", file=sys.stderr)
+    return judge(options.threshold)
 
 
 if __name__ == "__main__":
