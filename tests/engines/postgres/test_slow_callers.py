@@ -76,6 +76,9 @@ def mark_due_hold(engine: PostgresEngine, tx: Tx) -> AnyCommand:
     return place(THIRD)
 
 
+TRIES = 3
+"""The hasty leave out what is locked for a tenth of a second, and on a busy machine one of our own transactions may take that
+long; who had to wait for the caller would be left out each time."""
 LOCKED: list[Callable[[PostgresEngine, Tx], AnyCommand]] = [
     take_pool,
     take_pool_of_a_hold,
@@ -100,10 +103,10 @@ def test_others_answer_at_once_and_in_the_same_batch_too(
     engine = prepare(open_engine, limits=Limits(lock_timeout=60 * SECOND))
     with caller(postgres_url) as tx:
         wanted = take(engine, tx)
-        alone = engine.apply(groups(place(OTHER)))
+        alone = next(applied for _ in range(TRIES) if not (applied := engine.apply(groups(place(OTHER)))).left_out)
         assert isinstance(alone.outcomes[0][0], Done)
-        outcomes, left = scenes.hastily(engine, groups(place(OTHER), wanted, place(OTHER)))
-        assert left == [1]
+        tries = (scenes.hastily(engine, groups(place(OTHER), wanted, place(OTHER))) for _ in range(TRIES))
+        outcomes = next(outcomes for outcomes, left in tries if left == [1])
         assert outcomes[1] == []
         assert [type(outcomes[n][0]) for n in (0, 2)] == [Done, Done]
         tx.rollback()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 
 import pytest
 
@@ -20,6 +20,7 @@ from .conftest import Open
 from .scenes import consistent, create, done, groups, outside, place, pool
 
 PATIENCE = 120.0
+TURNS = 1_000
 ENOUGH, MOST = 75, 600
 """Turns that each process must have had before another has so many. In turn they would have as many each; but who is not running
 does not wait, and a machine may be busy with others."""
@@ -183,27 +184,30 @@ def test_the_wal_stays_bounded_under_endless_load(
     monkeypatch.setattr(checkpointing, "PAGES", 100)
     engine = open_one()
     done(engine, create(total=10**9))
-    stop, looked = Event(), Event()
+    turns, looks = (Semaphore(0), Semaphore(0)) if reading else (None, None)
 
     def read() -> None:
-        while not stop.is_set():
+        assert turns is not None
+        assert looks is not None
+        for _ in range(TURNS):
+            turns.acquire()
             pool(engine)
-            looked.set()
+            looks.release()
 
-    reader = Thread(target=read)
+    reader = Thread(target=read, daemon=True)
     if reading:
         reader.start()
     sizes = []
-    for turn in range(1_000):
-        if reading and turn % 10 == 0:  # a reader that does not run would keep the WAL as it is
-            looked.clear()
-            assert looked.wait(PATIENCE)
+    for turn in range(TURNS):
+        if turns is not None:
+            turns.release()  # somebody reads while this is written
         if turn % 5 == 0:
             engine.apply(groups(*(place(ttl=10**9) for _ in range(50))))
         else:
             done(engine, place(ttl=10**9))
+        if looks is not None:  # and has read before the next: while one reader stands still, the WAL must grow
+            assert looks.acquire(timeout=PATIENCE)
         sizes.append(path.with_name("holds.db-wal").stat().st_size // 4120)
-    stop.set()
     if reading:
         reader.join()
     assert max(sizes) < 1_000, max(sizes)
