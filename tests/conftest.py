@@ -1,9 +1,21 @@
+"""What the whole suite shares: where its files are, in which order it runs, and what `--quick` leaves out."""
+
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from holdkit import Limits
+from holdkit.engines.postgres.migrating import Layout
+from holdkit.testing.postgres import ServerAddress
+from holdkit.testing.postgres.shared import memory
+
+from .databases import Database, Databases
 
 pytest_plugins = ["holdkit.testing.postgres.plugin"]
 
@@ -16,9 +28,68 @@ settings.register_profile(
 )
 settings.load_profile("holdkit")
 
+Migrated = Callable[..., str]
+LONGEST = ("tests/machine/", "tests/sim/", "tests/faults/", "tests/server/test_soak.py")
+NOT_QUICK = frozenset({"log", "postgres", "lanes", "apart"})
+"""Engines that `--quick` leaves to the whole run."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="without slow tests; of the engines, memory and SQLite only")
+
+
+def pytest_configure() -> None:
+    """Files in memory where there is room: thousands of small files are synced, and no test is about the disk's own speed.
+
+    Every sync is still asked for. TMPDIR decides otherwise.
+    """
+    place = memory()
+    if place is not None and "TMPDIR" not in os.environ:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest tests begin first: what is long and comes last keeps one worker busy while the other waits."""
-    items.sort(
-        key=lambda item: not item.nodeid.startswith(("tests/machine/", "tests/sim/", "tests/faults/test_server"))
-    )
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    if config.getoption("--quick"):
+        left_out = [item for item in items if not is_quick(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_quick(item)]
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Whether it is neither slow nor on an engine that is left out."""
+    fixtures: tuple[str, ...] = getattr(item, "fixturenames", ())
+    if item.get_closest_marker("slow") or "postgres_server" in fixtures:
+        return False
+    callspec = getattr(item, "callspec", None)
+    return callspec is None or NOT_QUICK.isdisjoint(words(callspec.params.values()))
+
+
+@pytest.fixture(scope="session")
+def postgres_kept(postgres_server: ServerAddress) -> Databases:
+    """The databases that tests hand on to one another."""
+    return Databases(postgres_server)
+
+
+@pytest.fixture
+def migrated(postgres_kept: Databases) -> Iterator[Migrated]:
+    """Gives the URL of a database with our tables, as they are when they are made: `migrated(lanes=8)`."""
+    taken: list[Database] = []
+
+    def take(layout: Layout = "one server", lanes: int | None = None, limits: Limits | None = None) -> str:
+        taken.append(postgres_kept.take(layout, lanes, limits))
+        return taken[-1].url
+
+    yield take
+    for database in taken:
+        database.give_back()
+
+
+def words(values: Any) -> Iterator[str]:
+    """The texts among parameters, those within tuples too."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            yield from words(value)

@@ -13,7 +13,6 @@ import pytest
 
 import holdkit
 from holdkit import Reason
-from holdkit.engines.postgres.migrating import migrate_to
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
     Story,
@@ -30,10 +29,10 @@ from holdkit.testing.stories.language import VERBS
 FOLDER = Path(__file__).parent / "stories"
 STORIES = read_stories(FOLDER)
 ENGINES = {"memory": False, "log": True, "sqlite": True, "postgres": True, "lanes": True, "apart": True}
-"""Each engine, and whether it is durable; `lanes` is PostgreSQL with as many as it has by default, `apart` the same said as
-where the tables are distributed by lane."""
+"""Each engine, and whether it is durable; `lanes` is PostgreSQL with several, `apart` the same said as where the tables
+are distributed by lane."""
 COLOURS = ("sync", "async")
-LANES = {"postgres": 1, "lanes": 64, "apart": 16}
+LANES = {"postgres": 1, "lanes": 8, "apart": 8}
 SEVERAL = ("lanes", "apart")
 ONE_LANE = frozenset({
     "02-tenants-share-nothing",
@@ -58,8 +57,6 @@ CASES = [
 def tell(story: Story, engine: str, colour: str, folder: Path, database: str = "") -> Told:
     urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}
     url = urls.get(engine, database)
-    if engine in LANES:
-        migrate_to(url, "as if" if engine == "apart" else "one server", LANES[engine], story.limits)
 
     def opened(clock: FakeClock, limits: holdkit.Limits | None) -> holdkit.Kernel:
         return holdkit.connect(url, clock=clock, limits=limits)
@@ -74,7 +71,10 @@ def tell(story: Story, engine: str, colour: str, folder: Path, database: str = "
 
 @pytest.mark.parametrize(("story", "engine", "colour"), CASES)
 def test_story(story: Story, engine: str, colour: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    database: str = request.getfixturevalue("postgres_url") if engine in LANES else ""
+    database = ""
+    if engine in LANES:
+        layout = "as if" if engine == "apart" else "one server"
+        database = request.getfixturevalue("migrated")(layout, LANES[engine], story.limits)
     told = tell(story, engine, colour, tmp_path, database)
     assert told.checked == story.checked > 0, "a line with an expectation was passed over"
     restarts = sum(line.verb == "restart" for line in story.lines)

@@ -13,7 +13,7 @@ from .stage import PLACES, Stage
 @pytest.fixture(params=PLACES, ids="-".join)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     engine, colour = request.param
-    made = Stage(engine, colour, tmp_path, request.getfixturevalue("postgres_url") if engine == "postgres" else "")
+    made = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 

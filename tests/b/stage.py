@@ -64,20 +64,21 @@ def _plainly(method: Callable[..., Any], runner: asyncio.Runner | None) -> Calla
 class Stage:
     """One engine in one colour, in a folder of its own."""
 
-    def __init__(self, engine: str, colour: str, folder: Path, database: str = "") -> None:
+    def __init__(self, engine: str, colour: str, folder: Path, migrated: Callable[..., str] | None = None) -> None:
+        """`migrated` gives the URL of a database with our tables."""
         self.engine, self.colour, self.durable = engine, colour, engine != "memory"
         self.file = folder / "holds.db"
         urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{self.file}"}
-        self.url = urls.get(engine, database)
-        self._made = engine != "postgres"
+        self.url = urls.get(engine, "")
+        self._migrated = migrated
         self.clock = FakeClock()
         self.opened: list[Hands] = []
 
     def open(self, limits: holdkit.Limits | None = None) -> Hands:
         """A kernel on this stage, closed when the test is over."""
-        if not self._made:
-            self._made = True
-            holdkit.migrate(self.url, limits=limits)
+        if not self.url:
+            assert self._migrated is not None
+            self.url = self._migrated(limits=limits)
         self.opened.append(Hands(self.url, self.colour, clock=self.clock, limits=limits))
         return self.opened[-1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Event
 
 import pytest
@@ -12,12 +13,11 @@ from holdkit.core.reading import FindEnds, FindPool, ReadJournal, entry_of
 from holdkit.engines.clocks import Clock
 from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
-from holdkit.engines.postgres.migrating import Layout, migrate_to
+from holdkit.engines.postgres.migrating import Layout
 from holdkit.testing.conformance import DurableEngineConformance
 from holdkit.testing.conformance.rig import Rig, demand, equal, placing
 from holdkit.testing.conformance.suite import run_check
 from holdkit.testing.conformance.threads import follow, together
-from holdkit.testing.postgres import ServerAddress
 
 
 class Postgres(DurableEngineConformance):
@@ -25,27 +25,16 @@ class Postgres(DurableEngineConformance):
     layout: Layout = "one server"
 
     @pytest.fixture(autouse=True)
-    def place(self, postgres_server: ServerAddress, postgres_url: str) -> None:
-        self.server, self.url = postgres_server, postgres_url
-        self.made = 0
-        self.urls: dict[int, str] = {}
+    def place(self, migrated: Callable[..., str]) -> None:
+        self.migrated = migrated
 
     def make_engine(self, clock: Clock, limits: Limits) -> Engine:
-        with_schema(self.url)
-        migrate_to(self.url, self.layout, self.lanes, limits)
+        self.url = self.migrated(self.layout, self.lanes, limits)
         return PostgresEngine(self.url, clock=clock, limits=limits)
 
     def reopen(self, engine: Engine) -> Engine:
         assert isinstance(engine, PostgresEngine)
         return PostgresEngine(self.url, clock=engine.clock, limits=engine.limits)
-
-
-def with_schema(url: str) -> None:
-    """Nothing of ours is there, whatever an earlier engine of the same test left."""
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("drop schema if exists holdkit cascade")
 
 
 class TestOneLane(Postgres):

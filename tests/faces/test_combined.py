@@ -15,7 +15,7 @@ from tests.b.stage import PLACES, Hands, Stage
 @pytest.fixture(params=PLACES, ids="-".join)
 def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hands]:
     engine, colour = request.param
-    stage = Stage(engine, colour, tmp_path, request.getfixturevalue("postgres_url") if engine == "postgres" else "")
+    stage = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     hands = stage.open()
     hands.create_pool("show:42", total=3)
     hands.items.add(["seat:A1", "seat:A2", "seat:A3"])

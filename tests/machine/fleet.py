@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
-import psycopg
 from msgspec import Struct, structs
 
 from holdkit.core.commands import Group, PutRecord
@@ -39,9 +38,10 @@ from holdkit.engines.log import open_engine as open_log
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
-from holdkit.engines.postgres.migrating import Layout, migrate_to
+from holdkit.engines.postgres.migrating import Layout
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.testing import FakeClock
+from tests.databases import Database, Databases
 
 Builder: TypeAlias = Callable[[Path, Clock, Limits], Engine]
 """Opens what lies in a directory of its own, or creates it."""
@@ -51,16 +51,18 @@ LOG: Builder = open_log
 SQLITE: Builder = lambda place, clock, limits: SqliteEngine(place / "holds.db", clock=clock, limits=limits)  # noqa: E731
 
 
-def postgres(url: str, lanes: int = 1, layout: Layout = "one server") -> Builder:
-    """An engine in this database; a new place means that the tables are made anew."""
+def postgres(databases: Databases, lanes: int = 1, layout: Layout = "one server") -> Builder:
+    """An engine in a database of its own; a new place means that nothing is in it yet."""
+    taken: dict[str, Database] = {}
 
     def build(place: Path, clock: Clock, limits: Limits) -> Engine:
+        kind = repr(limits)
         if not (place / "made").exists():
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute("drop schema if exists holdkit cascade")
-            migrate_to(url, layout, lanes, limits)
+            if kind in taken:
+                taken[kind].give_back()
+            taken[kind] = databases.take(layout, lanes, limits)
             (place / "made").touch()
-        return PostgresEngine(url, clock=clock, limits=limits, prune_every=0)
+        return PostgresEngine(taken[kind].url, clock=clock, limits=limits, prune_every=0)
 
     return build
 
@@ -185,7 +187,6 @@ class Fleet:
                     self.read(ListHolds(tenant, pool=pool.id, limit=3))
             for hold in holds:
                 self.read(FindHold((tenant, hold)))
-                self.read(ReadHistory(tenant, hold))
             for state in State:
                 self.read(ListHolds(tenant, state=state))
             self.read(ListHolds(tenant, entity="order:3", after=holds[0]))
@@ -199,6 +200,10 @@ class Fleet:
             if differences:
                 self._differ(f"{name}: the journal does not fold to the state: {differences}")
         whole: list[JournalRow] = self.read(ReadJournal(None, limit=1_000_000))
+        told = {(entry.tenant, entry.subject) for entry in map(entry_of, whole)}
+        for tenant, hold in [(tenant, hold) for tenant in tenants for hold in holds if (tenant, hold) in told]:
+            self.read(ReadHistory(tenant, hold))
+        self.read(ReadHistory(tenants[0], "missing"))
         return whole
 
     def restart(self) -> None:

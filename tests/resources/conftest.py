@@ -15,6 +15,6 @@ from .stage import Theatre
 @pytest.fixture(params=PLACES, ids="-".join)
 def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
     engine, colour = request.param
-    made = Theatre(engine, colour, tmp_path, request.getfixturevalue("postgres_url") if engine == "postgres" else "")
+    made = Theatre(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.stage.close()

@@ -36,8 +36,10 @@ class Shows(Resource[str, Any]):
 class Theatre:
     """A stage with shows."""
 
-    def __init__(self, engine: str, colour: str, folder: Path, database: str = "", **options: Any) -> None:
-        self.stage = Stage(engine, colour, folder, database)
+    def __init__(
+        self, engine: str, colour: str, folder: Path, migrated: Callable[..., str] | None = None, **options: Any
+    ) -> None:
+        self.stage = Stage(engine, colour, folder, migrated)
         self.hk = self.stage.open(**options)
         self.sql = engine in ("sqlite", "postgres")
         self.shows = Shows()

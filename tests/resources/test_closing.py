@@ -49,8 +49,8 @@ class Moved(Quota):
 def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
     """Room for 50 pools."""
     engine, colour = request.param
-    database = request.getfixturevalue("postgres_url") if engine == "postgres" else ""
-    made = Theatre(engine, colour, tmp_path, database, limits=Limits(max_pools=50))
+    migrated = request.getfixturevalue("migrated") if engine == "postgres" else None
+    made = Theatre(engine, colour, tmp_path, migrated, limits=Limits(max_pools=50))
     yield made
     made.stage.close()
 

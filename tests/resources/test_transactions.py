@@ -39,8 +39,8 @@ class AsyncShows(Resource[str, None]):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    database = request.getfixturevalue("postgres_url") if request.param == "postgres" else ""
-    made = Theatre(request.param, "sync", tmp_path, database)
+    migrated = request.getfixturevalue("migrated") if request.param == "postgres" else None
+    made = Theatre(request.param, "sync", tmp_path, migrated)
     made.seat("hamlet", 1)
     yield made
     made.stage.close()

@@ -25,7 +25,7 @@ class Gone(BaseException):
 @pytest.fixture(params=PLACES, ids="-".join)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     engine, colour = request.param
-    made = Stage(engine, colour, tmp_path, request.getfixturevalue("postgres_url") if engine == "postgres" else "")
+    made = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import holdkit
 from holdkit.kernel.opening import open_engine
 from holdkit.testing import FakeClock
 from tests.kernel.rig import Async, Driven, Sync
@@ -33,8 +32,7 @@ def colour(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
 def place(request: pytest.FixtureRequest, colour: Sync | Async, tmp_path: Path) -> Iterator[Place]:
     urls = {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     if request.param == "postgres":
-        urls["postgres"] = request.getfixturevalue("postgres_url")
-        holdkit.migrate(urls["postgres"])
+        urls["postgres"] = request.getfixturevalue("migrated")()
     made = Place(urls[request.param], colour)
     yield made
     assert made.hk.verify().ok
