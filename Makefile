@@ -36,12 +36,12 @@ demo: $(READY) ## a flash sale in the terminal
 	@$(BIN)/python -m holdkit.demo $(ARGS)
 
 quick: $(READY) ## under a minute: core, kernel, faces and stories, on memory and SQLite
-	@HOLDKIT_EXAMPLES=$${HOLDKIT_EXAMPLES:-40} $(BIN)/python -m pytest -n $(JOBS) -q --quick $(QUICK) $(ARGS)
+	@HOLDKIT_EXAMPLES=$${HOLDKIT_EXAMPLES:-40} $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --quick $(QUICK) $(ARGS)
 
 test: $(READY) ## every test; says what was skipped and why
 	@mkdir -p .build
 	@$(BIN)/python tools/ensure_programs.py
-	$(BIN)/python -m pytest -n $(JOBS) -rs --junitxml=.build/junit.xml $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs --junitxml=.build/junit.xml $(ARGS)
 
 fmt: $(READY) ## format, and mend what ruff can mend
 	$(BIN)/ruff check --fix-only --quiet $(CODE)
