@@ -14,7 +14,7 @@ import holdkit
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import DISTRIBUTED, Layout, migrate_to
 from tests.b.racing import with_threads
-from tests.conformance.test_postgres import Apart, with_schema
+from tests.conformance.test_postgres import Apart
 from tests.engines.postgres.scenes import confirm, create, done, groups, place, pool_in
 
 pytestmark = pytest.mark.citus
@@ -25,12 +25,22 @@ def given() -> str:
     return os.environ["HOLDKIT_TEST_CITUS_URL"]
 
 
+def emptied() -> str:
+    """Nothing of ours is there, whatever an earlier engine left."""
+    with closing(psycopg.connect(given(), autocommit=True)) as connection:
+        connection.execute("drop schema if exists holdkit cascade")
+    return given()
+
+
+def migrated(layout: Layout, lanes: int, limits: holdkit.Limits | None = None) -> str:
+    migrate_to(emptied(), layout, lanes, limits)
+    return given()
+
+
 @pytest.fixture
 def url() -> Iterator[str]:
-    with_schema(given())
-    migrate_to(given(), "citus", LANES)
-    yield given()
-    with_schema(given())
+    yield migrated("citus", LANES)
+    emptied()
 
 
 def ask(url: str, query: str) -> list[tuple[Any, ...]]:
@@ -44,9 +54,9 @@ class TestCitus(Apart):
 
     @pytest.fixture(autouse=True)
     def place(self) -> Iterator[None]:
-        self.url = given()
+        self.migrated = migrated
         yield
-        with_schema(self.url)
+        emptied()
 
 
 def test_the_tables_are_distributed_by_lane_and_side_by_side(url: str) -> None:
