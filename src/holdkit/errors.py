@@ -205,7 +205,7 @@ class HoldNotFound(Refused):
 
 
 class HoldRetired(Refused):
-    """The hold ended longer ago than the retention; its story is in the journal."""
+    """The hold ended longer ago than it is kept; its story is in the journal."""
 
     reason = "hold_retired"
 
@@ -238,6 +238,12 @@ class QuantityExceedsHold(Refused):
     """More was asked for than the hold has."""
 
     reason = "quantity_exceeds_hold"
+
+
+class QuantityExceedsConsumed(Refused):
+    """More was to be returned by pool than is `loose` there: the rest of what is `consumed` comes back by its holds."""
+
+    reason = "quantity_exceeds_consumed"
 
 
 class NotDue(Refused):

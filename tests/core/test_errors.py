@@ -31,6 +31,7 @@ LADDER = [
     "not_due",
     "not_confirmed",
     "quantity_exceeds_hold",
+    "quantity_exceeds_consumed",
     "insufficient_capacity",
     "version_conflict",
     "aborted",

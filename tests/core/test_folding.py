@@ -39,7 +39,20 @@ LEG = ("", "p", 100, A)
 
 SPOILED: list[tuple[Callable[[World], dict[str, Any]], list[str]]] = [
     (lambda w: {"fence_floor": 7}, ["settings fence_floor: value is 7, the journal says 2"]),
-    (lambda w: {"pools": with_pool(w, "p", consumed=3)}, ["pools p: consumed is 3, the journal says 2"]),
+    (
+        lambda w: {"pools": with_pool(w, "p", consumed=3)},
+        [
+            "pools p: consumed is 3, the journal says 2",
+            "pools p: consumed is 3, the journal says 2 (by its holds, and loose)",
+        ],
+    ),
+    (
+        lambda w: {"pools": with_pool(w, "p", loose=1)},
+        [
+            "pools p: loose is 1, the journal says 0",
+            "pools p: consumed is 2, the journal says 3 (by its holds, and loose)",
+        ],
+    ),
     (
         lambda w: {"pools": with_pool(w, "p", held=4, version=9)},
         [
@@ -142,7 +155,7 @@ def test_a_hold_that_was_never_born_is_noticed(world: World) -> None:
 
 def test_repairs_and_baselines_may_start_from_anywhere(world: World) -> None:
     for action in (Action.POOL_REPAIRED, Action.JOURNAL_BASELINE):
-        pool = Pool("", "p", 99, held=3, consumed=50, fence=9, version=9)
+        pool = Pool("", "p", 99, held=3, consumed=50, fence=9, version=9, loose=48)
         entry = Entry(len(world.entries) + 1, 0, action, "p", effects=(Effect(pool, total=99),))
         rows = stored(world, pools={**world.pools, ("", "p"): pool})
         assert differences(world, rows, [*world.entries, entry]) == []
@@ -174,7 +187,9 @@ def test_where_the_table_is_bounded_ended_holds_leave_early_and_live_ones_do_not
     world.limits = World(max_holds=5).limits
     assert differences(world, stored(world, holds={key: row for key, row in world.holds.items() if row.id != B})) == []
     without_a = {key: row for key, row in world.holds.items() if row.id != A}
-    assert differences(world, stored(world, holds=without_a)) == [f"holds {A}: row is missing, the journal says there"]
+    assert differences(world, stored(world, holds=without_a)) == [
+        f"holds {A}: row is missing, the journal says there",
+    ]
     ghost = {**world.holds, ("", "ghost"): structs.replace(world.held("b"), id="ghost")}
     assert differences(world, stored(world, holds=ghost)) == ["holds ghost: row is there, the journal says missing"]
     spoiled = stored(world, holds=with_hold(world, "b", entity="x"))

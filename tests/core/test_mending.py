@@ -187,7 +187,7 @@ def test_what_was_spoiled_is_mended_and_nothing_else(
 
 def test_an_entry_says_who_mended_and_why(world: World) -> None:
     (entry,) = mended(world, stored(world, pools=without(world.pools, "q"))).entries
-    pool = Pool("acme", "q", 4, held=4, fence=3, slot=50, version=3)
+    pool = Pool("acme", "q", 4, held=4, fence=3, slot=50, version=3, floor=2)
     assert entry == Entry(
         12, 50, Action.POOL_REPAIRED, "q", "acme", (Effect(pool, 4, 4, 0),),
         actor="ann", correlation_id="call 7", reason="disk",

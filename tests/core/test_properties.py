@@ -118,7 +118,7 @@ def test_n_callers_on_capacity_c_admit_exactly_the_smaller() -> None:
 
 def test_holding_and_ending_for_ever_never_fills_a_bounded_table() -> None:
     """B2: the bound is on live holds."""
-    world = World(max_holds=2, retention=5)
+    world = World(max_holds=2, retention=5, retention_consumed=5)
     world.pool("p", 10**6)
     for turn in range(60):
         world.slot = turn
@@ -129,5 +129,6 @@ def test_holding_and_ending_for_ever_never_fills_a_bounded_table() -> None:
         if end is not None:
             done(world.do(end(f"h{turn}")))
         world.prune()
+        done(world.do(Sweep()))
     assert len(world.holds) < 12
     assert said(world.do(consume("last", "p"))) == "done"

@@ -33,10 +33,12 @@ def test_an_expired_hold_with_legs_out_is_seen_whole() -> None:
 
 @pytest.mark.parametrize("state", [State.CONFIRMED, State.RELEASED, State.EXPIRED])
 def test_an_ended_hold_is_seen_until_the_retention(state: State) -> None:
-    ended = structs.replace(HOLD, state=state, ended_at=100, legs=(HeldLeg("p", 5, 0, 5),))
+    ended = structs.replace(HOLD, state=state, ended_at=100, legs=(HeldLeg("p", 5, 0, 5, 5),))
     assert seen_hold(ended, LIMITS, 149) is ended
     assert seen_hold(ended, LIMITS, 150) is None
-    assert seen_hold(HOLD, LIMITS, 150) is None
+    consumed = structs.replace(ended, legs=(HeldLeg("p", 5, 0, 5, 4),))
+    assert seen_hold(consumed, LIMITS, 2**62) is consumed
+    assert seen_hold(structs.replace(HOLD, legs=(HeldLeg("p", 5, 5),)), LIMITS, 150) is None
     assert seen_hold(None, LIMITS, 0) is None
 
 

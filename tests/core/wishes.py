@@ -20,7 +20,7 @@ from holdkit.core.commands import (
 )
 from holdkit.core.model import Leg
 
-from .world import confirm, consume, expire, extend, give_back, place, release
+from .world import confirm, consume, expire, extend, give_back, give_back_loose, place, release
 
 NAMES = st.sampled_from("abcde")
 POOLS = st.sampled_from(["p", "q", "~k", "~l", "~w"])
@@ -97,8 +97,11 @@ def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
         return release(name, draw(AMOUNTS), **context)
     if verb == "extend":
         return extend(name, **draw(extensions()), **context)
-    if verb == "return":
-        return give_back(name, draw(AMOUNTS), **context)
+    if verb in ("return", "return_to_pool"):
+        loose = verb == "return_to_pool"
+        return (
+            give_back_loose(draw(POOLS), draw(UNITS), **context) if loose else give_back(name, draw(AMOUNTS), **context)
+        )
     if verb == "expire":
         return expire(name, **context)
     if verb == "record":
@@ -115,7 +118,7 @@ def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
     return ResizePool(id=pool, total=total, if_version=None, **context)
 
 
-OTHERS = ["consume", "return", "expire", "record", "sweep", "create", "resize", "end"]
+OTHERS = ["consume", "consume", "return", "return_to_pool", "expire", "record", "sweep", "create", "resize", "end"]
 
 GROUPS = st.builds(Group, st.lists(commands(), min_size=1, max_size=4).map(tuple), st.booleans())
 BATCHES = st.lists(GROUPS, min_size=1, max_size=3)
@@ -123,6 +126,7 @@ LIMITS = st.sampled_from(
     [
         {},
         {"retry_window": 30, "retention": 50, "max_lifetime": 80},
+        {"retry_window": 30, "retention": 20, "retention_consumed": 40, "max_lifetime": 80},
         {"max_pools": 3, "max_holds": 2, "max_operations": 2, "retry_window": 30, "retention": 50},
     ]
 )

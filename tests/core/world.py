@@ -22,11 +22,13 @@ from holdkit.core.commands import (
     Group,
     PlaceHold,
     ReleaseHold,
+    ReturnToPool,
     ReturnUnits,
 )
 from holdkit.core.decide import SweepList, decide_groups, needs
 from holdkit.core.entries import Action, Entry
 from holdkit.core.ladders.finding import prunable
+from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
 from holdkit.core.model import Key, Leg, Limits, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
 from holdkit.core.view import Counts, DueLeg, Loaded, View
@@ -133,7 +135,18 @@ class World:
             if (since := pool.idle_from(self.limits.retention)) is not None and since <= max(self.slot, pool.slot)
         )
         pools = [key for _, key in idle] if limit else []
-        return SweepList([key for *_, key in due[:limit]], pools, len(due) > limit)
+        old = self.consumed_holds(self.slot)
+        more = len(due) > limit or len(old) > limit
+        return SweepList([key for *_, key in due[:limit]], pools, more, retiring=old[:limit])
+
+    def consumed_holds(self, until: int) -> list[Key]:
+        """Ended holds whose units are consumed and whose time is over by then, earliest first."""
+        found = []
+        for key, hold in self.holds.items():
+            kept = keeping(hold)
+            if kept is not None and kept[0] is not Keeping.ENDED:
+                found.append((kept[1] + kept_for(kept[0], self.limits), hold.id, key))
+        return [key for slot, _, key in sorted(found) if slot <= until]
 
     def prune(self) -> None:
         """Drop what has retired, as every engine does sooner or later."""
@@ -218,6 +231,12 @@ def give_back(name: str, quantity: Any = None, **more: Any) -> ReturnUnits:
     return ReturnUnits(**{"id": hold_id(name), "owner": f"owner of {name}", "quantity": quantity} | more)
 
 
+def give_back_loose(pool: str, quantity: int = 1, **more: Any) -> ReturnToPool:
+    """ReturnToPool, by an operator."""
+    said: dict[str, Any] = {"id": pool, "quantity": quantity, "force": True, "reason": "refund"}
+    return ReturnToPool(**said | more)
+
+
 def expire(name: str, **more: Any) -> ExpireHold:
     """ExpireHold."""
     return ExpireHold(**{"id": hold_id(name)} | more)
@@ -254,8 +273,8 @@ def refused(outcome: Outcome) -> Refusal:
 
 # Invariants (SPEC section 2)
 
-LIFE = re.compile("held( extended| partly_confirmed| partly_released)*( confirmed| released| expired)?")
-ENDS = ("confirmed", "released", "expired")
+LIFE = re.compile("held( extended| partly_confirmed| partly_released)*(( confirmed| released| expired)( retired)?)?")
+ENDS = ("confirmed", "released", "expired", "retired")
 ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 """What may be told of a hold beside its life: units given back after they were consumed, late legs of an expired one."""
 
@@ -323,3 +342,33 @@ def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None
             assert moved["held", key, leg.pool] == leg.held
             left = leg.confirmed - leg.returned
             assert moved["consumed", key, leg.pool] == left or (key[0], leg.pool) in swept
+    check_no_unit_twice(entries)
+
+
+def check_no_unit_twice(entries: list[Entry]) -> None:
+    """Along a pool, by the entries' own word: what came back was consumed before, by the hold or, once that was dropped, by
+    the pool."""
+    left: Counter[tuple[Key, Key]] = Counter()
+    loose: Counter[Key] = Counter()
+    for entry in entries:
+        hold = (entry.tenant, entry.subject)
+        for effect in entry.effects:
+            pool = effect.pool.key
+            if entry.removed:
+                loose.pop(pool, None)
+                left = Counter({pair: units for pair, units in left.items() if pair[1] != pool})
+            elif entry.action is Action.HOLD_RETIRED:
+                assert effect.loose == left.pop((hold, pool)), "loose is not what the hold had left"
+                loose[pool] += effect.loose
+            elif entry.action is Action.POOL_RETURNED:
+                assert effect.consumed == effect.loose < 0
+                loose[pool] += effect.loose
+            else:
+                assert effect.loose == 0
+                left[hold, pool] += effect.consumed
+            assert loose[pool] >= 0
+            assert left[hold, pool] >= 0
+            if not entry.removed:
+                kept = sum(units for (_, its), units in left.items() if its == pool)
+                assert effect.pool.consumed == kept + loose[pool] >= 0
+                assert effect.pool.loose == loose[pool]

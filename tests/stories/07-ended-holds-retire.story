@@ -2,11 +2,11 @@
 limits   retention=100
 pool     gpu total=3
 hold     a gpu 1 ttl=60                     -> held
-confirm  a                                  -> confirmed
+release  a                                  -> released
 hold     b gpu 1 ttl=10                     -> held
 clock    99.999999
-expect hold a                               -> confirmed
-confirm  a                                  -> already_confirmed
+expect hold a                               -> released
+confirm  a                                  -> already_released
 clock    100
 expect hold a                               -> hold_retired
 confirm  a                                  -> hold_retired
@@ -20,6 +20,6 @@ clock    110
 expect hold b                               -> hold_retired          # its end was its deadline
 sweep                                       -> done
 expect holds                                -> nothing
-history  a                                  -> held confirmed
+history  a                                  -> held released
 expect hold @9                              -> hold_not_found
-expect pool gpu                             -> consumed=1
+expect pool gpu                             -> held=0 consumed=0

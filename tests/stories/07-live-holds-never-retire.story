@@ -4,8 +4,8 @@ pool     gpu total=1
 hold     a gpu 1 ttl=500                    -> held
 clock    499
 sweep                                       -> done expired=0
-confirm  a                                  -> confirmed
+release  a                                  -> released
 clock    508
-expect hold a                               -> confirmed
+expect hold a                               -> released
 clock    509
 expect hold a                               -> hold_retired

@@ -89,17 +89,18 @@ def release(url: str | None, tenant: str, in_json: bool, which: str, owner: str 
 @claim.command()
 @click.argument("which", metavar="TICKET")
 @owner_option
+@click.option("--force", is_flag=True, help="without the owner token; needs --reason, and is journaled as forced")
 @call_options
 @of_tenant
-def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, **call: Any) -> int:
-    """Free a confirmed key: an account was closed, say. After the retention an id and --reason are enough.
+def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, force: bool, **call: Any) -> int:
+    """Free a confirmed key: an account was closed, say. An id will do with --owner, or with --force and --reason.
 
     \b
     Example:
       holdkit claim forget "$TICKET" --reason "account closed"
     """
     with kernel(url, tenant) as hk:
-        return _told(hk.claims.forget(named(which), owner=owner, **call_of(call)), in_json)
+        return _told(hk.claims.forget(named(which), owner=owner, force=force, **call_of(call)), in_json)
 
 
 @claim.command()

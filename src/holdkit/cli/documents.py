@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def pool_document(pool: Pool) -> PoolDocument:
     """A pool for programs."""
-    return PoolDocument(pool.id, pool.tenant, pool.total, pool.held, pool.consumed, pool.available, pool.over,
+    return PoolDocument(pool.id, pool.tenant, pool.total, pool.held, pool.consumed, pool.loose, pool.available, pool.over,
                         pool.on_demand, pool.fence, pool.version)  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def entry_document(entry: JournalEntry) -> EntryDocument:
     """An entry for programs."""
     pools = tuple(
         EffectDocument(effect.pool.id, effect.pool.total, effect.pool.held, effect.pool.consumed, effect.total,
-                       effect.held, effect.consumed)
+                       effect.held, effect.consumed, effect.pool.loose, effect.loose)
         for effect in entry.pools
     )  # fmt: skip
     return EntryDocument(

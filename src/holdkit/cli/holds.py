@@ -132,6 +132,30 @@ def extend(
     return _told(done, in_json)
 
 
+@click.command("return")
+@which
+@owner_option
+@click.option("--units", type=int, help="less than was confirmed")
+@leg_option
+@click.option("--force", is_flag=True, help="without the owner token; needs --reason, and is journaled as forced")
+@call_options
+@of_tenant
+def return_(
+    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, units: int | None,
+    legs: list[tuple[str, int]], force: bool, **call: Any,
+) -> int:  # fmt: skip
+    """Consumed units become available again. TICKET may be - (read from stdin), or an id with --owner or --force.
+
+    \b
+    Example:
+      holdkit return "$TICKET" --reason order_cancelled
+      holdkit return 0199c0ffee… --force --reason "refund of order 9"
+    """
+    with kernel(url, tenant) as hk:
+        done = hk.return_units(named(hold), owner=owner, quantity=amounts(units, legs), force=force, **call_of(call))
+    return _told(done, in_json)
+
+
 @click.group()
 def holds() -> None:
     """Look at holds: who holds what, until when.

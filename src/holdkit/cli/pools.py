@@ -1,4 +1,4 @@
-"""``holdkit pools``: list, show, create, resize."""
+"""``holdkit pools``: list, show, create, resize, return."""
 
 from __future__ import annotations
 
@@ -89,6 +89,23 @@ def resize(url: str | None, tenant: str, in_json: bool, pool: str, total: int, *
     """
     with kernel(url, tenant) as hk:
         _tell(hk.resize_pool(pool, total, **call_of(call)), in_json)
+    return FINE
+
+
+@pools.command("return")
+@click.argument("pool")
+@click.argument("units", type=int)
+@call_options
+@of_tenant
+def return_(url: str | None, tenant: str, in_json: bool, pool: str, units: int, **call: Any) -> int:
+    """Consumed units whose holds are kept no longer become available again; needs --reason, and is journaled as forced.
+
+    \b
+    Example:
+      holdkit pools return show:42 2 --reason "refund of order 9"
+    """
+    with kernel(url, tenant) as hk:
+        _tell(hk.return_units(pool=pool, quantity=units, force=True, **call_of(call)), in_json)
     return FINE
 
 

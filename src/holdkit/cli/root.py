@@ -50,6 +50,7 @@ for command in (
     holds.confirm,
     holds.release,
     holds.extend,
+    holds.return_,
     holds.holds,
     claims.claim,
     journal.journal,

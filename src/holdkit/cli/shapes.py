@@ -37,6 +37,7 @@ class PoolDocument(Struct, frozen=True):
     total: int
     held: int
     consumed: int
+    loose: int
     available: int
     over: bool
     on_demand: bool
@@ -108,6 +109,8 @@ class EffectDocument(Struct, frozen=True):
     total_by: int
     held_by: int
     consumed_by: int
+    loose: int
+    loose_by: int
 
 
 class EntryDocument(Struct, frozen=True):

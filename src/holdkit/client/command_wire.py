@@ -22,6 +22,7 @@ from ..core.commands import (
     PutRecord,
     ReleaseHold,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Ttl,
 )
@@ -40,6 +41,7 @@ _TYPES: Final[dict[type[Any], str]] = {
     ExtendHold: "extend",
     ExpireHold: "expire",
     ReturnUnits: "return",
+    ReturnToPool: "return_to_pool",
 }
 _OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version"))
 

@@ -25,6 +25,7 @@ _TOLD: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
     "part_of_hold": ("hold",),
+    "quantity_exceeds_consumed": ("requested", "loose", "consumed"),
     "insufficient_capacity": ("budgets", "retry_after"),
 }
 """The facts that faces add to a refusal."""
@@ -79,6 +80,7 @@ class WirePool(Struct, kw_only=True):
     total: int
     held: int
     consumed: int
+    loose: int
     version: int
     fence: int
     on_demand: bool
@@ -260,7 +262,7 @@ def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
     """A pool as the kernel would have given it."""
     return Pool(
         "", wire.id, wire.total, wire.held, wire.consumed, wire.fence, version=wire.version, on_demand=wire.on_demand,
-        replayed=replayed,
+        loose=wire.loose, replayed=replayed,
     )  # fmt: skip
 
 

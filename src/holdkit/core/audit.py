@@ -6,7 +6,8 @@ at a time; so neither the journal nor the state it comes to has to be in memory.
 1. the journal: numbers without a gap, each effect starts from where the pool stood, each change is of a hold that is there;
 2. pools, holds and records: row by row, field by field. While the folded holds pass by, their outstanding legs are filed;
 3. legs: those filed against those stored;
-4. each stored pool against the sum of its stored legs (`pool_agrees`: the place for whatever must be true of a pool).
+4. each stored pool against the sum of its stored legs, and against what the folded holds have consumed of it (`pool_agrees`:
+   the place for whatever must be true of a pool).
 
 A sum over holds that a check of pools needs is filed in a table of `Folded` as the legs are: there may be more pools than fit.
 """
@@ -58,7 +59,9 @@ def audit(
     if folded.fence_floor != stored.fence_floor:
         yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
     yield from _compare("pools", stored.each_pool(), folded.pools.items(), wrong.pools)
-    yield from _compare("holds", stored.each_hold(), _filing_legs(folded), wrong.holds, _Pruning(limits, latest).excuse)
+    yield from _compare(
+        "holds", stored.each_hold(), _filing_units(folded), wrong.holds, _Pruning(limits, latest).excuse
+    )
     yield from _compare("records", stored.each_record(), folded.records.items(), wrong.records)
     yield from _compare_legs(stored, folded, wrong)
     yield from _check_pools(stored, folded, wrong)
@@ -91,11 +94,14 @@ def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
     for effect in entry.effects:
         pool = effect.pool
         before = folded.pools.get((pool.tenant, pool.id))
-        total, held, consumed = (0, 0, 0) if before is None else (before.total, before.held, before.consumed)
+        total, held, consumed, loose = (
+            (0, 0, 0, 0) if before is None else (before.total, before.held, before.consumed, before.loose)
+        )
         for field, was, says in (
             ("total", total, pool.total - effect.total),
             ("held", held, pool.held - effect.held),
             ("consumed", consumed, pool.consumed - effect.consumed),
+            ("loose", loose, pool.loose - effect.loose),
         ):
             if was != says:
                 where = f"{entry.seq} ({row_name(pool.key)})"
@@ -160,11 +166,13 @@ class _Pruning(Struct, frozen=True):
     now: Slot
 
     def excuse(self, mine: StoredHold | None, theirs: StoredHold | None) -> tuple[StoredHold | None, StoredHold | None]:
-        """A hold that may be pruned may be there or not; where the table is bounded, ended ones leave early."""
+        """A hold that may be pruned may be there or not; where the table is bounded, ended ones leave early, but none whose
+        units are consumed: those leave with an entry."""
         retention, now = self.limits.retention, self.now
         if theirs is not None and prunable(theirs, retention, now):
             theirs = None
-        if mine is None and theirs is not None and self.limits.max_holds is not None and theirs.state is not State.HELD:
+        bounded = self.limits.max_holds is not None
+        if mine is None and theirs is not None and bounded and theirs.state is not State.HELD and not theirs.consumes:
             theirs = None
         if mine is not None and theirs is None and prunable(mine, retention, now):
             mine = None
@@ -174,12 +182,14 @@ class _Pruning(Struct, frozen=True):
 # Legs, and what must be true of each pool
 
 
-def _filing_legs(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
-    """The folded holds; the legs that still hold units are filed as they pass by."""
+def _filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
+    """The folded holds; the legs that still hold units, and what is consumed of each pool, are filed as they pass by."""
     put = folded.legs.put
     for key, hold in folded.holds.items():
         for leg, units in _outstanding(hold):
             put(leg, units)
+        if hold.consumes:
+            folded.file_consumed(hold)
         yield key, hold
 
 
@@ -218,7 +228,7 @@ def _check_pools(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Itera
     for key, pool, _, held in _aligned(stored.each_pool(), sums):
         if pool is None:
             continue  # legs of a pool that is not there: they were named
-        for difference in pool_agrees(pool, held or 0):
+        for difference in pool_agrees(pool, held or 0, folded.consumed.get(key) or 0):
             wrong.pools.setdefault(key, (pool, folded.pools.get(key)))
             yield difference
 
@@ -227,7 +237,10 @@ def _pool_of_leg(found: Found[LegKey, int]) -> Key:
     return found[0][:2]
 
 
-def pool_agrees(pool: Pool, held: int) -> Iterator[Difference]:
-    """What must be true of a stored pool, given the sum of its outstanding legs."""
+def pool_agrees(pool: Pool, held: int, consumed: int) -> Iterator[Difference]:
+    """What must be true of a stored pool, given the sum of its outstanding legs, and what holds account for of the rest."""
     if pool.held != held:
         yield Difference("pools", row_name(pool.key), "held", str(pool.held), f"{held} (sum of its legs)")
+    if pool.consumed != consumed + pool.loose:
+        says = f"{consumed + pool.loose} (by its holds, and loose)"
+        yield Difference("pools", row_name(pool.key), "consumed", str(pool.consumed), says)

@@ -110,6 +110,8 @@ class Folded:
         self.records: Rows[RecordKey, Record] = table(Record, 3)
         self.legs: Rows[LegKey, int] = table(int, 4)
         """Outstanding units: filed by `audit`, once all is folded."""
+        self.consumed: Rows[Key, int] = table(int, 2)
+        """What holds account for of each pool's consumption: filed with them."""
         self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
         self.fence_floor = 0
         self.last_seq = 0
@@ -119,6 +121,18 @@ class Folded:
     def put_hold(self, hold: StoredHold) -> None:
         """Put a hold."""
         self.holds.put((hold.tenant, hold.id), hold)
+
+    def drop_hold(self, key: Key) -> None:
+        """Remove a hold."""
+        self.holds.put(key, None)
+
+    def file_consumed(self, hold: StoredHold) -> None:
+        """What a hold has consumed of pools that are there still; not of another pool under the same id."""
+        for leg in hold.legs:
+            key = hold.tenant, leg.pool
+            pool = self.pools.get(key) if leg.consumed else None
+            if pool is not None and pool.floor < hold.fence:
+                self.consumed.put(key, (self.consumed.get(key) or 0) + leg.consumed)
 
 
 class StoredRows(Protocol):

@@ -6,7 +6,7 @@ first, so that one buyer never pays for a backlog. Engines say what is due and w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -66,6 +66,33 @@ def overflow(limits: Limits, needs: Needs, unended_holds: int, pools: int) -> Ov
     too_many = 0 if limits.max_pools is None else max(0, pools + len(needs.pools) - limits.max_pools)
     full = limits.max_holds is not None and unended_holds + len(needs.holds) > limits.max_holds
     return Overflow(full or too_many > 0, too_many)
+
+
+def retirements(limits: Limits, needs: Needs, unended_holds: int, consumed_holds: int) -> int:
+    """How many ended holds whose units are consumed must be dropped for the holds that this batch may place, by how many
+    rows there are of each kind: a few more than must, so that not every batch begins with it."""
+    if limits.max_holds is None:
+        return 0
+    born = len(needs.holds) - len(needs.standing)
+    over = unended_holds + consumed_holds + born - limits.max_holds
+    return min(consumed_holds, max(over, limits.max_holds // 100)) if over > 0 else 0
+
+
+def portion(holds: Iterable[tuple[Key, int]], limit: int, max_legs: int) -> tuple[list[Key], bool]:
+    """As many of these holds, each with the number of its legs, as one transaction takes; and whether that leaves any."""
+    found: list[Key] = []
+    legs = 0
+    for key, its in holds:
+        legs += its
+        if len(found) == limit or (found and legs > max_legs):
+            return found, True
+        found.append(key)
+    return found, False
+
+
+def unnamed(holds: list[Key], needs: Needs, count: int) -> list[Key]:
+    """Which ended holds go: not one that the batch names."""
+    return [hold for hold in holds if hold not in needs.holds][:count]
 
 
 def spare(empty: list[Key], needs: Needs, count: int) -> list[Key]:

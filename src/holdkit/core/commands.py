@@ -167,6 +167,19 @@ class ReturnUnits(Command, frozen=True):
     id: str
     owner: str | None = None
     quantity: Amounts = None
+    force: bool = False
+    """A control-plane return without the owner token; needs a reason and is journaled as forced."""
+    trusted: bool = False
+    """As for `ConfirmHold`."""
+
+
+class ReturnToPool(Command, frozen=True):
+    """Consumed units whose holds have been dropped become available again. A control-plane call: forced, with a reason."""
+
+    id: str
+    quantity: int
+    force: bool = False
+    """Must be said: nobody's token is asked for."""
 
 
 class PutRecord(Command, frozen=True):
@@ -186,7 +199,7 @@ class Sweep(Command, frozen=True):
 
 
 HoldCommand: TypeAlias = ConfirmHold | ReleaseHold | ExtendHold | ExpireHold | ReturnUnits
-PoolCommand: TypeAlias = CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool
+PoolCommand: TypeAlias = CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool
 AnyCommand: TypeAlias = PoolCommand | PlaceHold | Consume | HoldCommand | PutRecord | Sweep
 
 

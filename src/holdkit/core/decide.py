@@ -25,6 +25,7 @@ from .commands import (
     ReleaseHold,
     RemovePool,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
     UnarchivePool,
@@ -36,13 +37,14 @@ from .ladders.finding import prunable
 from .ladders.placing import consume, place_hold
 from .ladders.pools import archive_pool, create_pool, remove_idle_pools, remove_pool, resize_pool, unarchive_pool
 from .ladders.records import put_record
+from .ladders.retiring import retire_holds, return_to_pool
 from .model import Key, RecordKey, Slot
 from .outcomes import Done, Outcome, Reason, Refusal
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
 from .view import View
 
 _BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built anew by every look
-_POOLS: Final = (CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool)
+_POOLS: Final = (CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, ReturnToPool)
 _POOLLESS: Final = (PutRecord, Sweep)
 
 
@@ -94,13 +96,16 @@ def needs(groups: Iterable[Group]) -> Needs:
 
 
 class SweepList(Struct, frozen=True):
-    """What a sweep found to do: holds with due legs in order of (deadline, id), and on-demand pools that may go, in order of (since when, id)."""
+    """What a sweep found to do: holds with due legs in order of (deadline, id), on-demand pools that may go, and ended holds
+    that may be dropped, both in order of (since when, id)."""
 
     holds: list[Key]
     pools: list[Key]
     more: bool = False
     pressed: bool = False
-    """The table of pools is full: those that are only kept to be looked up may go too."""
+    """A bounded table is full: pools and ended holds that are only kept to be looked up may go too."""
+    retiring: list[Key] = []
+    """Ended holds whose units are consumed, with all of their pools."""
 
 
 NOTHING_DUE = SweepList([], [])
@@ -119,6 +124,7 @@ LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
     RemovePool: remove_pool,
     ArchivePool: archive_pool,
     UnarchivePool: unarchive_pool,
+    ReturnToPool: return_to_pool,
     PutRecord: put_record,
 }
 """Where each command's rules live."""
@@ -194,6 +200,7 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
     before = len(view.entries)
     expired, more = sweep(view, due.holds, command.limit, now)
     remove_idle_pools(view, due.pools, now, pressed=due.pressed)
+    more |= retire_holds(view, due.retiring, command.limit, now, pressed=due.pressed)
     seq = view.next_seq - 1 if len(view.entries) > before else 0
     return Done(slot=now, seq=seq, expired=expired, more=more or due.more)
 

@@ -22,6 +22,7 @@ class Action(StrEnum):
     POOL_ARCHIVED = "pool.archived"
     POOL_UNARCHIVED = "pool.unarchived"
     POOL_REPAIRED = "pool.repaired"
+    POOL_RETURNED = "pool.returned"
     HOLD_HELD = "hold.held"
     HOLD_EXTENDED = "hold.extended"
     HOLD_PARTLY_CONFIRMED = "hold.partly_confirmed"
@@ -30,6 +31,7 @@ class Action(StrEnum):
     HOLD_RELEASED = "hold.released"
     HOLD_EXPIRED = "hold.expired"
     HOLD_RETURNED = "hold.returned"
+    HOLD_RETIRED = "hold.retired"
     LEG_RETURNED = "leg.returned"
     RECORD_PUT = "record.put"
     JOURNAL_BASELINE = "journal.baseline"
@@ -45,6 +47,7 @@ class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
     total: int = 0
     held: int = 0
     consumed: int = 0
+    loose: int = 0
 
 
 class Change(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -60,6 +63,7 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     ended_at: Slot | None = None
     reason: str | None = None
     last_op: str | None = None
+    returned_at: Slot | None = None
 
 
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True):

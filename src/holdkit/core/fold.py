@@ -26,6 +26,10 @@ class Foldable(Protocol):
         """Write a hold."""
         ...
 
+    def drop_hold(self, key: Key, /) -> None:
+        """Remove a hold."""
+        ...
+
     def put_record(self, key: RecordKey, record: Record | None, /) -> None:
         """Write or remove a record."""
         ...
@@ -47,9 +51,11 @@ def fold(state: Foldable, entry: Entry) -> None:
         if before is None:
             raise PromiseBroken(f"entry {entry.seq} changes hold {entry.subject}, which was never held")
         state.put_hold(changed(before, entry.change))
-    if entry.record is not None:
+    elif entry.record is not None:
         record = entry.record
         state.put_record(record.key, None if removed else record)
+    elif entry.action is Action.HOLD_RETIRED and not entry.part:
+        state.drop_hold((entry.tenant, entry.subject))
 
 
 def changed(hold: StoredHold, change: Change) -> StoredHold:
@@ -71,6 +77,8 @@ def changed(hold: StoredHold, change: Change) -> StoredHold:
         metadata=hold.metadata,
         last_op=change.last_op,
         version=change.version,
+        returned_at=change.returned_at,
+        closes=hold.closes,
     )
 
 
@@ -79,7 +87,7 @@ ENDS = frozenset({Action.HOLD_CONFIRMED, Action.HOLD_RELEASED, Action.HOLD_EXPIR
 
 
 def reconstruct(history: list[Entry]) -> StoredHold | None:
-    """Fold one hold's history to its final state."""
+    """Fold one hold's history to its final state; of one that was dropped, the state it had then."""
     hold: StoredHold | None = None
     for entry in history:
         if entry.hold is not None:

@@ -105,10 +105,13 @@ def _effect(was: Pool | None, row: Pool | None, now: Slot) -> Effect:
     """A pool as it is to be; a row that the journal never made goes, with nothing in it."""
     if row is None:
         assert was is not None, "one of the two made this key"
-        gone = structs.replace(was, held=0, consumed=0, total=0, version=was.version + 1, slot=max(now, was.slot))
-        return Effect(gone, -was.total, -was.held, -was.consumed)
+        gone = structs.replace(
+            was, held=0, consumed=0, loose=0, total=0, version=was.version + 1, slot=max(now, was.slot)
+        )
+        return Effect(gone, -was.total, -was.held, -was.consumed, -was.loose)
     version = max(row.version, 0 if was is None else was.version) + 1
     after = structs.replace(row, version=version, slot=max(now, row.slot))
     if was is None:
-        return Effect(after, after.total, after.held, after.consumed)
-    return Effect(after, after.total - was.total, after.held - was.held, after.consumed - was.consumed)
+        return Effect(after, after.total, after.held, after.consumed, after.loose)
+    return Effect(after, after.total - was.total, after.held - was.held, after.consumed - was.consumed,
+                  after.loose - was.loose)  # fmt: skip

@@ -57,6 +57,10 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of a labelled pool: what its last confirm linked, until units are returned or granted anew."""
     archived: bool = False
     """Nothing more is granted on it; what is held or consumed goes on as ever."""
+    loose: int = 0
+    """Of what is consumed: the units whose holds have been dropped. `return_units(pool=...)` brings these back, no others."""
+    floor: int = 0
+    """The fence it was created with. A hold with no higher one was granted by an earlier pool of this id."""
     replayed: bool = False
     """This answer was recorded earlier under the same operation id; never so in what is stored."""
 
@@ -74,6 +78,10 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     def key(self) -> Key:
         """Tenant and id."""
         return (self.tenant, self.id)
+
+    def same_life(self, other: Pool) -> bool:
+        """Whether both are the same pool at different times; else one was created under the id of another that was removed."""
+        return (self.floor, self.label) == (other.floor, other.label)
 
     def idle_from(self, retention: Slot) -> Slot | None:
         """From which slot on it may be swept away, as it is; None if not at all.
@@ -119,6 +127,11 @@ class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):
     confirmed: int = 0
     returned: int = 0
 
+    @property
+    def consumed(self) -> int:
+        """Confirmed and not returned: what the pool counts, as long as it is there."""
+        return self.confirmed - self.returned
+
 
 class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     """A hold as engines keep it: the owner token only as a hash."""
@@ -141,11 +154,27 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     last_op: str | None = None
     """Fingerprint and operation id of the last confirm or release, so that its retry never needs the operation table."""
     version: int = 1
+    returned_at: Slot | None = None
+    """When units were last returned."""
+    closes: Slot | None = None
+    """The end of its last window; None if any of its pools has none, and counts what is consumed for ever."""
 
     @property
     def key(self) -> Key:
         """Tenant and id."""
         return (self.tenant, self.id)
+
+    @property
+    def consumes(self) -> bool:
+        """Whether any of its units are consumed: confirmed and not returned."""
+        return any(leg.confirmed > leg.returned for leg in self.legs)
+
+    @property
+    def changed_at(self) -> Slot | None:
+        """The last change of a hold that has ended: its end, or a later return."""
+        if self.returned_at is None or self.ended_at is None:
+            return self.ended_at
+        return max(self.ended_at, self.returned_at)
 
     @property
     def open(self) -> bool:
@@ -194,7 +223,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retry_window: Slot = DAY
     """How long an operation id is remembered; at age == window it is gone."""
     retention: Slot = 30 * DAY
-    """How long an ended hold can be read; its journal entries stay."""
+    """How long an ended hold can be read, from its last change; its journal entries stay."""
+    retention_consumed: Slot = 400 * DAY
+    """How long one is kept whose units a pool still counts as consumed: until then they can be returned by the hold."""
     min_ttl: Slot = 1
     max_ttl: Slot = 30 * DAY
     max_lifetime: Slot = 90 * DAY
@@ -209,6 +240,6 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a write waits for other processes before it is turned away."""
 
 
-MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention", "min_ttl", "max_ttl",
-                  "max_lifetime", "max_legs")  # fmt: skip
+MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",
+                  "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs")  # fmt: skip
 """The limits that change meaning: stored with the data, not taken from each `connect`."""

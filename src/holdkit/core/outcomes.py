@@ -40,6 +40,7 @@ class Reason(StrEnum):
     NOT_DUE = "not_due"
     NOT_CONFIRMED = "not_confirmed"
     QUANTITY_EXCEEDS_HOLD = "quantity_exceeds_hold"
+    QUANTITY_EXCEEDS_CONSUMED = "quantity_exceeds_consumed"
     INSUFFICIENT_CAPACITY = "insufficient_capacity"
     VERSION_CONFLICT = "version_conflict"
     ABORTED = "aborted"

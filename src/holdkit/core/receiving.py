@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from ..errors import InvalidRequest, PromiseBroken, plain
 from .audit import counters_agree
 from .decide import Needs
-from .entries import Entry
+from .entries import Action, Entry
 from .fold import fold
 from .model import Key, Limits, RecordKey
 from .validation import invalid
@@ -55,7 +55,7 @@ def needs_of(chunk: Sequence[Carried]) -> Needs:
         pools.update(effect.pool.key for effect in entry.effects)
         if entry.hold is not None:
             holds.add(entry.hold.key)
-        elif entry.change is not None:
+        elif entry.change is not None or entry.action is Action.HOLD_RETIRED:
             holds.add((entry.tenant, entry.subject))
         if entry.record is not None:
             records.add(entry.record.key)

@@ -5,7 +5,7 @@ Raises `InvalidRequest` naming the field, with a stable code and the limit. Neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from .commands import (
@@ -24,6 +24,7 @@ from .commands import (
     ReleaseHold,
     RemovePool,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
     UnarchivePool,
@@ -36,9 +37,11 @@ from .values import (
     MAX_TENANT,
     MAX_TEXT,
     MAX_TOKEN,
+    amounts,
     answered_total,
     flag,
     for_faces,
+    forced,
     hold_id,
     invalid,
     json_text,
@@ -92,7 +95,7 @@ def _check_consume(command: Consume, limits: Limits, faces: bool) -> None:
 
 def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
-    _check_amounts(command.quantity, some=not command.others_as_held)
+    amounts(command.quantity, some=not command.others_as_held)
     for_faces(command.others_as_held, "others_as_held", faces)
     for_faces(command.late_overage, "late_overage", faces)
     _check_entity(command.entity)
@@ -103,15 +106,22 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
 
 def _check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
-    _check_amounts(command.quantity)
-    flag(command.force, "force")
-    if command.force and command.reason is None:
-        raise invalid("reason", "reason_required", "a forced release must say why")
+    amounts(command.quantity)
+    forced(command.force, command.reason, "release")
 
 
 def _check_return(command: ReturnUnits, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
-    _check_amounts(command.quantity)
+    amounts(command.quantity)
+    forced(command.force, command.reason, "return")
+
+
+def _check_return_to_pool(command: ReturnToPool, _limits: Limits, faces: bool) -> None:
+    pool_id(command.id, "pool", faces=faces)
+    whole(command.quantity, "quantity", 1, MAX_QUANTITY)
+    forced(command.force, command.reason, "return")
+    if not command.force:
+        raise invalid("force", "force_required", "a return by pool asks for nobody's token: say force=True, and why")
 
 
 def _check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
@@ -209,19 +219,6 @@ def _check_span(slots: object, field: str, limits: Limits) -> None:
         raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / SECOND:.12g} s")
 
 
-def _check_amounts(quantity: object, *, some: bool = True) -> None:
-    if quantity is None:
-        return
-    if isinstance(quantity, Mapping):
-        for pool, amount in quantity.items():
-            text(pool, "quantity", MAX_ID)
-            whole(amount, "quantity", 0, MAX_QUANTITY)
-        if some and not any(quantity.values()):
-            raise invalid("quantity", "quantity_required", "must name an amount above 0 for at least one pool")
-    else:
-        whole(quantity, "quantity", 1, MAX_QUANTITY)
-
-
 def _check_record(command: PutRecord, _limits: Limits, faces: bool) -> None:
     kind = text(command.kind, "kind", 64)
     if kind[0] == "~" and not faces:
@@ -242,6 +239,7 @@ _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     ReleaseHold: _check_release,
     ExtendHold: _check_extension,
     ReturnUnits: _check_return,
+    ReturnToPool: _check_return_to_pool,
     ExpireHold: _check_named,
     **dict.fromkeys((CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool), _check_pool),
     PutRecord: _check_record,

@@ -6,6 +6,7 @@ Raises `InvalidRequest` naming the field, with a stable code and the limit. Neve
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -76,6 +77,27 @@ def flag(value: object, field: str) -> None:
     """True or False, and nothing that only looks like it."""
     if type(value) is not bool:
         raise invalid(field, f"{field}_not_boolean", "must be True or False")
+
+
+def forced(force: object, reason: object, what: str) -> None:
+    """A control-plane call without the owner token says why."""
+    flag(force, "force")
+    if force and reason is None:
+        raise invalid("reason", "reason_required", f"a forced {what} must say why")
+
+
+def amounts(quantity: object, *, some: bool = True) -> None:
+    """How much of a hold: a number, amounts by pool, or nothing for all of it."""
+    if quantity is None:
+        return
+    if isinstance(quantity, Mapping):
+        for pool, amount in quantity.items():
+            text(pool, "quantity", MAX_ID)
+            whole(amount, "quantity", 0, MAX_QUANTITY)
+        if some and not any(quantity.values()):
+            raise invalid("quantity", "quantity_required", "must name an amount above 0 for at least one pool")
+    else:
+        whole(quantity, "quantity", 1, MAX_QUANTITY)
 
 
 def for_faces(value: object, field: str, faces: bool, why: str = "is for faces, which vouch for the caller") -> None:

@@ -117,6 +117,10 @@ class View:
                 if leg.held:
                     self._fresh.setdefault((hold.tenant, leg.pool), []).append((hold.deadline, hold.id))
 
+    def drop_hold(self, key: Key) -> None:
+        """Remove a hold."""
+        self.holds.put(key, None)
+
     def take_due(self, pool: Key, now: Slot) -> list[DueLeg]:
         """Candidates for return on a pool at `now`, each handed out once, so that a batch never pays twice for a backlog.
 

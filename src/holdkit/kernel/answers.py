@@ -56,8 +56,11 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
     details: dict[str, Any] = {"subject": refusal.subject}
     if refusal.shortfalls:
         first = refusal.shortfalls[0]
-        details |= {"shortfalls": refusal.shortfalls, "requested": first.requested, "available": first.available,
-                    "total": first.total}  # fmt: skip
+        details |= {"requested": first.requested}
+        if refusal.reason is Reason.QUANTITY_EXCEEDS_CONSUMED:
+            details |= {"loose": first.available, "consumed": first.total}
+        else:
+            details |= {"shortfalls": refusal.shortfalls, "available": first.available, "total": first.total}
     if refusal.found is not None:
         details["found"] = details[_FOUND.get(refusal.reason, "found")] = refusal.found
     message = _message(refusal)
@@ -106,6 +109,14 @@ _FOUND: Final = {
 
 
 def _message(refusal: Refusal) -> str:
+    if refusal.reason == "quantity_exceeds_consumed":
+        (short,) = refusal.shortfalls
+        if short.label is not None:
+            return f"{short.label!r} is not spent"
+        return (
+            f"{_called(short.pool)} has {short.total} units consumed, {short.available} of them without a hold that is kept, "
+            f"and {short.requested} were to be returned: return the others by their holds"
+        )
     if refusal.shortfalls:
         return "; ".join(
             f"{short.label!r} is taken"
@@ -150,7 +161,7 @@ _SAID: Final = {
     "hold_exists": "hold {subject} is there already: choose another id, or none",
     "hold_table_full": "there is no room for another live hold: try again when some have ended, or raise max_holds",
     "hold_not_found": "there is no hold {subject}",
-    "hold_retired": "hold {subject} ended longer ago than the retention; history() has its story",
+    "hold_retired": "hold {subject} ended longer ago than it is kept; history() has its story",
     "not_owner": "the owner token is missing or not that of hold {subject}: pass the Hold that hold() gave (one that was read has no token), its ticket, or owner=",
     "already_confirmed": "hold {subject} was confirmed before",
     "already_released": "hold {subject} was released before",

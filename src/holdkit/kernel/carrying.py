@@ -29,7 +29,7 @@ PAGE: Final = 1_000
 LONGEST: Final = 16 << 20
 """Bytes of a line: a hold of a thousand legs fits."""
 
-CARRIED: Final = ("retention", "min_ttl", "max_ttl", "max_lifetime", "max_legs")
+CARRIED: Final = ("retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs")
 """Limits that a new engine takes over."""
 
 Progress = Callable[[int, int], None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from ..core.audit_rows import Difference
 from ..core.model import Pool, Slot, StoredHold
@@ -34,6 +34,7 @@ class PoolAnswer(Struct, kw_only=True):
     total: int
     held: int
     consumed: int
+    loose: Annotated[int, Meta(description="of what is consumed: what no kept hold accounts for")]
     available: int
     over: bool
     version: int
@@ -54,6 +55,7 @@ def pool_fields(pool: Pool) -> dict[str, Any]:
         "total": pool.total,
         "held": pool.held,
         "consumed": pool.consumed,
+        "loose": pool.loose,
         "available": pool.available,
         "over": pool.over,
         "version": pool.version,
@@ -161,6 +163,7 @@ class Effect(Struct):
     total: int
     held: int
     consumed: int
+    loose: int
 
 
 class EntryAnswer(Struct, kw_only=True):
@@ -197,7 +200,7 @@ def entry_answer(entry: JournalEntry, cursor: str | None = None) -> EntryAnswer:
         forced=entry.forced,
         part=entry.part,
         pools=[
-            Effect(PoolAnswer(**pool_fields(effect.pool)), effect.total, effect.held, effect.consumed)
+            Effect(PoolAnswer(**pool_fields(effect.pool)), effect.total, effect.held, effect.consumed, effect.loose)
             for effect in entry.pools
         ],
         before=_timed(entry.before),

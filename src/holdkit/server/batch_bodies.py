@@ -7,7 +7,19 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from .bodies import Confirm, Expire, Extend, NewConsume, NewHold, NewPool, PoolId, PoolTotal, Release, Return
+from .bodies import (
+    Confirm,
+    Expire,
+    Extend,
+    NewConsume,
+    NewHold,
+    NewPool,
+    PoolId,
+    PoolTotal,
+    Release,
+    Return,
+    ReturnToPool,
+)
 
 OwnKey: TypeAlias = Annotated[
     str | None, Meta(description="its own retry key; else Idempotency-Key and its place make one")
@@ -74,6 +86,13 @@ class BatchReturn(Return, tag="return", tag_field="type", kw_only=True):
     id: str
 
 
+class BatchReturnToPool(ReturnToPool, tag="return_to_pool", tag_field="type", kw_only=True):
+    """See `POST /v1/pools/{pool}/return`."""
+
+    op: OwnKey = None
+    id: PoolId
+
+
 BatchCommand: TypeAlias = (
     BatchCreatePool
     | BatchResizePool
@@ -84,6 +103,7 @@ BatchCommand: TypeAlias = (
     | BatchExtend
     | BatchExpire
     | BatchReturn
+    | BatchReturnToPool
 )
 
 

@@ -121,6 +121,14 @@ class Return(Body, kw_only=True):
 
     owner: Token = None
     quantity: Amounts = None
+    force: Annotated[bool, Meta(description="without the token; needs a reason and an admin key")] = False
+
+
+class ReturnToPool(Body, kw_only=True):
+    """Consumed units whose holds are kept no longer become available again."""
+
+    quantity: Quantity
+    force: Annotated[bool, Meta(description="must be true, with a reason: nobody's token is asked for")] = False
 
 
 class SweepWish(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -39,6 +39,12 @@ class EndClaim(Body, kw_only=True):
     owner: Token = None
 
 
+class ForgetClaim(EndClaim, kw_only=True):
+    """Free a confirmed key."""
+
+    force: Annotated[bool, Meta(description="without the token; needs a reason and an admin key")] = False
+
+
 class ExtendClaim(Body, kw_only=True):
     """A later deadline."""
 
@@ -69,6 +75,12 @@ class ItemsQuery(Struct, forbid_unknown_fields=True):
 
 class AddItems(Body, kw_only=True):
     """Make items."""
+
+    ids: ItemIds
+
+
+class ReopenItems(Body, kw_only=True):
+    """Spent items are available again."""
 
     ids: ItemIds
 

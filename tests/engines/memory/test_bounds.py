@@ -80,7 +80,8 @@ def test_holds_that_only_a_sweep_can_end_make_room_by_themselves() -> None:
 def test_after_the_retention_rows_are_pruned() -> None:
     bench = Bench(retention=100)
     done(bench.do(CreatePool(id="p", total=10)))
-    done(bench.do(consume("a", "p")))
+    done(bench.do(place("a", "p", 50)))
+    done(bench.do(release("a")))
     done(bench.do(place("b", "p", 50)))
     bench.clock.set(99)
     done(bench.do(ResizePool(id="p", total=11)))

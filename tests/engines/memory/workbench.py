@@ -48,7 +48,7 @@ class Bench:
             "baseline": len(journal.baseline.holds.rows),
             "legs": sum(map(len, tables.legs.values())),
             "deadlines": sum(map(len, tables.deadlines.values())),
-            "orders": len(tables.live) + len(tables.leftover) + len(tables.ended),
+            "orders": len(tables.live) + len(tables.leftover) + tables.ended,
             "answered": len(tables.operations.ages),
             "idle": len(tables.idle) + len(tables.resting) + len(tables.closing) + len(tables.linked),
         }

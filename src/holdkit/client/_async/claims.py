@@ -55,9 +55,12 @@ class AsyncRemoteClaims(AsyncCalling):
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
         return await self._end(claim, "extend", owner, {"by": seconds(by, "by"), "ttl": seconds(ttl)}, call)
 
-    async def forget(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
-        """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed."""
-        return await self._end(claim, "forget", owner, {}, call)
+    async def forget(
+        self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
+    ) -> Claim:
+        """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed. `force=True` needs a reason and an admin's key
+        instead of the token."""
+        return await self._end(claim, "forget", owner, {"force": True} if force else {}, call)
 
     async def find(
         self,

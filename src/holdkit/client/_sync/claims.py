@@ -54,9 +54,12 @@ class RemoteClaims(Calling):
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
         return self._end(claim, "extend", owner, {"by": seconds(by, "by"), "ttl": seconds(ttl)}, call)
 
-    def forget(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
-        """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed."""
-        return self._end(claim, "forget", owner, {}, call)
+    def forget(
+        self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
+    ) -> Claim:
+        """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed. `force=True` needs a reason and an admin's key
+        instead of the token."""
+        return self._end(claim, "forget", owner, {"force": True} if force else {}, call)
 
     def find(
         self,

@@ -17,6 +17,7 @@ from ...kernel.surface import Hold
 from ..command_wire import seconds
 from ..face_wire import read_items
 from .calling import Calling, no_transaction
+from .transport import retry_key
 
 
 class RemoteItems(Calling):
@@ -26,6 +27,11 @@ class RemoteItems(Calling):
         """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
         body = {"ids": _distinct(ids)} | self._said(call)
         self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
+
+    def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
+        """Spent items are available again, all of these or none; needs a reason, and an admin's key."""
+        body = {"ids": _distinct(ids)} | self._said(call)
+        self._transport.ask("POST", "/v1/items/reopen", body, op=retry_key(call.get("op")))
 
     def reserve(
         self,

@@ -106,11 +106,11 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
-    if not same_owner(command.owner, hold.owner_hash):
+    if not (command.force or command.trusted or same_owner(command.owner, hold.owner_hash)):
         return Refusal(Reason.NOT_OWNER, hold.id)
     if not any(leg.confirmed for leg in hold.legs):
         return Refusal(Reason.NOT_CONFIRMED, hold.id)
-    left = [leg.confirmed - leg.returned for leg in hold.legs]
+    left = [leg.consumed for leg in hold.legs]
     amounts = amounts_of(hold, command.quantity, left)
     if isinstance(amounts, Invalid):
         return amounts
@@ -118,12 +118,13 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(left))
     legs, effects = [], []
     for leg, pool, amount in zip(hold.legs, pools_of(view, hold), amounts, strict=True):
-        back = min(amount, pool.consumed)  # less where its window was swept away with what was consumed there
-        if back:
-            effects.append(linked(moved(pool, now, consumed=-back), None))
+        if amount and pool.version:  # else its window was swept away with what was consumed there
+            effects.append(linked(moved(pool, now, consumed=-amount), None))
         legs.append(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned + amount))
-    change = became(hold, tuple(legs), state=hold.state, command=command)
-    record(view, Action.HOLD_RETURNED, hold.id, now, command, effects=tuple(effects), change=change)
+    change = became(hold, tuple(legs), state=hold.state, command=command, returned_at=now)
+    record(
+        view, Action.HOLD_RETURNED, hold.id, now, command, effects=tuple(effects), change=change, forced=command.force
+    )
     return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key))
 
 
@@ -145,11 +146,13 @@ def amounts_of(
 
 
 def pools_of(view: View, hold: StoredHold) -> list[Pool]:
-    """The pools behind a hold's legs, in leg order."""
+    """The pools behind a hold's legs, in leg order; for one that was swept away, also if there is another of its id by now,
+    stands one of version 0 with nothing in it."""
     pools = []
     for leg in hold.legs:
         pool = view.pools.get((hold.tenant, leg.pool))
-        pools.append(pool or Pool(hold.tenant, leg.pool, 0, version=0))  # an on-demand pool may be swept away
+        there = pool is not None and pool.floor < hold.fence
+        pools.append(pool if pool is not None and there else Pool(hold.tenant, leg.pool, 0, version=0))
     return pools
 
 

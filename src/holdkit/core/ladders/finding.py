@@ -15,9 +15,10 @@ _ENDED = {
 
 
 def retired(hold: StoredHold, retention: Slot, now: Slot) -> bool:
-    """Whether the hold ended so long ago that it is gone for every reader, pruned or not."""
-    ended_at = hold.deadline if hold.state is State.HELD and hold.due(now) else hold.ended_at
-    return ended_at is not None and ended_at + retention <= now
+    """Whether the last change of the hold is so long ago that it is gone for every reader, pruned or not. One whose units
+    are consumed is there until it is dropped, whatever its age."""
+    since = hold.deadline if hold.state is State.HELD and hold.due(now) else hold.changed_at
+    return since is not None and since + retention <= now and not hold.consumes
 
 
 def prunable(hold: StoredHold, retention: Slot, now: Slot) -> bool:

@@ -119,7 +119,7 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     if total is None:
         return None
     return Pool(tenant, leg.pool, total, fence=view.fence_floor, slot=now, version=0, on_demand=True,
-                label=leg.label, closes=leg.closes)  # fmt: skip
+                label=leg.label, closes=leg.closes, floor=view.fence_floor)  # fmt: skip
 
 
 def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now: Slot) -> Pool:
@@ -181,7 +181,18 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
         actor=command.actor,
         correlation_id=command.correlation,
         metadata=None if command.metadata is None else canonical_json(command.metadata),
+        closes=last_end(pools),
     )
     view.grown[1] += 1
     record(view, HOLD_HELD, command.id, now, command, effects=tuple(effects), hold=hold)
     return hold
+
+
+def last_end(pools: list[Pool]) -> Slot | None:
+    """When the last of these windows ends; None if any of them is a pool without an end."""
+    last: Slot | None = None
+    for pool in pools:
+        if pool.closes is None:
+            return None
+        last = pool.closes if last is None else max(last, pool.closes)
+    return last

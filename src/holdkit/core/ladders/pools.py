@@ -21,7 +21,7 @@ def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
     if limit is not None and view.loaded.counts.pools + view.grown[0] >= limit:
         return Refusal(Reason.POOL_TABLE_FULL, command.id, found=limit)
     pool = Pool(command.tenant, command.id, command.total, fence=view.fence_floor, slot=now, on_demand=command.on_demand,
-                label=command.label)  # fmt: skip
+                label=command.label, floor=view.fence_floor)  # fmt: skip
     view.grown[0] += 1
     record(view, Action.POOL_CREATED, pool.id, now, command, effects=(Effect(pool, total=pool.total),))
     return Done(slot=now, seq=view.next_seq - 1, pool=pool)

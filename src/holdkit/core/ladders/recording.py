@@ -12,13 +12,20 @@ from ..view import View
 
 
 def moved(
-    pool: Pool, now: Slot, *, held: int = 0, consumed: int = 0, total: int = 0, fence: int | None = None
+    pool: Pool,
+    now: Slot,
+    *,
+    held: int = 0,
+    consumed: int = 0,
+    total: int = 0,
+    loose: int = 0,
+    fence: int | None = None,
 ) -> Effect:
     """The pool with its counters moved, and by how much."""
     after = Pool(pool.tenant, pool.id, pool.total + total, pool.held + held, pool.consumed + consumed,
                  pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand, pool.label, pool.closes,
-                 pool.holder, pool.entity, pool.archived)  # fmt: skip
-    return Effect(after, total, held, consumed)
+                 pool.holder, pool.entity, pool.archived, pool.loose + loose, pool.floor)  # fmt: skip
+    return Effect(after, total, held, consumed, loose)
 
 
 def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Effect:
@@ -27,7 +34,7 @@ def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Eff
     if pool.label is None:
         return effect
     after = structs.replace(pool, entity=entity, holder=pool.holder if holder is None else holder)
-    return Effect(after, effect.total, effect.held, effect.consumed)
+    return Effect(after, effect.total, effect.held, effect.consumed, effect.loose)
 
 
 def became(
@@ -41,6 +48,7 @@ def became(
     command: Command | None = None,
     entity: str | None = None,
     last_op: str | None = None,
+    returned_at: Slot | None = None,
 ) -> Change:
     """What a hold becomes; what is not named stays. `endless` takes the deadline away."""
     reason = command.reason if command is not None else None
@@ -55,6 +63,7 @@ def became(
         ended_at=hold.ended_at if ended_at is None else ended_at,
         reason=hold.reason if reason is None else reason,
         last_op=hold.last_op if last_op is None else last_op,
+        returned_at=hold.returned_at if returned_at is None else returned_at,
     )
 
 

@@ -56,6 +56,10 @@ class Baseline:
         """Put a hold."""
         self.holds.put(hold.key, hold)
 
+    def drop_hold(self, key: Key) -> None:
+        """Remove a hold."""
+        self.holds.put(key, None)
+
     def add(self, entry: Entry) -> None:
         """Move on by one entry."""
         fold(self, entry)
@@ -94,7 +98,7 @@ class Baseline:
         record: Record | None = None,
         removed: bool = False,
     ) -> Entry:
-        effects = () if pool is None else (Effect(pool, pool.total, pool.held, pool.consumed),)
+        effects = () if pool is None else (Effect(pool, pool.total, pool.held, pool.consumed, pool.loose),)
         return Entry(self.seq, self.slot, Action.JOURNAL_BASELINE, subject, tenant, effects, hold, record=record,
                      removed=removed)  # fmt: skip
 

@@ -15,7 +15,6 @@ from msgspec import Struct, structs
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, needs
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.model import Key
 from ...core.outcomes import Done, Outcome
 from ...errors import HoldkitError
 from ..port import Applied
@@ -174,21 +173,26 @@ def shares(listed: Listed, stale: set[int], lanes: int) -> list[Share]:
     """The transactions of a sweep: at least one, for there is always something to prune."""
     by_lanes: dict[tuple[int, ...], Listed] = {}
     wide: list[tuple[tuple[int, ...], Listed]] = []
-    for (tenant, hold), pools in listed.holds.items():
-        touched = tuple(sorted({lane_of_hold(hold, lanes), *(lane_of_pool((tenant, pool), lanes) for pool in pools)}))
-        if len(touched) > 1:
-            wide.append((touched, Listed({(tenant, hold): pools}, [], False)))
-        else:
-            by_lanes.setdefault(touched, Listed({}, [], False)).holds[tenant, hold] = pools
-    for lane, pool in _with_lanes(listed.pools, lanes):
-        by_lanes.setdefault((lane,), Listed({}, [], False)).pools.append(pool)
+    for retiring, holds in ((False, listed.holds), (True, listed.retiring)):
+        for key, pools in holds.items():
+            touched = tuple(sorted({lane_of_hold(key[1], lanes), *_lanes_of(key[0], pools, lanes)}))
+            its = _nothing() if len(touched) > 1 else by_lanes.setdefault(touched, _nothing())
+            (its.retiring if retiring else its.holds)[key] = pools
+            if len(touched) > 1:
+                wide.append((touched, its))
+    for pool in listed.pools:
+        by_lanes.setdefault((lane_of_pool(pool, lanes),), _nothing()).pools.append(pool)
     for lane in sorted(stale) or ([] if by_lanes or wide else [0]):
-        by_lanes.setdefault((lane,), Listed({}, [], False))
+        by_lanes.setdefault((lane,), _nothing())
     return [
-        Share([Group((Sweep(limit=max(1, len(its.holds))),))], touched, len(touched) > 1, its)
+        Share([Group((Sweep(limit=max(1, len(its.holds), len(its.retiring))),))], touched, len(touched) > 1, its)
         for touched, its in (*by_lanes.items(), *wide)
     ]
 
 
-def _with_lanes(pools: Iterable[Key], lanes: int) -> list[tuple[int, Key]]:
-    return [(lane_of_pool(pool, lanes), pool) for pool in pools]
+def _nothing() -> Listed:
+    return Listed({}, [], False, {})
+
+
+def _lanes_of(tenant: str, pools: Iterable[str], lanes: int) -> set[int]:
+    return {lane_of_pool((tenant, pool), lanes) for pool in pools}

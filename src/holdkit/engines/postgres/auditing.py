@@ -19,12 +19,12 @@ from ...core.audit import audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, leg_name, row_name
 from ...core.codec import decode_entry
 from ...core.entries import Entry
-from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
+from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ..metering import Meter, Progress
 from ..spilling import Spill
 from .driver import ROLLBACK, Driver, Row
-from .rows import checksum, hold_of, new_hold_row, operation_checksum, pool_of, pool_row, record_of
+from .rows import checksum, hold_of, kept_row, new_hold_row, operation_checksum, pool_of, pool_row, record_of
 
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
@@ -162,11 +162,11 @@ class Rows:
     def _pool(self, row: Row) -> Found[Key, Pool]:
         pool = pool_of(row)
         expected = pool_row(pool, self._lanes)
-        if (row[16], row[14], row[15], row[18]) == (expected[0], expected[10], expected[11], expected[14]):
+        if (row[18], row[16], row[17], row[20]) == (expected[0], expected[10], expected[11], expected[15]):
             return pool.key, pool, ()
         found: list[Difference] = []
-        for field, stored, says in (("lane", row[16], expected[0]), ("over", row[14], expected[10]),
-                                    ("idle", row[15], expected[11]), ("resting", row[18], expected[14])):  # fmt: skip
+        for field, stored, says in (("lane", row[18], expected[0]), ("over", row[16], expected[10]),
+                                    ("idle", row[17], expected[11]), ("resting", row[20], expected[15])):  # fmt: skip
             found += _unless("pools", row_name(pool.key), field, stored, says)
         return pool.key, pool, found
 
@@ -177,11 +177,12 @@ class Rows:
         except msgspec.DecodeError as error:
             return key, None, _unless("holds", row_name(key), "legs", str(error), "legs")
         expected = new_hold_row(hold, self._lanes)
-        if (row[16], row[17], row[18], row[19]) == (hold.open, expected[0], expected[4], expected[5]):
+        derived = (hold.open, expected[0], expected[4], expected[5], *kept_row(hold))
+        if row[18:24] == derived:
             return key, hold, ()
         found: list[Difference] = []
-        for field, stored, says in (("open", row[16], hold.open), ("lane", row[17], lane_of_hold(hold.id, self._lanes)),
-                                    ("pools", row[18], expected[4]), ("pool_lanes", row[19], expected[5])):  # fmt: skip
+        names = ("open", "lane", "pools", "pool_lanes", "kept", "kept_from")
+        for field, stored, says in zip(names, row[18:24], derived, strict=True):
             found += _unless("holds", row_name(key), field, stored, says)
         return key, hold, found
 

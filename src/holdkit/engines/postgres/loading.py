@@ -59,8 +59,8 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
     """Begin, unless it has, lock and load everything that `needs` names."""
     rows = Rows({}, {}, {}, {}, {})
     named = sorted({*needs.pools, *listed.pools})
-    standing = sorted({*needs.standing, *listed.holds})
-    holds = standing if terms.trusting else sorted({*needs.holds, *listed.holds})
+    standing = sorted({*needs.standing, *listed.holds, *listed.retiring})
+    holds = standing if terms.trusting else sorted({*needs.holds, *standing})
     records = sorted(needs.records)
     operations = sorted(needs.asked if terms.trusting else needs.operations)
     begin = [] if begun else opening(terms)
@@ -72,7 +72,8 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
     seen, floor, unnumbered, found = rows.take(answers, bool(records), bool(holds), bool(operations))
     slot = seen[-1]
     touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits.retention, slot)}
-    wanted = {*named, *touched, *rows.pools_of(listed.holds, terms.limits.retention, slot)}
+    theirs = rows.pools_of({*listed.holds, *listed.retiring}, terms.limits.retention, slot)
+    wanted = {*named, *touched, *theirs}
     if terms.distributed and not terms.several:
         _check_lanes(wanted, holds, terms.lanes)
     horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
@@ -92,7 +93,13 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, terms.limits,
                     floor, counts)  # fmt: skip
     return Gathered(
-        loaded, swept(listed, rows.holds, rows.pools, terms), due, found, rows.stamps, locked_out, unnumbered
+        loaded,
+        swept(listed, rows.holds, rows.pools, locked_out, terms),
+        due,
+        found,
+        rows.stamps,
+        locked_out,
+        unnumbered,
     )
 
 
@@ -163,7 +170,7 @@ class Rows(Struct):
                 self.records[row[0], row[1], row[2]] = record_of(row)
         for row in next(rest):
             key = (row[0], row[1])
-            self.pools[key], self.stamps[key] = pool_of(row), row[14]
+            self.pools[key], self.stamps[key] = pool_of(row), row[16]
         found = next(rest)
         due: dict[Key, list[DueLeg]] = {}
         for row in found:

@@ -78,7 +78,7 @@ def surely(terms: Terms, lane: int, name: str, parameters: Sequence[Any]) -> Scr
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[14] or 0)
+    return seen_pool(pool_of(row), row[16] or 0)
 
 
 def find_pool(terms: Terms, query: FindPool) -> Script[Pool | None]:
@@ -120,7 +120,7 @@ def find_hold(terms: Terms, query: FindHold) -> Script[StoredHold | None]:
 def seen(terms: Terms, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
     """Each as it looks now. Where lanes are asked one by one, the time of pools in other lanes was not seen by its own."""
     holds = [hold_of(row) for row in rows]
-    slots = [row[16] for row in rows]
+    slots = [row[18] for row in rows]
     if terms.distributed:
         for index, hold in enumerate(holds):
             home = lane_of_hold(hold.id, terms.lanes)

@@ -59,7 +59,7 @@ def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> lis
         *_drop("drop_records", [*mended.records], 3),
         *([("insert_pools", (*columns(pools, NEW), stamp, len(pools), True))] if pools else []),
         *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
-        *([("insert_holds", (*columns(holds, 20), len(holds), True))] if holds else []),
+        *([("insert_holds", (*columns(holds, 24), len(holds), True))] if holds else []),
         *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),
         *([("insert_records", (*columns(records, 7), len(records), True))] if records else []),
         *([("mend_floor", (mended.fence_floor,))] if mended.fence_floor is not None else []),

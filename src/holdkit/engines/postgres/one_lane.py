@@ -38,6 +38,7 @@ SPANNING: Final = frozenset(
         "make_room",
         "read_ends",
         "find_sweep",
+        "find_retiring",
         "find_rested_pools",
         "find_closed_pools",
         # repair and import, which are refused where the tables are distributed

@@ -13,6 +13,7 @@ import msgspec
 
 from ...core.codec import decode_outcome
 from ...core.entries import Entry
+from ...core.ladders.retiring import keeping
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import MAX_SLOT, HeldLeg, Key, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.outcomes import Operation
@@ -54,32 +55,31 @@ def record_keys(keys: Iterable[RecordKey], lanes: int) -> Columns:
 
 
 def pool_of(row: Row) -> Pool:
-    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived."""
-    if row[9] is None and row[10] is None and not row[13]:
-        return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
-    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], *row[9:14])
+    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+    loose, floor."""
+    return Pool(*row[:16])
 
 
-PLAIN: Final = 12
+PLAIN: Final = 13
 """How many columns tell of a pool without a label."""
 
 
 def pool_row(pool: Pool, lanes: int) -> Row:
-    """For `update_pools`; the first twelve, for `place_holds`."""
+    """For `update_pools`; the first thirteen, for `place_holds`."""
     used = pool.held + pool.consumed
     idle = pool.on_demand and not used and pool.closes is None and not pool.archived
     plain = pool.label is None
     return (lane_of_pool((pool.tenant, pool.id), lanes), pool.tenant, pool.id, pool.total, pool.held, pool.consumed,
-            pool.fence, pool.slot, pool.version, pool.on_demand, used > pool.total, idle and plain, pool.holder,
-            pool.entity, pool.slot if idle and not plain else None)  # fmt: skip
+            pool.fence, pool.slot, pool.version, pool.on_demand, used > pool.total, idle and plain, pool.loose,
+            pool.holder, pool.entity, pool.slot if idle and not plain else None)  # fmt: skip
 
 
 def new_pool_row(pool: Pool, lanes: int) -> Row:
     """For `insert_pools`."""
-    return (*pool_row(pool, lanes), pool.label, pool.closes, pool.archived)
+    return (*pool_row(pool, lanes), pool.label, pool.closes, pool.archived, pool.floor)
 
 
-NEW: Final = 18
+NEW: Final = 20
 """How many columns a new pool has."""
 
 
@@ -96,7 +96,13 @@ def legs_of(text: str) -> tuple[HeldLeg, ...]:
 def hold_of(row: Row) -> StoredHold:
     """The columns in the order of `StoredHold`'s fields."""
     return StoredHold(row[0], row[1], _legs.decode(row[2]), row[3], row[4], row[5], row[6], _STATES[row[7]], row[8],
-                      row[9], row[10], row[11], row[12], row[13], row[14], row[15])  # fmt: skip
+                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17])  # fmt: skip
+
+
+def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
+    """kept, kept_from."""
+    kept = keeping(hold)
+    return (None, None) if kept is None else (int(kept[0]), kept[1])
 
 
 def new_hold_row(hold: StoredHold, lanes: int) -> Row:
@@ -109,7 +115,8 @@ def new_hold_row(hold: StoredHold, lanes: int) -> Row:
         pool_lanes = ",".join([str(lane_of_pool((tenant, leg.pool), lanes)) for leg in legs])
     return (lane_of_hold(hold.id, lanes), tenant, hold.id, _encode(legs).decode(), pools, pool_lanes, hold.owner_hash,
             hold.held_at, hold.fence, hold.deadline, _WORDS[hold.state], hold.open, hold.entity, hold.ended_at,
-            hold.reason, hold.actor, hold.correlation_id, hold.metadata, hold.last_op, hold.version)  # fmt: skip
+            hold.reason, hold.actor, hold.correlation_id, hold.metadata, hold.last_op, hold.version, hold.returned_at,
+            hold.closes, *kept_row(hold))  # fmt: skip
 
 
 def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
@@ -131,13 +138,15 @@ def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
         [hold.correlation_id for hold in holds],
         [hold.metadata for hold in holds],
         [leg.held for leg in legs],
+        [hold.closes for hold in holds],
     ]
 
 
 def changed_hold_row(hold: StoredHold, was: int, lanes: int) -> Row:
     """For `update_holds`."""
     return (lane_of_hold(hold.id, lanes), hold.tenant, hold.id, _encode(hold.legs).decode(), _WORDS[hold.state],
-            hold.deadline, hold.open, hold.ended_at, hold.entity, hold.reason, hold.last_op, hold.version, was)  # fmt: skip
+            hold.deadline, hold.open, hold.ended_at, hold.entity, hold.reason, hold.last_op, hold.version, was,
+            hold.returned_at, *kept_row(hold))  # fmt: skip
 
 
 def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, int]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...core.backlog import backlog, overflow, return_backlog, spare
+from ...core.backlog import backlog, overflow, retirements, return_backlog, spare, unnamed
 from ...core.commands import Consume, Group, PlaceHold, Sweep
 from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
@@ -58,6 +58,8 @@ class Stage(Struct):
     sweep_holds: bool = False
     pools_over: int = 0
     """How many pools too many there would be."""
+    retired: bool = False
+    """Whether ended holds whose units are consumed have made room."""
     distrust: bool = False
     """Something that was to be born is there already."""
     prepared: frozenset[str] | None = None
@@ -241,8 +243,25 @@ def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran
         listed = yield from list_sweep(1, terms, excess + len(need.pools), pressed=True)
         empty = spare(listed.pools, need, excess)
         if empty:
-            return (yield from _sweep_first(Listed({}, empty, False, pressed=True), terms, batch))
+            return (yield from _sweep_first(Listed({}, empty, False, {}, pressed=True), terms, batch))
+    if terms.limits.max_holds is not None and not stage.retired:
+        stage.retired = True
+        return (yield from _retire_first(need, terms, batch))
     return None
+
+
+def _retire_first(need: Needs, terms: Terms, batch: int) -> Script[Ran | None]:
+    """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
+    unended, consumed = yield (("count_unended_holds", ()), ("count_consumed_holds", ()))
+    count = retirements(terms.limits, need, unended[0][0], consumed[0][0])
+    if not count:
+        return None
+    listed = yield from list_sweep(count + len(need.holds), terms, 0, pressed=True)
+    oldest = unnamed([*listed.retiring], need, count)
+    if not oldest:
+        return None
+    retiring = {key: listed.retiring[key] for key in oldest}
+    return (yield from _sweep_first(Listed({}, [], False, retiring, pressed=True), terms, batch))
 
 
 def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]]:
@@ -262,5 +281,6 @@ def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]
 def _sweep_first(listed: Listed, terms: Terms, batch: int) -> Script[Ran]:
     gathered = yield from gather(Needs(set(), set(), set(), set()), listed, terms)
     view = View(gathered.loaded)
-    decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds))),))], gathered.swept)
+    limit = max(1, len(listed.holds), len(listed.retiring))
+    decide_groups(view, [Group((Sweep(limit=limit),))], gathered.swept)
     return (yield from write_only(view, gathered, terms, batch))

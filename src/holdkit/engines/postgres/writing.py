@@ -102,12 +102,12 @@ class Pools(NamedTuple):
             homes = sorted({row[0] for row in self.born})
             found.append(("check_floors", (homes, self.floor, len(homes), strict)))
         if self.moved:
-            found.append(("update_pools", (*self.columns(15, stamp), len(self.moved), strict)))
+            found.append(("update_pools", (*self.columns(16, stamp), len(self.moved), strict)))
         return found + _checked("update_pool_terms", self.terms, 5, strict)
 
     def columns(self, width: int, stamp: int) -> list[Any]:
         """Of the moved ones, as many as are wanted."""
-        return [*columns(self.moved, 15)[:width], stamp, self.versions, self.scanned]
+        return [*columns(self.moved, 16)[:width], stamp, self.versions, self.scanned]
 
 
 NO_POOLS = Pools([], [], [], [], [], [], [])
@@ -123,7 +123,7 @@ def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
                 pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
         elif before is None:
             pools.born.append(new_pool_row(pool, lanes))
-        elif before.label != pool.label:  # swept away and born anew in the same batch
+        elif not before.same_life(pool):  # swept away and born anew in the same batch
             pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
             pools.born.append(new_pool_row(pool, lanes))
         else:
@@ -158,7 +158,8 @@ class Holds(NamedTuple):
 
     placed: list[StoredHold]
     """New holds of one leg, alive: the usual case."""
-    reborn: list[Row]
+    gone: list[Row]
+    """Dropped, or another takes the id."""
     born: list[Row]
     changed: list[Row]
     legs_gone: list[Row]
@@ -167,16 +168,16 @@ class Holds(NamedTuple):
     @property
     def others(self) -> bool:
         """Whether anything is not the usual case."""
-        return bool(self.born or self.changed or self.legs_gone or self.legs_born)
+        return bool(self.gone or self.born or self.changed or self.legs_gone or self.legs_born)
 
     def statements(self, lanes: int, strict: bool) -> list[Statement]:
         """One for each kind."""
         born = self.born + [new_hold_row(hold, lanes) for hold in self.placed]
         legs = self.legs_born + [(*leg, units) for hold in self.placed for leg, units in leg_rows(hold, lanes).items()]
         return [
-            *_checked("delete_holds", self.reborn, 4, strict),
-            *_checked("insert_holds", born, 20, strict),
-            *_checked("update_holds", self.changed, 13, strict),
+            *_checked("delete_holds", self.gone, 4, strict),
+            *_checked("insert_holds", born, 24, strict),
+            *_checked("update_holds", self.changed, 16, strict),
             *_checked("delete_legs", self.legs_gone, 5, strict),
             *_checked("insert_legs", legs, 6, strict),
         ]
@@ -189,8 +190,11 @@ def _holds(view: View, lanes: int) -> Holds:
     holds = Holds([], [], [], [], [], [])
     before = view.loaded.holds
     for key, hold in sorted(view.holds.changed.items()):
-        assert hold is not None, "holds are pruned, never removed by a command"
         was = before.get(key)
+        if hold is None:
+            if was is not None:
+                holds.gone.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
+            continue
         if was is None:
             if len(hold.legs) == 1 and hold.state is State.HELD and hold.version == 1:
                 holds.placed.append(hold)
@@ -199,7 +203,7 @@ def _holds(view: View, lanes: int) -> Holds:
                 holds.legs_born.extend((*leg, units) for leg, units in leg_rows(hold, lanes).items())
             continue
         if not was.same_life(hold):
-            holds.reborn.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
+            holds.gone.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
             holds.born.append(new_hold_row(hold, lanes))
         else:
             holds.changed.append(changed_hold_row(hold, was.version, lanes))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ...core.audit import audit, leg_deadline
 from ...core.audit_rows import Difference, Folded, Stored
-from ...core.backlog import backlog, overflow, own_time, return_backlog, spare
+from ...core.backlog import backlog, overflow, own_time, portion, retirements, return_backlog, spare, unnamed
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
 from ...core.ladders.finding import prunable
@@ -176,9 +176,11 @@ class ResidentEngine:
         for pool_key, pool in view.pools.changed.items():
             if pool is not None or pool_key in tables.pools:  # one born and removed in the same batch was never here
                 tables.put_pool(pool_key, pool)
-        for hold in view.holds.changed.values():
-            assert hold is not None, "the core never removes a hold"
-            tables.put_hold(hold)
+        for hold_key, hold in view.holds.changed.items():
+            if hold is not None:
+                tables.put_hold(hold)
+            elif hold_key in tables.holds:
+                tables.drop_hold(hold_key)
         for operation in view.operations.changed.values():
             assert operation is not None, "the core never removes an operation"
             tables.operations.put(operation)
@@ -215,24 +217,32 @@ class ResidentEngine:
     def _sweep_list(self, limit: int, slot: Slot) -> SweepList:
         if not limit:
             return NOTHING_DUE
-        holds, more = self._tables.due_holds(slot, limit, self.limits.max_due)
-        return SweepList(holds, self._tables.idle_pools(SWEPT_POOLS, slot, self.limits.retention), more)
+        tables, limits = self._tables, self.limits
+        holds, more = tables.due_holds(slot, limit, limits.max_due)
+        old = ((key, len(tables.holds[key].legs)) for key in tables.retiring(limit + 1, slot, limits))
+        retiring, left = portion(old, limit, limits.max_due)
+        pools = tables.idle_pools(SWEPT_POOLS, slot, limits.retention)
+        return SweepList(holds, pools, more or left, retiring=retiring)
 
     def _make_room(self, wanted: Needs, slot: Slot) -> None:
         """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
         tables, limits = self._tables, self.limits
-        over = overflow(limits, wanted, len(tables.holds) - len(tables.ended), len(tables.pools))
+        over = overflow(limits, wanted, len(tables.holds) - tables.ended, len(tables.pools))
         if over.holds:
             due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
             self._sweep_first(SweepList(due, []), slot)
         if over.pools:
             idle = tables.idle_pools(over.pools + len(wanted.pools), slot, None)
             self._sweep_first(SweepList([], spare(idle, wanted, over.pools), pressed=True), slot)
+        count = retirements(limits, wanted, len(tables.holds) - tables.ended, tables.consumed)
+        if count:
+            oldest = unnamed(tables.retiring(count + len(wanted.holds), None, limits), wanted, count)
+            self._sweep_first(SweepList([], [], pressed=True, retiring=oldest), slot)
 
     def _sweep_first(self, listed: SweepList, slot: Slot) -> None:
-        if listed.holds or listed.pools:
+        if listed.holds or listed.pools or listed.retiring:
             view = self._view(slot)
-            decide_groups(view, [Group((Sweep(limit=len(listed.holds)),))], listed)
+            decide_groups(view, [Group((Sweep(limit=max(len(listed.holds), len(listed.retiring))),))], listed)
             self._write(view)
 
     def _prune(self, slot: Slot) -> None:

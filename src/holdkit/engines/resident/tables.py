@@ -10,7 +10,9 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
-from ...core.model import Key, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.backlog import portion
+from ...core.ladders.retiring import Keeping, keeping, kept_for
+from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.view import DueLeg
 from .operations import Operations
 from .orders import Order
@@ -35,7 +37,7 @@ class Tables:
         self.held = 0  # holds in state held, with and without a deadline
         self.live = Order()  # those with a deadline
         self.leftover = Order()  # expired holds with legs still out on other pools
-        self.ended = Order()  # all others, by the slot at which they ended
+        self.kept = {rule: Order() for rule in Keeping}  # all others, by the rule and from when it counts
         self.idle: list[Key] = []  # on-demand pools that are empty
         self.resting = Order()  # the labelled ones among them, by their last slot
         self.closing = Order()  # pools with a window, by its end
@@ -118,10 +120,18 @@ class Tables:
             self._drop_legs(key, before)
             self._put_legs(key, hold)
 
+    def drop_hold(self, key: Key) -> None:
+        """Remove a hold that has ended."""
+        hold = self.holds.pop(key)
+        shelf, slot = self._shelf(hold)
+        assert slot is not None, "only an ended hold is dropped"
+        shelf.take_out(slot, key)
+
     def _shelf(self, hold: StoredHold) -> tuple[Order, Slot | None]:
         if hold.state is HELD:
             return self.live, hold.deadline
-        return (self.leftover, hold.deadline) if hold.open else (self.ended, hold.ended_at)
+        kept = keeping(hold)
+        return (self.leftover, hold.deadline) if kept is None else (self.kept[kept[0]], kept[1])
 
     def _put_legs(self, key: Key, hold: StoredHold) -> None:
         for leg in hold.legs:
@@ -171,15 +181,10 @@ class Tables:
 
     def due_holds(self, now: Slot, limit: int, max_legs: int) -> tuple[list[Key], bool]:
         """Holds with due legs anywhere, in order of (deadline, id), and whether there are more than fit."""
-        found: list[Key] = []
-        legs = 0
         due = (shelf.first(shelf.count(now)) for shelf in (self.live, self.leftover))
-        for _, key in merge(*due, key=lambda due: (due[0], due[1][::-1])):
-            legs += sum(1 for leg in self.holds[key].legs if leg.held)
-            if len(found) == limit or (found and legs > max_legs):
-                return found, True
-            found.append(key)
-        return found, False
+        found = merge(*due, key=lambda due: (due[0], due[1][::-1]))
+        legs = ((key, sum(1 for leg in self.holds[key].legs if leg.held)) for _, key in found)
+        return portion(legs, limit, max_legs)
 
     # What may go
 
@@ -193,12 +198,32 @@ class Tables:
         return [key for _, key in sorted(found)[:limit]]
 
     def forget_holds(self, count: int) -> list[Key]:
-        """Drop so many ended holds, oldest first, as far as there are any."""
-        gone = self.ended.drop(count)
+        """Drop so many ended holds of which nothing is consumed, oldest first, as far as there are any."""
+        gone = self.kept[Keeping.ENDED].drop(count)
         for key in gone:
             del self.holds[key]
         return gone
 
     def ended_until(self, slot: Slot) -> int:
-        """How many holds had ended by then."""
-        return self.ended.count(slot)
+        """How many of these had their last change by then."""
+        return self.kept[Keeping.ENDED].count(slot)
+
+    @property
+    def ended(self) -> int:
+        """How many holds have ended, with nothing outstanding."""
+        return sum([len(order) for order in self.kept.values()])
+
+    @property
+    def consumed(self) -> int:
+        """How many of these have units that are consumed."""
+        return self.ended - len(self.kept[Keeping.ENDED])
+
+    def retiring(self, limit: int, now: Slot | None, limits: Limits) -> list[Key]:
+        """Holds whose units are consumed and whose time is over, in order of (since when, id); without a time, the first
+        to come of all."""
+        found: list[tuple[Slot, str, Key]] = []
+        for rule in (Keeping.WINDOW, Keeping.CONSUMED):
+            order, span = self.kept[rule], kept_for(rule, limits)
+            count = len(order) if now is None else order.count(now - span)
+            found += [(slot + span, key[1], key) for slot, key in order.first(min(limit, count))]
+        return [key for *_, key in sorted(found)[:limit]]

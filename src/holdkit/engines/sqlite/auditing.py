@@ -22,7 +22,7 @@ from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, S
 from ..metering import Meter, Progress
 from ..spilling import Spill
 from .driver import Driver, Row
-from .rows import checksum, hold_of, pool_of, record_of
+from .rows import checksum, hold_of, kept_row, pool_of, record_of
 from .statements import migrations
 
 SETTINGS = frozenset({"fence_floor", "scrubbed", *(f"limit.{name}" for name in MEANING)})
@@ -147,8 +147,8 @@ class Rows:
         for row in self._driver.each("audit_pools"):
             pool = pool_of(row)
             found: tuple[Difference, ...] = ()
-            if pool.over != bool(row[14]):
-                found = (Difference("pools", row_name(pool.key), "over", str(row[14]), str(int(pool.over))),)
+            if pool.over != bool(row[16]):
+                found = (Difference("pools", row_name(pool.key), "over", str(row[16]), str(int(pool.over))),)
             yield pool.key, pool, found
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
@@ -173,6 +173,12 @@ def _hold(row: Row) -> Found[Key, StoredHold]:
         hold = hold_of(row)
     except msgspec.DecodeError as error:
         return key, None, (Difference("holds", row_name(key), "legs", str(error), "legs"),)
-    if hold.open != bool(row[16]):
-        return key, hold, (Difference("holds", row_name(key), "open", str(row[16]), str(int(hold.open))),)
-    return key, hold, ()
+    derived = (int(hold.open), *kept_row(hold))
+    if row[18:21] == derived:
+        return key, hold, ()
+    columns = zip(("open", "kept", "kept_from"), row[18:21], derived, strict=True)
+    return (
+        key,
+        hold,
+        [Difference("holds", row_name(key), name, str(is_), str(says)) for name, is_, says in columns if is_ != says],
+    )

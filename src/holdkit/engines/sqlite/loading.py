@@ -11,8 +11,10 @@ from typing import cast
 
 from msgspec import Struct
 
+from ...core.backlog import portion
 from ...core.decide import NOTHING_DUE, Needs, SweepList
 from ...core.ladders.finding import prunable
+from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
@@ -47,8 +49,8 @@ class Rows(Struct):
         if name in _POOLS:
             for row in rows:
                 self.pools[row[0], row[1]] = pool_of(row)
-                if row[14] is not None:
-                    self.first_deadlines[row[0], row[1]] = row[14]
+                if row[16] is not None:
+                    self.first_deadlines[row[0], row[1]] = row[16]
         elif name in _HOLDS:
             for row in rows:
                 self.holds[row[0], row[1]] = hold_of(row)
@@ -128,6 +130,7 @@ def list_sweep(
 ) -> Script[SweepList]:
     """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may go."""
     rested = MAX_SLOT if pressed else slot - limits.retention
+    retiring, left = yield from list_retiring(rows, limit, slot, limits, pressed)
     holds, *lists = yield (
         ask("load_sweep", (slot, limit + 1)),
         ask("load_empty_pools", (empty_pools,)),
@@ -137,18 +140,29 @@ def list_sweep(
     retention = 0 if pressed else limits.retention
     idle = [row for pools in lists for row in pools]
     pools = sorted(idle, key=lambda row: (pool_of(row).idle_from(retention) or 0, row[0], row[1]))[:empty_pools]
-    listed: list[Key] = []
-    legs = 0
-    for row in holds[:limit]:
-        hold = hold_of(row)
-        legs += sum(1 for leg in hold.legs if leg.held)
-        if listed and legs > limits.max_due:
-            break
-        listed.append(hold.key)
-        rows.holds[hold.key] = hold
-    yield from load_pools_of(rows, listed, limits.retention, slot)
+    due = [hold_of(row) for row in holds]
+    listed, more = portion(((hold.key, sum(1 for leg in hold.legs if leg.held)) for hold in due), limit, limits.max_due)
+    rows.holds.update({hold.key: hold for hold in due[: len(listed)]})
+    yield from load_pools_of(rows, [*listed, *retiring], limits.retention, slot)
     rows.add("load_empty_pools", [row for row in pools if (row[0], row[1]) not in rows.pools])
-    return SweepList(listed, [(row[0], row[1]) for row in pools], len(holds) > len(listed), pressed)
+    return SweepList(listed, [(row[0], row[1]) for row in pools], more or left, pressed, retiring)
+
+
+def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: bool) -> Script[tuple[list[Key], bool]]:
+    """Ended holds whose units are consumed, and whose time is over, or that must make room; and whether there are more."""
+    rules = (Keeping.WINDOW, Keeping.CONSUMED)
+    spans = [kept_for(rule, limits) for rule in rules]
+    answers = yield tuple(
+        ask("load_retiring", (int(rule), MAX_SLOT if pressed else slot - span, limit + 1))
+        for rule, span in zip(rules, spans, strict=True)
+    )
+    found: list[tuple[Slot, str, StoredHold]] = []
+    for span, answer in zip(spans, answers, strict=True):
+        found += [(row[-1] + span, row[1], hold_of(row)) for row in answer]
+    holds = [hold for *_, hold in sorted(found, key=lambda one: (one[0], one[1], one[2].tenant))]
+    listed, more = portion(((hold.key, len(hold.legs)) for hold in holds), limit, limits.max_due)
+    rows.holds.update({hold.key: hold for hold in holds[: len(listed)]})
+    return listed, more
 
 
 def load_pools_of(rows: Rows, holds: Iterable[Key], retention: Slot, slot: Slot) -> Script[None]:

@@ -49,7 +49,7 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[14] or 0)
+    return seen_pool(pool_of(row), row[16] or 0)
 
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
@@ -85,7 +85,7 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
 
 
 def _hold(row: Row, at: At) -> StoredHold | None:
-    return seen_hold(hold_of(row), at.limits, max(at.now, row[16] or at.now))
+    return seen_hold(hold_of(row), at.limits, max(at.now, row[18] or at.now))
 
 
 def find_hold(at: At, query: FindHold) -> StoredHold | None:

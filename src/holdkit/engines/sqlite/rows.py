@@ -12,6 +12,7 @@ import msgspec
 
 from ...core.codec import decode_outcome, encode_outcome
 from ...core.entries import Entry
+from ...core.ladders.retiring import keeping
 from ...core.model import HeldLeg, Pool, Record, State, StoredHold
 from ...core.outcomes import Operation
 from .driver import Row
@@ -29,28 +30,29 @@ def keys_json(ids: list[str]) -> str:
 
 
 def pool_of(row: Row) -> Pool:
-    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived."""
-    if row[9] is None and row[10] is None and not row[13]:
-        return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]))
+    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+    loose, floor."""
     return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), row[9], row[10], row[11],
-                row[12], bool(row[13]))  # fmt: skip
+                row[12], bool(row[13]), row[14], row[15])  # fmt: skip
 
 
 def pool_row(pool: Pool) -> Row:
     """For `update_pools`."""
     return (pool.total, pool.held, pool.consumed, pool.fence, pool.slot, pool.version,
-            1 if pool.held + pool.consumed > pool.total else 0, 1 if pool.on_demand else 0, pool.tenant, pool.id)  # fmt: skip
+            1 if pool.held + pool.consumed > pool.total else 0, 1 if pool.on_demand else 0, pool.loose, pool.tenant,
+            pool.id)  # fmt: skip
 
 
 def labelled_pool_row(pool: Pool) -> Row:
     """For `update_labelled_pools`."""
     row = pool_row(pool)
-    return (*row[:8], pool.holder, pool.entity, *row[8:])
+    return (*row[:9], pool.holder, pool.entity, *row[9:])
 
 
 def new_pool_row(pool: Pool) -> Row:
     """For `insert_pools`."""
-    return (*pool_row(pool), pool.label, pool.closes, pool.holder, pool.entity, 1 if pool.archived else 0)
+    return (*pool_row(pool), pool.label, pool.closes, pool.holder, pool.entity, 1 if pool.archived else 0,
+            pool.floor)  # fmt: skip
 
 
 def pool_terms_row(pool: Pool) -> Row:
@@ -61,27 +63,33 @@ def pool_terms_row(pool: Pool) -> Row:
 def hold_of(row: Row) -> StoredHold:
     """The columns in the order of `StoredHold`'s fields."""
     return StoredHold(row[0], row[1], _legs.decode(row[2]), row[3], row[4], row[5], row[6], _STATES[row[7]], row[8],
-                      row[9], row[10], row[11], row[12], row[13], row[14], row[15])  # fmt: skip
+                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17])  # fmt: skip
+
+
+def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
+    """kept, kept_from."""
+    kept = keeping(hold)
+    return (None, None) if kept is None else (int(kept[0]), kept[1])
 
 
 def new_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `insert_whole_holds` and `replace_holds`."""
     return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
             hold.correlation_id, hold.metadata, _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
-            hold.reason, hold.last_op, hold.version)  # fmt: skip
+            hold.reason, hold.last_op, hold.version, hold.returned_at, hold.closes, *kept_row(hold))  # fmt: skip
 
 
 def held_row(hold: StoredHold, open_: int) -> Row:
     """For `insert_holds`."""
     return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.deadline,
-            open_, hold.version, hold.actor or "", hold.correlation_id or "", hold.metadata or "",
+            open_, hold.version, hold.closes or 0, hold.actor or "", hold.correlation_id or "", hold.metadata or "",
             hold.entity or "")  # fmt: skip
 
 
 def changed_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `update_holds`."""
     return (_encode(hold.legs).decode(), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
-            hold.reason, hold.last_op, hold.version, hold.tenant, hold.id)  # fmt: skip
+            hold.reason, hold.last_op, hold.version, hold.returned_at, *kept_row(hold), hold.tenant, hold.id)  # fmt: skip
 
 
 def entry_row(entry: Entry) -> Row:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...core.backlog import backlog, overflow, return_backlog, spare
+from ...core.backlog import backlog, overflow, retirements, return_backlog, spare, unnamed
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, SweepList, decide_groups, needs
 from ...core.model import Limits, Slot
@@ -44,6 +44,8 @@ class Stage(Struct):
     sweep_holds: bool = False
     pools_over: int = 0
     """How many pools too many there would be."""
+    retired: bool = False
+    """Whether ended holds whose units are consumed have made room."""
 
 
 def apply_script(
@@ -89,13 +91,29 @@ def make_room(need: Needs, slot: Slot, limits: Limits, stage: Stage) -> Script[R
         empty = spare(gathered.swept.pools, need, excess)
         if empty:
             return (yield from sweep_first(gathered, SweepList([], empty, pressed=True)))
+    if limits.max_holds is not None and not stage.retired:
+        stage.retired = True
+        return (yield from retire_first(need, slot, limits))
     return None
+
+
+def retire_first(need: Needs, slot: Slot, limits: Limits) -> Script[Ran | None]:
+    """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
+    unended, consumed = yield (ask("count_unended_holds"), ask("count_consumed_holds"))
+    count = retirements(limits, need, unended[0][0], consumed[0][0])
+    if not count:
+        return None
+    gathered = yield from gather(_sweeping(count + len(need.holds)), slot, limits, 0, pressed=True)
+    oldest = unnamed(gathered.swept.retiring, need, count)
+    if not oldest:
+        return None
+    return (yield from sweep_first(gathered, SweepList([], [], pressed=True, retiring=oldest)))
 
 
 def sweep_first(gathered: Gathered, listed: SweepList) -> Script[Ran]:
     """Sweep these and do nothing else."""
     view = View(gathered.loaded)
-    decide_groups(view, [Group((Sweep(),))], listed)
+    decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds), len(listed.retiring))),))], listed)
     return (yield from write_only(view))
 
 

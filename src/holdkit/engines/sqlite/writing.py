@@ -36,6 +36,7 @@ PRUNE_MANY = 1_000
 class HoldWrites(NamedTuple):
     """The rows of holds and legs, by what is done with them."""
 
+    gone: list[Row]
     held: list[Row]
     born: list[Row]
     born_again: list[Row]
@@ -79,7 +80,7 @@ def _pools(view: View) -> list[Statement]:
                 gone.append(key)
         elif before is None:
             born.append(new_pool_row(pool))
-        elif before.label != pool.label:  # swept away and born anew in the same batch
+        elif not before.same_life(pool):  # swept away and born anew in the same batch
             gone.append(key)
             born.append(new_pool_row(pool))
         else:
@@ -100,13 +101,16 @@ def _pools(view: View) -> list[Statement]:
 
 
 def _holds(view: View) -> list[Statement]:
-    writes = HoldWrites([], [], [], [], [], [], [])
+    writes = HoldWrites([], [], [], [], [], [], [], [])
     before = view.loaded.holds
     for key, hold in view.holds.changed.items():
-        assert hold is not None, "holds are pruned, never removed by a command"
-        _hold(writes, before.get(key), hold)
+        if hold is not None:
+            _hold(writes, before.get(key), hold)
+        elif key in before:
+            writes.gone.append(key)
     named = zip(
         (
+            "delete_holds",
             "insert_holds",
             "insert_whole_holds",
             "replace_holds",

@@ -11,7 +11,7 @@ from typing import Any, Final, Unpack
 from msgspec.structs import replace
 
 from ...core.codec import same_owner
-from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ResizePool, ReturnUnits, Ttl
+from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
 from ...core.ladders.finding import missing
 from ...core.model import DAY, SECOND, Pool, Slot, State, StoredHold
 from ...core.outcomes import Done, Reason, Refusal
@@ -88,11 +88,13 @@ class AsyncClaims(AsyncClaimReads):
                              ttl_slots=None if ttl is None else _checked(span(ttl)), **self._frame(call))  # fmt: skip
         return await self._change(command, name, call)
 
-    async def forget(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+    async def forget(
+        self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
+    ) -> Claim:
         """Free a confirmed key: its account was closed, say. Raises `NotConfirmed` if it is not confirmed.
 
-        Needs the owner token as long as the hold is kept; after the retention there is nobody left to ask, and a reason is
-        needed instead.
+        Needs the owner token as long as the hold is kept, or `force=True` with a reason; after that there is nobody left to
+        ask, and a reason is enough.
         """
         tx = call.get("tx")
         frame = self._frame(call)
@@ -102,12 +104,11 @@ class AsyncClaims(AsyncClaimReads):
             if frame["reason"] is None:
                 raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
             pool, token = found[0], claim.owner if isinstance(claim, Claim) and owner is None else owner
-            wish = ReturnUnits(id="", owner=token, **frame)
-            return await self._change(
-                ResizePool(id=pool.id, total=pool.consumed + 1, **frame), pool.id.removeprefix(CLAIMS), call, wish
-            )
+            wish = ReturnUnits(id="", owner=token, force=force, **frame)
+            loose = ReturnToPool(id=pool.id, quantity=1, force=True, **frame)
+            return await self._change(loose, pool.id.removeprefix(CLAIMS), call, wish)
         id, token, name = await self._named(claim, owner, tx)
-        return await self._change(ReturnUnits(id=id, owner=token, **frame), name, call)
+        return await self._change(ReturnUnits(id=id, owner=token, force=force, **frame), name, call)
 
     # Within
 

@@ -15,15 +15,27 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ...core.codec import canonical_json
-from ...core.commands import ConfirmHold, Consume, CreatePool, Group, PlaceHold, ReleaseHold, Ttl
+from ...core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    Group,
+    PlaceHold,
+    ReleaseHold,
+    ReturnToPool,
+    ReturnUnits,
+    Ttl,
+)
 from ...core.ladders.finding import missing
-from ...core.model import Leg
+from ...core.model import Leg, Pool
 from ...core.reading import FindHold, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_OP
-from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound
+from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound, Refused
 from ...kernel._sync.calls import Call
-from ...kernel.answers import hold_of, refusal_of, settled
+from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
+from ...kernel.guarding import guarded, op_within
 from ...kernel.spelling import reference, span
 from ...kernel.surface import Hold
 from ..item import Item, best_of, item_name, item_of
@@ -59,6 +71,34 @@ class Items(Face):
         submitter, tx = self._desk.submitter, call.get("tx")
         outcomes = submitter.submit(group) if tx is None else submitter.apply_in(tx, group)
         settled(outcomes)
+
+    def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
+        """Spent items are available again, all of these or none: sales that were cancelled. Needs a reason, not the token, and
+        is journaled as forced. Raises `QuantityExceedsConsumed` if one is not spent."""
+        legs, frame, tx = item_legs(ids), self._frame(call), call.get("tx")
+        plan: list[AnyCommand] = []
+        for attempt in range(ATTEMPTS):
+            pools = self._read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
+            before, plan = plan, [_reopening(leg.pool, pool, frame) for leg, pool in zip(legs, pools, strict=True)]
+            group = self._reopened(legs, plan, frame, _op_of(frame["op"], attempt))
+            submitter = self._desk.submitter
+            outcomes = submitter.submit(group) if tx is None else submitter.apply_in(tx, group)
+            try:
+                return settled(outcomes)
+            except Refused as refusal:
+                if plan == before:  # nobody has dropped its hold since we looked: it is so
+                    raise in_own_words(refusal, legs) from None
+        raise Overloaded("others changed some of the items each time they were looked at; this call did nothing")
+
+    def _reopened(self, legs: tuple[Leg, ...], plan: list[AnyCommand], frame: dict[str, Any], key: str | None) -> Group:
+        """One command for each item. Its operation id stands for the item, however it comes back."""
+        commands: list[AnyCommand] = []
+        for at, (leg, command) in enumerate(zip(legs, plan, strict=True)):
+            command = replace(command, op=op_within(key, at, None))
+            check(command, self._desk.limits, faces=True)
+            wish = ReturnToPool(id=leg.pool, quantity=1, **{**frame, "op": command.op})
+            commands.append(self._desk.mint.prepare(command, wish))
+        return guarded(tuple(commands), True, key)
 
     def reserve(
         self,
@@ -185,6 +225,15 @@ class Items(Face):
         if not all(leg.pool.startswith(ITEMS) for leg in legs):
             raise part_of_hold(id, id)
         return id, token
+
+
+def _reopening(pool_id: str, pool: Pool | None, frame: dict[str, Any]) -> AnyCommand:
+    """How a spent item comes back: by the hold that has spent it or, if that was dropped, by its pool. (One that is not spent
+    is refused there.)"""
+    rest = {**frame, "op": None}
+    if pool is None or pool.holder is None or not pool.consumed or pool.loose:
+        return ReturnToPool(id=pool_id, quantity=1, force=True, **rest)
+    return ReturnUnits(id=pool.holder, quantity={pool_id: 1}, force=True, **rest)
 
 
 def _names(ids: Iterable[str], field: str = "items") -> list[str]:

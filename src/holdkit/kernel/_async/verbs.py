@@ -5,7 +5,7 @@ pool to quantity, or a list of legs. What names a hold is the same everywhere: a
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 from uuid import UUID
 
 from ...core.commands import (
@@ -22,12 +22,14 @@ from ...core.commands import (
     ReleaseHold,
     RemovePool,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
     Ttl,
     UnarchivePool,
 )
 from ...core.model import Limits, Pool, Record, Slot
+from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of
 from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..surface import Hold, SweepReport
@@ -210,12 +212,46 @@ class AsyncVerbs:
         id, _ = reference(hold, None)
         return hold_of(await self._desk.do(ExpireHold(id=id, **self._frame(call)), call.get("tx")), None)
 
+    @overload
     async def return_units(
-        self, hold: Hold | str | UUID, *, owner: str | None = None, quantity: Amounts = None, **call: Unpack[Call]
-    ) -> Hold:
-        """Consumed units become available again: an order cancelled after it was paid."""
+        self,
+        hold: Hold | str | UUID,
+        *,
+        owner: str | None = None,
+        quantity: Amounts = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> Hold: ...
+
+    @overload
+    async def return_units(self, *, pool: str, quantity: int, force: bool, **call: Unpack[Call]) -> Pool: ...
+
+    async def return_units(
+        self,
+        hold: Hold | str | UUID | None = None,
+        *,
+        pool: str | None = None,
+        owner: str | None = None,
+        quantity: Any = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> Hold | Pool:
+        """Consumed units become available again: an order cancelled after it was paid. `force=True` with a reason needs no
+        token, and is journaled as forced.
+
+        By `pool=`, always forced, come back those whose hold is kept no longer: the pool's `loose`. Raises
+        `QuantityExceedsConsumed`."""
+        if (hold is None) == (pool is None) or (pool is not None and owner is not None):
+            raise invalid(
+                "hold", "hold_required", "give a hold, or a pool whose holds are kept no longer, and not both"
+            )
+        if pool is not None:
+            by_pool = ReturnToPool(id=pool, quantity=quantity, force=force, **self._frame(call))
+            found = pool_of(await self._desk.do(by_pool, call.get("tx")))
+            assert found is not None
+            return found
         id, token = reference(hold, owner)
-        command = ReturnUnits(id=id, owner=token, quantity=amounts_of(quantity), **self._frame(call))
+        command = ReturnUnits(id=id, owner=token, quantity=amounts_of(quantity), force=force, **self._frame(call))
         return hold_of(await self._desk.do(command, call.get("tx")), token)
 
     async def put_record(

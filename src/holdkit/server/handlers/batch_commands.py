@@ -75,8 +75,15 @@ def _expire(asked: bodies.BatchExpire, _caller: Caller, frame: Frame) -> core.An
     return core.ExpireHold(id=asked.id, **frame)
 
 
-def _return(asked: bodies.BatchReturn, _caller: Caller, frame: Frame) -> core.AnyCommand:
-    return core.ReturnUnits(id=asked.id, owner=asked.owner, quantity=asked.quantity, **frame)
+def _return(asked: bodies.BatchReturn, caller: Caller, frame: Frame) -> core.AnyCommand:
+    if asked.force:
+        need_admin(caller, "force")
+    return core.ReturnUnits(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **frame)
+
+
+def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, frame: Frame) -> core.AnyCommand:
+    need_admin(caller, "to return units by pool")
+    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, force=asked.force, **frame)
 
 
 _KINDS: Final[dict[type[Any], Callable[[Any, Caller, Frame], core.AnyCommand]]] = {
@@ -89,4 +96,5 @@ _KINDS: Final[dict[type[Any], Callable[[Any, Caller, Frame], core.AnyCommand]]] 
     bodies.BatchExtend: _extend,
     bodies.BatchExpire: _expire,
     bodies.BatchReturn: _return,
+    bodies.BatchReturnToPool: _return_to_pool,
 }

@@ -18,18 +18,20 @@ from ..claiming import (
     EndClaim,
     EndItems,
     ExtendClaim,
+    ForgetClaim,
     ItemAnswer,
     ItemList,
     ItemPage,
     ItemsQuery,
     LookAtItems,
     NewClaim,
+    ReopenItems,
     ReserveItems,
     claim_answer,
 )
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
-from .shared import frame
+from .shared import frame, need_admin
 
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
@@ -91,11 +93,13 @@ async def extend_claim(request: Request) -> Answer:
 
 async def forget_claim(request: Request) -> Answer:
     """Free a confirmed key."""
-    body: EndClaim = request.body
-    return _claim(
-        request,
-        await request.kernel.claims.forget(_named(request, body.owner), owner=body.owner, **frame(request, body)),
+    body: ForgetClaim = request.body
+    if body.force:
+        need_admin(request.caller, "force")
+    claim = await request.kernel.claims.forget(
+        _named(request, body.owner), owner=body.owner, force=body.force, **frame(request, body)
     )
+    return _claim(request, claim)
 
 
 async def show_claim(request: Request) -> Answer:
@@ -129,6 +133,13 @@ async def add_items(request: Request) -> Answer:
     """Adding twice is adding once."""
     body: AddItems = request.body
     await request.kernel.items.add(body.ids, **frame(request, body))
+    return await _items(request, body.ids)
+
+
+async def reopen_items(request: Request) -> Answer:
+    """All of them or none."""
+    body: ReopenItems = request.body
+    await request.kernel.items.reopen(body.ids, **frame(request, body))
     return await _items(request, body.ids)
 
 

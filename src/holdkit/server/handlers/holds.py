@@ -94,10 +94,12 @@ async def expire_hold(request: Request) -> Answer:
 
 
 async def return_units(request: Request) -> Answer:
-    """Consumed units become available again."""
+    """Consumed units become available again; by force only for admins."""
     body: Return = request.body
+    if body.force:
+        need_admin(request.caller, "force")
     hold = await request.kernel.return_units(
-        request.names[0], owner=body.owner, quantity=body.quantity, **frame(request, body)
+        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **frame(request, body)
     )
     return _hold_answer(request, hold)
 

@@ -9,7 +9,7 @@ from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
 from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
-from ..bodies import NewPool, PoolTotal
+from ..bodies import NewPool, PoolTotal, ReturnToPool
 from ..problems import Problem
 from ..queries import PoolsQuery
 from ..request import REPLAYED, Answer, Headers, Request, answer
@@ -46,6 +46,15 @@ async def resize_pool(request: Request) -> Answer:
     body: PoolTotal = request.body
     version = _version(request.headers.get(b"if-match"))
     pool = await request.kernel.resize_pool(request.names[0], body.total, if_version=version, **frame(request, body))
+    return _pool_answer(request, pool)
+
+
+async def return_to_pool(request: Request) -> Answer:
+    """What no kept hold accounts for."""
+    body: ReturnToPool = request.body
+    pool = await request.kernel.return_units(
+        pool=request.names[0], quantity=body.quantity, force=body.force, **frame(request, body)
+    )
     return _pool_answer(request, pool)
 
 

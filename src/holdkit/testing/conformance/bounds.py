@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...core.codec import minted_id
-from ...core.commands import ConfirmHold, CreatePool, Group, ReleaseHold, Sweep
+from ...core.commands import ConfirmHold, Consume, CreatePool, Group, ReleaseHold, ReturnToPool, ReturnUnits, Sweep
 from ...core.entries import Action
 from ...core.model import Leg
 from ...core.outcomes import Done, Reason
@@ -48,13 +50,13 @@ def retired_after_retention(rig: Rig) -> None:
     minted = minted_id(START, b"conformity")
     rig.place(1, ttl=5)
     rig.done(placing(2, ttl=5, owner=TOKEN))
-    rig.done(ConfirmHold(id=hold_id(2), owner=TOKEN))
+    rig.done(ReleaseHold(id=hold_id(2), owner=TOKEN))
     command = placing(3)
     rig.done(type(command)(id=minted, legs=command.legs, ttl_slots=9, owner=TOKEN))
     rig.done(ReleaseHold(id=minted, owner=TOKEN))
     rig.at(49)
     demand(rig.hold(2) is not None, "one slot before the retention ends the hold must be there")
-    rig.refused(ConfirmHold(id=hold_id(2), owner=TOKEN), Reason.ALREADY_CONFIRMED)
+    rig.refused(ConfirmHold(id=hold_id(2), owner=TOKEN), Reason.ALREADY_RELEASED)
     rig.at(50)
     demand(rig.hold(2) is None, "at the end of the retention the hold must be gone")
     equal(rig.engine.read(FindHold(("", minted))), None, "a minted hold at the end of the retention")
@@ -66,6 +68,66 @@ def retired_after_retention(rig: Rig) -> None:
     equal(len(rig.story(2)), 2, "entries in the history of a retired hold")
     rig.sound()
     rig.place(2)
+    rig.sound()
+
+
+def consumption_outlives_retention(rig: Rig) -> None:
+    """A hold whose units are consumed is kept for `retention_consumed` from its last change, and there until a sweep drops
+    it, with an entry; then its units come back by pool, and by nothing else."""
+    rig.open(retention=50, retention_consumed=200)
+    rig.pools(a=9, b=9)
+    mine: dict[str, Any] = {"id": hold_id(1), "owner": TOKEN}
+    by_pool: dict[str, Any] = {"id": "a", "force": True, "reason": "refund"}
+    rig.done(Consume(legs=(Leg("a", 3), Leg("b", 1)), **mine))
+    rig.at(199)
+    rig.done(Sweep())
+    rig.done(ReturnUnits(quantity={"a": 1}, **mine))
+    rig.refused(ReturnToPool(quantity=1, **by_pool), Reason.QUANTITY_EXCEEDS_CONSUMED)
+    rig.at(398)
+    rig.done(Sweep())
+    demand(rig.hold(1) is not None, "one slot before its time is over the hold must be there")
+    rig.at(1_000)
+    rig.place(2)
+    demand(rig.hold(1) is not None, "a hold whose units are consumed must be there until a sweep drops it")
+    equal([hold.id for hold in rig.engine.read(ListHolds(""))], [hold_id(1), hold_id(2)], "holds before the sweep")
+    rig.done(Sweep())
+    demand(rig.hold(1) is None, "the sweep must drop a hold whose time is over")
+    equal(rig.story(1)[-1].action, Action.HOLD_RETIRED, "the last entry of a hold that was dropped")
+    rig.refused(ReturnUnits(**mine), Reason.HOLD_NOT_FOUND)
+    equal([(rig.pool(name).consumed, rig.pool(name).loose) for name in "ab"], [(2, 2), (1, 1)], "consumed and loose")
+    rig.refused(ReturnToPool(quantity=3, **by_pool), Reason.QUANTITY_EXCEEDS_CONSUMED)
+    rig.done(ReturnToPool(quantity=2, **by_pool))
+    equal((rig.pool("a").consumed, rig.pool("a").loose), (0, 0), "consumed and loose of pool a in the end")
+    rig.place(1)
+    rig.sound()
+
+
+def dropped_for_room(rig: Rig) -> None:
+    """In a bounded table the oldest holds make room, also those whose units are consumed: these with an entry."""
+    rig.open(max_holds=3)
+    rig.pools(a=99)
+    for number in range(1, 12):
+        rig.done(Consume(id=hold_id(number), legs=(Leg("a", number),), owner=TOKEN))
+    kept = rig.engine.read(ListHolds(""))
+    equal([hold.id for hold in kept], [hold_id(number) for number in (9, 10, 11)], "holds that are kept")
+    equal((rig.pool().consumed, rig.pool().loose), (66, 36), "consumed and loose")
+    equal(rig.actions().count("hold.retired"), 8, "holds dropped with an entry")
+    rig.sound()
+
+
+def dropped_in_portions(rig: Rig) -> None:
+    """A sweep drops up to `limit` holds, oldest first, and says whether there are more."""
+    rig.open(retention=10, retention_consumed=20)
+    rig.pools(a=9)
+    for slot, number in enumerate(range(5, 0, -1)):
+        rig.at(slot)
+        rig.done(Consume(id=hold_id(number), legs=(Leg("a"),), owner=TOKEN))
+    rig.at(40)
+    for loose, more in ((2, True), (4, True), (5, False), (5, False)):
+        equal(rig.done(Sweep(limit=2)).more, more, "more of a sweep of 2")
+        equal(rig.pool().loose, loose, "loose after a sweep of 2")
+    gone = [entry.subject for entry in rig.along("a") if entry.action is Action.HOLD_RETIRED]
+    equal(gone, [hold_id(number) for number in range(5, 0, -1)], "holds in the order they were dropped")
     rig.sound()
 
 
@@ -122,5 +184,5 @@ def fences_outlive_a_pool_that_is_back_at_once(rig: Rig) -> None:
     rig.sound()
 
 
-CHECKS = (bounded_pools, bounded_holds, retired_after_retention, swept_in_portions, fences_grow_for_ever,
-          fences_outlive_a_pool_that_is_back_at_once)  # fmt: skip
+CHECKS = (bounded_pools, bounded_holds, retired_after_retention, consumption_outlives_retention, dropped_for_room,
+          dropped_in_portions, swept_in_portions, fences_grow_for_ever, fences_outlive_a_pool_that_is_back_at_once)  # fmt: skip

@@ -16,13 +16,14 @@ from ...core.commands import (
     PutRecord,
     ReleaseHold,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
     UnarchivePool,
 )
 from ...core.entries import Action
 from ...core.fold import reconstruct
-from ...core.model import Leg
+from ...core.model import DAY, Leg
 from ...core.outcomes import Done
 from ...core.reading import FindEnds, FindEntries, FindPool, FindRecord, JournalRow, ReadHistory, entry_of
 from .rig import TOKEN, Rig, demand, equal, hold_id, placing
@@ -106,10 +107,13 @@ def gap_free(rig: Rig) -> None:
 def every_change_has_its_entry(rig: Rig) -> None:
     """Every kind of change is journaled under its own action, extensions, expiries and removals included."""
     tour(rig)
+    rig.at(500 * DAY)
+    rig.done(Sweep())
+    rig.done(ReturnToPool(id="a", quantity=2, force=True, reason="refund"))
     missing = sorted(action.value for action in LIVED - {entry.action for entry in rig.journal()})
     equal(missing, [], "actions that must have been journaled and were not")
     forced = [entry.reason for entry in rig.journal() if entry.forced and not entry.part]
-    equal(forced, ["admin_override"], "reasons of forced entries")
+    equal(sorted(map(str, forced)), ["admin_override", "refund"], "reasons of forced entries")
 
 
 def replay_is_state(rig: Rig) -> None:
@@ -122,7 +126,7 @@ def replay_is_state(rig: Rig) -> None:
             equal(shown.held, pool.held, "units held in pool a")
         equal(shown is None, pool is None, f"pool {pool_key[1]!r} is missing")
         if shown is not None and pool is not None:
-            fields = ("total", "consumed", "fence", "slot", "version", "on_demand", "label", "closes", "holder",
+            fields = ("total", "consumed", "loose", "fence", "slot", "version", "on_demand", "label", "closes", "holder",
                       "entity")  # fmt: skip
             for field in fields:
                 equal(getattr(shown, field), getattr(pool, field), f"{field} of pool {pool_key[1]!r}")

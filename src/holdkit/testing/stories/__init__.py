@@ -34,7 +34,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     release  a | a 2 | a gpu:1                force trusted
     extend   a by=30 | ttl=30 | until=90
     expire   a
-    return   a | a 2
+    return   a | a 2                          force; `return pool/gpu 2 force reason=r`: what no kept hold accounts for
     record   kind id body='{}' if_version=0   body=none removes it
     sweep    limit=500
     capacity show total=5                     what the application answers for a resource from now on; closes=60
@@ -44,10 +44,11 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
 Faces. A claim is known by its name too; `via=id` shows its id instead.
 
     claim reserve a email x ttl=60            owner= metadata=
-    claim confirm a entity=user:7             and: claim release a, claim extend a by=30, claim forget a
+    claim confirm a entity=user:7             and: claim release a, claim extend a by=30, claim forget a [force]
     claim find  key=email:x             -> held deadline=60 fence=1     (by id=, type= with value=, entity=; or: nothing)
     claim taken email x                 -> true
     items add s1 s2                           and: items reserve a s1 s2, items release a, items finalize a
+    items reopen s1 s2 reason=r               spent ones are available again
     items states s2 s1                  -> held available
     combine a gpu:2 key/email/x item/s1 ttl=60      units, a key and an item in one hold
 

@@ -28,6 +28,7 @@ from ... import (
     RemovePool,
     ResizePool,
     Resource,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
     UnarchivePool,
@@ -193,6 +194,8 @@ class Commander:
         if line.verb in ("hold", "consume"):
             positional = said.pop("what")
             del said["name"]
+        elif _names_pool(line):
+            said["pool"] = said.pop("name").removeprefix("pool/")
         elif "name" in said:
             positional = (self.shown(line, said),)
         elif line.verb == "record":
@@ -221,6 +224,8 @@ class Commander:
             if "id" in said:
                 known[said["name"]] = said["id"]
             del said["name"]
+        elif _names_pool(line):
+            return ReturnToPool(id=said.pop("name").removeprefix("pool/"), **said)
         elif "name" in said:
             name = said["name"]
             if name in known and name not in self.holds:
@@ -283,6 +288,11 @@ class Commander:
     def call(self, method: str, *positional: Any, **options: Any) -> Call:
         """A call as the present tenant, in the present context."""
         return Call(method, positional, options, self.tenant, self.around, self.where)
+
+
+def _names_pool(line: Line) -> bool:
+    """Whether units are to be returned by pool."""
+    return line.verb == "return" and bool(line.said["name"].startswith("pool/"))
 
 
 def _legs(what: Any, quantity: Any) -> tuple[Leg, ...]:

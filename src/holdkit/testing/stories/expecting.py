@@ -14,7 +14,7 @@ from . import words
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]
 
 LEG: Final[Converters] = dict.fromkeys(("quantity", "held", "confirmed", "returned", "uncovered"), words.whole)
-MOVED: Final[Converters] = dict.fromkeys(("total", "held", "consumed"), words.whole)
+MOVED: Final[Converters] = dict.fromkeys(("total", "held", "consumed", "loose"), words.whole)
 HOLD: Final[Converters] = {
     **LEG,
     **dict.fromkeys(("deadline", "held_at", "ended_at"), words.slot),
@@ -23,7 +23,7 @@ HOLD: Final[Converters] = {
     "metadata": words.document,
 }
 POOL: Final[Converters] = {
-    **dict.fromkeys(("total", "held", "consumed", "available", "fence", "version"), words.whole),
+    **dict.fromkeys(("total", "held", "consumed", "available", "loose", "fence", "version"), words.whole),
     "over": words.scalar,
     "archived": words.scalar,
 }
@@ -35,7 +35,7 @@ ENTRY: Final[Converters] = {
     "at": words.slot,
 }
 REFUSAL: Final[Converters] = {
-    **dict.fromkeys(("requested", "available", "total", "found"), words.whole),
+    **dict.fromkeys(("requested", "available", "total", "loose", "consumed", "found"), words.whole),
     "found_at": words.slot,
     "deadline": words.slot,
     "subject": words.text,
@@ -71,6 +71,7 @@ class Kind(Struct, frozen=True):
 
 HOLDS: Final = Kind(tuple(State), HOLD, LEG)
 POOLS: Final = Kind(("done",), POOL)
+RETURNS: Final = Kind((*State, "done"), {**POOL, **HOLD}, LEG)
 SEEN_POOL: Final = Kind(("",), POOL)
 RECORDS: Final = Kind(("done",), RECORD)
 SEEN_RECORD: Final = Kind(("", "nothing"), RECORD)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from ... import Claim, Hold, items, key, units
 from .commanding import Commander, Step, StoryFailed
 from .language import Line
@@ -35,7 +37,8 @@ class Facing(Commander):
 
     def on_claim_forget(self, line: Line) -> Step:
         """A confirmed key is free again."""
-        yield from self._claim(line, "claims.forget")
+        said = {name: value for name, value in line.said.items() if name != "rest"}
+        yield from self._claim(structs.replace(line, said=said), "claims.forget")
 
     def _claim(self, line: Line, method: str) -> Step:
         said = dict(line.said)
@@ -68,6 +71,11 @@ class Facing(Commander):
         """Make items; how many were new is not told."""
         answer = yield self.call("items.add", line.said["ids"])
         self.judge(line, answer)
+
+    def on_items_reopen(self, line: Line) -> Step:
+        """Spent ones are available again."""
+        said = dict(line.said)
+        self.judge(line, (yield self.call("items.reopen", said.pop("ids"), **said)))
 
     def on_items_reserve(self, line: Line) -> Step:
         """Take several under a name."""

@@ -21,7 +21,7 @@ BIRTH: Final[Converters] = {
     "metadata": words.document,
 }
 ENDING: Final[Converters] = {**CALL, "owner": words.text, "via": words.one_of(("ticket",))}
-SPANS: Final = ("retry_window", "retention", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout")
+SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout")
 LIMITS: Final[Converters] = {
     name: words.slot if name in SPANS else words.whole for name in Limits.__struct_fields__
 }  # fmt: skip
@@ -102,6 +102,11 @@ def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]],
     return shape
 
 
+def nothing_more(said: list[str]) -> None:
+    """Behind a name: only flags."""
+    none(said)
+
+
 def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
     """A line of exactly two words."""
 
@@ -170,7 +175,7 @@ VERBS: Final[dict[str, Verb]] = {
     "release": Verb(named(words.amounts, "quantity"), ENDING, expecting.HOLDS, command=True),
     "extend": Verb(one("name"), {**ENDING, "by": words.scalar, "ttl": words.scalar, "until": words.slot, "forever": words.scalar}, expecting.HOLDS, command=True),
     "expire": Verb(one("name"), CALL, expecting.HOLDS, command=True),
-    "return": Verb(named(words.amounts, "quantity"), ENDING, expecting.HOLDS, command=True),
+    "return": Verb(named(words.amounts, "quantity"), ENDING, expecting.RETURNS, command=True),
     "record": Verb(two("kind", "id"), {**CALL, "body": words.text, "if_version": words.scalar}, expecting.RECORDS, command=True),
     "sweep": Verb(none, {"limit": words.scalar}, expecting.SWEEPS, command=True),
     "rate": Verb(spans.rate),
@@ -196,11 +201,12 @@ VERBS: Final[dict[str, Verb]] = {
     "claim confirm": Verb(one("name"), {**VIA, "entity": words.text}, expecting.CLAIMS, command=True),
     "claim release": Verb(one("name"), VIA, expecting.CLAIMS, command=True),
     "claim extend": Verb(one("name"), {**VIA, "by": words.scalar, "ttl": words.scalar}, expecting.CLAIMS, command=True),
-    "claim forget": Verb(one("name"), VIA, expecting.CLAIMS, command=True),
+    "claim forget": Verb(named(nothing_more, "rest"), VIA, expecting.CLAIMS, command=True),
     "claim find": Verb(none, {**dict.fromkeys(("id", "key", "type", "value", "entity"), words.text),
                               "active_only": words.scalar}, expecting.CLAIMS),
     "claim taken": Verb(several("type", "value"), {}, lists=True),
     "items add": Verb(listing(), {}, expecting.RECORDS, may_be_silent=True, command=True),
+    "items reopen": Verb(listing(), CALL, expecting.RECORDS, command=True),
     "items reserve": Verb(listing("name"), {**CALL, "ttl": words.scalar, "owner": words.text}, expecting.HOLDS, command=True),
     "items release": Verb(one("name"), ENDING, expecting.HOLDS, command=True),
     "items finalize": Verb(one("name"), {**ENDING, "entity": words.text}, expecting.HOLDS, command=True),

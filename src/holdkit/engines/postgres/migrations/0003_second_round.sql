@@ -2,8 +2,23 @@
 
 alter table holdkit.pools add column archived boolean not null default false;
 
+-- Consumption outlives retention: what a pool counts without a hold, and how long each ended hold is kept.
+
+alter table holdkit.pools
+    add column loose bigint not null default 0 check (loose >= 0),  -- consumed, and its hold dropped
+    add column floor bigint not null default 0;                     -- the fence that it was created with
+
+alter table holdkit.holds
+    add column returned_at bigint,
+    add column closes      bigint,             -- the end of its last window; null where a pool has none
+    add column kept        integer,            -- once it has ended: the rule, see core/ladders/retiring.py
+    add column kept_from   bigint;             -- and from when that counts
+
+drop index holdkit.holds_ended;
+create index holds_kept on holdkit.holds (kept, kept_from, id) where kept is not null;
+
 create or replace view holdkit.pools_readable as
 select tenant, id, total, held, consumed, greatest(0, total - held - consumed) as available, over, on_demand, fence,
        to_timestamp(slot / 1e6) as changed_at, lane, version, label, to_timestamp(closes / 1e6) as closes, holder, entity,
-       archived
+       archived, loose
 from holdkit.pools;

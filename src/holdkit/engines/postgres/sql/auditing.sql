@@ -30,16 +30,16 @@ select h.lane, h.seq, h.fence_floor from holdkit.heads h order by h.lane
 -- name: audit_pools
 -- every pool, and the columns that are derived
 declare audit_pools no scroll cursor for
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, over, idle,
-       lane, due_after, resting
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+       loose, floor, over, idle, lane, due_after, resting
 from holdkit.pools order by tenant, id, lane
 
 -- name: audit_holds
 -- every hold, and the columns that are derived
 declare audit_holds no scroll cursor for
 select tenant, replace(id::text, '-', ''), legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor,
-       correlation_id, metadata, last_op, version, open, lane, array_to_string(pools, e'\x1f'),
-       array_to_string(pool_lanes, ',')
+       correlation_id, metadata, last_op, version, returned_at, closes, open, lane, array_to_string(pools, e'\x1f'),
+       array_to_string(pool_lanes, ','), kept, kept_from
 from holdkit.holds order by tenant, id, lane
 
 -- name: audit_legs

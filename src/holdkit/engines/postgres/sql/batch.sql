@@ -25,7 +25,7 @@ join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k
 -- name: lock_pools
 -- the pools that are named
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.stamp
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.stamp
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 order by p.lane, p.tenant, p.id
@@ -42,7 +42,7 @@ with wanted as materialized (
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.stamp
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.stamp
 from wanted w join holdkit.pools p on p.lane = w.lane and p.tenant = w.tenant and p.id = w.id
 order by p.lane, p.tenant, p.id
 for no key update of p skip locked
@@ -112,14 +112,14 @@ join holdkit.legs g on g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id
 -- name: load_holds
 -- after the locks: what they say now
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 
 -- name: lock_due_holds
 -- a due hold with legs on pools that others may have locked: one of us marks it expired
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 order by h.lane, h.tenant, h.id
@@ -141,6 +141,14 @@ where h.open and h.deadline is not null
   and h.deadline <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
 order by h.deadline, h.id
 limit $2::int
+
+-- name: find_retiring
+-- ended holds whose units are consumed, kept under a rule since a slot or longer; a look without locks
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.kept_from from holdkit.holds h
+where h.kept = $3::int
+  and h.kept_from <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
+order by h.kept_from, h.id
+limit $4::int
 
 -- name: find_idle_pools
 -- on-demand pools that are empty; a look without locks
@@ -175,6 +183,10 @@ where state = 'held' and (deadline is null or deadline > (select coalesce($1::bi
 -- asked only where a bound is set: what only a sweep, a confirm or a release can end
 select count(*) from holdkit.holds where state = 'held' or open
 
+-- name: count_consumed_holds
+-- asked only where max_holds is set: the ended ones that are not pruned, but dropped with an entry
+select count(*) from holdkit.holds where kept > 0
+
 -- name: count_operations
 -- asked only where max_operations is set
 select count(*) from holdkit.operations
@@ -204,20 +216,20 @@ select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 -- name: insert_pools
 -- a pool is born
 with born as (
-    insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder,
-                               entity, resting, label, closes, archived, stamp, due_after)
+    insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose,
+                               holder, entity, resting, label, closes, archived, floor, stamp, due_after)
     select k.lane, k.tenant, k.id, k.total, k.held, k.consumed, k.fence, k.slot, k.version, k.on_demand, k.over, k.idle,
-           k.holder, k.entity, k.resting, k.label, k.closes, k.archived, $19::bigint, k.slot
+           k.loose, k.holder, k.entity, k.resting, k.label, k.closes, k.archived, k.floor, $21::bigint, k.slot
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::text[], $14::text[], $15::bigint[], $16::text[],
-                $17::bigint[], $18::bool[])
-         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder, entity, resting,
-           label, closes, archived)
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::bigint[], $14::text[], $15::text[], $16::bigint[],
+                $17::text[], $18::bigint[], $19::bool[], $20::bigint[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose, holder, entity,
+           resting, label, closes, archived, floor)
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from born
+select 1 / (count(*) = $22::int or not $23::bool)::int, count(*) from born
 
 -- name: check_floors
 -- a pool of the same id may have come and gone since the fences were looked at; now that ours is there, none can any more
@@ -229,17 +241,17 @@ where h.lane = any($1::int[]) and h.fence_floor <= $2::bigint
 with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
-        on_demand = k.on_demand, over = k.over, idle = k.idle, holder = k.holder, entity = k.entity, resting = k.resting,
-        stamp = $16::bigint, due_after = greatest(p.due_after, k.due_after)
+        on_demand = k.on_demand, over = k.over, idle = k.idle, loose = k.loose, holder = k.holder, entity = k.entity,
+        resting = k.resting, stamp = $17::bigint, due_after = greatest(p.due_after, k.due_after)
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::text[], $14::text[], $15::bigint[], $17::bigint[],
-                $18::bigint[])
-         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, holder, entity, resting,
-           was, due_after)
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::bigint[], $14::text[], $15::text[], $16::bigint[],
+                $18::bigint[], $19::bigint[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose, holder, entity,
+           resting, was, due_after)
     where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id and p.version = k.was
     returning 1
 )
-select 1 / (count(*) = $19::int or not $20::bool)::int, count(*) from moved
+select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from moved
 
 -- name: place_holds
 -- by far the commonest batch in one statement: pools that move, and new holds of one leg each. (The pools are locked already,
@@ -247,33 +259,33 @@ select 1 / (count(*) = $19::int or not $20::bool)::int, count(*) from moved
 with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
-        on_demand = k.on_demand, over = k.over, idle = k.idle, stamp = $13::bigint,
+        on_demand = k.on_demand, over = k.over, idle = k.idle, loose = k.loose, stamp = $14::bigint,
         due_after = greatest(p.due_after, k.due_after)
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $14::bigint[], $15::bigint[])
-         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, was, due_after)
+                $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::bigint[], $15::bigint[], $16::bigint[])
+         k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose, was, due_after)
     where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id and p.version = k.was
     returning 1
 ), placed as materialized (
-    select * from unnest($16::int[], $17::text[], $18::uuid[], $19::text[], $20::text[], $21::int[], $22::text[],
-                         $23::bigint[], $24::bigint[], $25::bigint[], $26::text[], $27::text[], $28::text[], $29::text[],
-                         $30::bigint[])
+    select * from unnest($17::int[], $18::text[], $19::uuid[], $20::text[], $21::text[], $22::int[], $23::text[],
+                         $24::bigint[], $25::bigint[], $26::bigint[], $27::text[], $28::text[], $29::text[], $30::text[],
+                         $31::bigint[], $32::bigint[])
          k(lane, tenant, id, legs, pool, pool_lane, owner_hash, held_at, fence, deadline, entity, actor, correlation_id,
-           metadata, units)
+           metadata, units, closes)
 ), legs as (
     insert into holdkit.legs (lane, tenant, pool, deadline, hold, units)
     select k.pool_lane, k.tenant, k.pool, coalesce(k.deadline, 9223372036854775807), k.id, k.units from placed k
 ), born as (
     insert into holdkit.holds (lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open,
-                               entity, actor, correlation_id, metadata, version)
+                               entity, actor, correlation_id, metadata, version, closes)
     select k.lane, k.tenant, k.id, k.legs, array[k.pool], array[k.pool_lane], k.owner_hash, k.held_at, k.fence, k.deadline,
-           'held', true, k.entity, k.actor, k.correlation_id, k.metadata, 1
+           'held', true, k.entity, k.actor, k.correlation_id, k.metadata, 1, k.closes
     from placed k
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / ((select count(*) from moved) + (select count(*) from born) = $31::int or not $32::bool)::int,
+select 1 / ((select count(*) from moved) + (select count(*) from born) = $33::int or not $34::bool)::int,
        (select count(*) from moved) + (select count(*) from born)
 
 -- name: stamp_pools
@@ -284,7 +296,7 @@ from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: delete_holds
--- the id of a retired hold is taken anew
+-- one whose units are consumed is dropped, with its entry; or the id of a retired one is taken anew
 with gone as (
     delete from holdkit.holds h
     using unnest($1::int[], $2::text[], $3::uuid[], $4::bigint[]) k(lane, tenant, id, was)
@@ -297,34 +309,39 @@ select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 -- a hold is born. Its pools and their lanes come as one text each: arrays of arrays cannot be unnested
 with born as (
     insert into holdkit.holds (lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open,
-                               entity, ended_at, reason, actor, correlation_id, metadata, last_op, version)
+                               entity, ended_at, reason, actor, correlation_id, metadata, last_op, version, returned_at,
+                               closes, kept, kept_from)
     select k.lane, k.tenant, k.id, k.legs, string_to_array(k.pools, e'\x1f'), string_to_array(k.pool_lanes, ',')::int[],
            k.owner_hash, k.held_at, k.fence, k.deadline, k.state, k.open, k.entity, k.ended_at, k.reason, k.actor,
-           k.correlation_id, k.metadata, k.last_op, k.version
+           k.correlation_id, k.metadata, k.last_op, k.version, k.returned_at, k.closes, k.kept, k.kept_from
     from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
                 $9::bigint[], $10::bigint[], $11::text[], $12::bool[], $13::text[], $14::bigint[], $15::text[],
-                $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[])
+                $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[],
+                $23::int[], $24::bigint[])
          k(lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open, entity, ended_at,
-           reason, actor, correlation_id, metadata, last_op, version)
+           reason, actor, correlation_id, metadata, last_op, version, returned_at, closes, kept, kept_from)
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / (count(*) = $21::int or not $22::bool)::int, count(*) from born
+select 1 / (count(*) = $25::int or not $26::bool)::int, count(*) from born
 
 -- name: update_holds
 -- a hold went on or ended: what never changes is not written again
 with changed as (
     update holdkit.holds h
     set legs = k.legs, state = k.state, deadline = k.deadline, open = k.open, ended_at = k.ended_at, entity = k.entity,
-        reason = k.reason, last_op = k.last_op, version = k.version
+        reason = k.reason, last_op = k.last_op, version = k.version, returned_at = k.returned_at, kept = k.kept,
+        kept_from = k.kept_from
     from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bool[], $8::bigint[],
-                $9::text[], $10::text[], $11::text[], $12::bigint[], $13::bigint[])
-         k(lane, tenant, id, legs, state, deadline, open, ended_at, entity, reason, last_op, version, was)
+                $9::text[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::int[],
+                $16::bigint[])
+         k(lane, tenant, id, legs, state, deadline, open, ended_at, entity, reason, last_op, version, was, returned_at,
+           kept, kept_from)
     where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and h.version = k.was
     returning 1
 )
-select 1 / (count(*) = $14::int or not $15::bool)::int, count(*) from changed
+select 1 / (count(*) = $17::int or not $18::bool)::int, count(*) from changed
 
 -- name: delete_legs
 -- nothing is outstanding any more, or something else, or under another deadline
@@ -487,16 +504,16 @@ where o.lane = old.lane and o.tenant = old.tenant and o.id = old.id
 -- past the retention they are gone for every reader already
 delete from holdkit.holds h
 using (select p.lane, p.tenant, p.id from holdkit.holds p
-       where not p.open and p.ended_at is not null and p.ended_at <= $1::bigint /* apart: and p.lane = $lane */
-       order by p.ended_at, p.id limit $2::int
+       where p.kept = 0 and p.kept_from <= $1::bigint /* apart: and p.lane = $lane */
+       order by p.kept_from, p.id limit $2::int
        for update skip locked) old
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: make_room
--- max_holds is reached: ended holds leave, oldest first; their history stays in the journal
+-- max_holds is reached: ended holds of which nothing is consumed leave, oldest first; their history stays in the journal
 delete from holdkit.holds h
 using (select lane, tenant, id from holdkit.holds
-       where not open and ended_at is not null order by ended_at, id
+       where kept = 0 order by kept_from, id
        limit greatest(0, (select count(*) from holdkit.holds) - $1::bigint)
        for update skip locked) old
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id

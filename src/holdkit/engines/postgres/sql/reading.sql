@@ -4,7 +4,7 @@
 -- name: read_pool
 -- one pool, and how many of its units are due
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived,
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
@@ -14,7 +14,7 @@ where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 -- name: read_pools
 -- a page of pools, by id, lane by lane; reserved ones only if the prefix asks for them
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived,
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
@@ -30,7 +30,7 @@ limit $7
 -- name: read_pools_by_id
 -- the same for these pools
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived,
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
@@ -40,7 +40,7 @@ join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 -- name: read_pools_of_entity
 -- a page of the pools that were linked to an entity, straight off pools_by_entity
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived,
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
         where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
           and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
@@ -57,7 +57,7 @@ select h.lane, h.seq from holdkit.heads h order by h.lane
 -- name: read_hold
 -- one hold, and the latest slot of its pools
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
@@ -68,7 +68,7 @@ where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
 -- name: read_holds
 -- a page of holds by id, lane by lane; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
@@ -86,7 +86,7 @@ limit $6
 -- name: read_holds_of_entity
 -- the same, straight off holds_by_entity
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1

@@ -7,13 +7,13 @@ select seq, tenant, subject, body, crc from holdkit_journal where seq > ? order 
 -- name: audit_pools
 -- every pool, and the column that is derived
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       over
+       loose, floor, over
 from holdkit_pools order by tenant, id
 
 -- name: audit_holds
 -- every hold, and the column that is derived
 select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, open
+       metadata, last_op, version, returned_at, closes, open, kept, kept_from
 from holdkit_holds order by tenant, id
 
 -- name: audit_legs
@@ -39,7 +39,3 @@ select version, name from holdkit_migrations order by version
 -- name: find_setting
 -- one setting's value
 select value from holdkit_settings where name = ?
-
--- name: delete_holds
--- a repair puts the row back as the journal has it, or takes it away
-delete from holdkit_holds where tenant = ? and id = ?

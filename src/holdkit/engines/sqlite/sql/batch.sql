@@ -5,33 +5,34 @@
 select (select max(seq) from holdkit_journal),
        (select value from holdkit_settings where name = 'fence_floor'),
        (select min(slot) from holdkit_operations),
-       (select min(ended_at) from holdkit_holds where not open and ended_at is not null)
+       (select min(kept_from) from holdkit_holds where kept = 0)
 
 -- name: load_pool
 -- one pool; its earliest deadline says whether due legs must be asked for at all
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity,
-       archived, case when held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+       loose, floor,
+       case when held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from holdkit_pools p
 where tenant = ? and id = ?
 
 -- name: load_pools
 -- the same for many: one statement, whatever their number
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived,
+       p.entity, p.archived, p.loose, p.floor,
        case when p.held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
 
 -- name: load_hold
 -- one hold, or none: for a new one this is the check that its id is free
 select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version
+       metadata, last_op, version, returned_at, closes
 from holdkit_holds
 where tenant = ? and id = ?
 
 -- name: load_holds
 -- the same for many
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
 from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.value
 
 -- name: load_operation
@@ -57,15 +58,25 @@ limit ?
 -- name: load_sweep
 -- the holds with due legs anywhere, earliest deadline first, straight off holdkit_holds_due
 select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version
+       metadata, last_op, version, returned_at, closes
 from holdkit_holds
 where open and deadline is not null and deadline <= ?
 order by deadline, id
 limit ?
 
+-- name: load_retiring
+-- ended holds whose units are consumed, kept under a rule since a slot or longer, straight off holdkit_holds_kept
+select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
+       metadata, last_op, version, returned_at, closes, kept_from
+from holdkit_holds
+where kept = ? and kept_from <= ?
+order by kept_from, id
+limit ?
+
 -- name: load_empty_pools
 -- on-demand pools that are empty, straight off holdkit_pools_empty
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, null
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+       loose, floor, null
 from holdkit_pools
 where on_demand and held = 0 and consumed = 0 and label is null and closes is null and not archived
 order by tenant, id
@@ -73,7 +84,8 @@ limit ?
 
 -- name: load_rested_pools
 -- labelled ones that have been empty since a slot or longer, straight off holdkit_pools_resting
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, null
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+       loose, floor, null
 from holdkit_pools
 where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and not archived and slot <= ?
 order by slot, tenant, id
@@ -81,7 +93,8 @@ limit ?
 
 -- name: load_closed_pools
 -- those whose window is over, straight off holdkit_pools_closing
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived, null
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+       loose, floor, null
 from holdkit_pools
 where closes is not null and not archived and closes <= ? and held = 0
 order by closes, tenant, id
@@ -99,6 +112,10 @@ select count(*) from holdkit_holds where state = 'held' and (deadline is null or
 -- asked only where a bound is set: what only a sweep, a confirm or a release can end
 select count(*) from holdkit_holds where state = 'held' or open
 
+-- name: count_consumed_holds
+-- asked only where max_holds is set: the ended ones that are not pruned, but dropped with an entry
+select count(*) from holdkit_holds where kept > 0
+
 -- name: count_operations
 -- asked only where max_operations is set
 select count(*) from holdkit_operations where slot > ?
@@ -109,19 +126,20 @@ select count(*) from holdkit_holds
 
 -- name: insert_pools
 -- a pool is born
-insert into holdkit_pools (total, held, consumed, fence, slot, version, over, on_demand, tenant, id, label, closes, holder,
-                           entity, archived)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into holdkit_pools (total, held, consumed, fence, slot, version, over, on_demand, loose, tenant, id, label, closes,
+                           holder, entity, archived, floor)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_pools
 -- a pool moved
-update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?, version = ?, over = ?, on_demand = ?
+update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?, version = ?, over = ?, on_demand = ?,
+                         loose = ?
 where tenant = ? and id = ?
 
 -- name: update_labelled_pools
 -- the same, and who had it last, for what; its label stays
 update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?, version = ?, over = ?, on_demand = ?,
-                         holder = ?, entity = ?
+                         loose = ?, holder = ?, entity = ?
 where tenant = ? and id = ?
 
 -- name: update_pool_terms
@@ -135,28 +153,34 @@ delete from holdkit_pools where tenant = ? and id = ?
 -- name: insert_holds
 -- a hold is born and alive: the usual case. '' stands for null: binding a None costs sqlite3 six times a text
 insert into holdkit_holds
-       (tenant, id, legs, owner_hash, held_at, fence, deadline, open, version, state, actor, correlation_id, metadata, entity)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', nullif(?, ''), nullif(?, ''), nullif(?, ''), nullif(?, ''))
+       (tenant, id, legs, owner_hash, held_at, fence, deadline, open, version, closes, state, actor, correlation_id, metadata,
+        entity)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), 'held', nullif(?, ''), nullif(?, ''), nullif(?, ''), nullif(?, ''))
 
 -- name: insert_whole_holds
 -- a hold is born; its id was free
 insert into holdkit_holds
        (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
-        state, deadline, open, ended_at, entity, reason, last_op, version)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: replace_holds
 -- a hold is born under the id of one that has retired
 insert or replace into holdkit_holds
        (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
-        state, deadline, open, ended_at, entity, reason, last_op, version)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_holds
 -- a hold went on or ended: what never changes is not written again
 update holdkit_holds
-set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reason = ?, last_op = ?, version = ?
+set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reason = ?, last_op = ?, version = ?,
+    returned_at = ?, kept = ?, kept_from = ?
 where tenant = ? and id = ?
+
+-- name: delete_holds
+-- one whose units are consumed is dropped, with its entry; or a repair puts the row back as the journal has it
+delete from holdkit_holds where tenant = ? and id = ?
 
 -- name: insert_legs
 -- the legs of a hold just born
@@ -199,10 +223,9 @@ delete from holdkit_operations where (tenant, id) in
 -- past the retention they are gone for every reader already
 delete from holdkit_holds where (tenant, id) in
        (select tenant, id from holdkit_holds
-        where not open and ended_at is not null and ended_at <= ? order by ended_at, id limit ?)
+        where kept = 0 and kept_from <= ? order by kept_from, id limit ?)
 
 -- name: make_room
--- max_holds is reached: ended holds leave, oldest first; their history stays in the journal
+-- max_holds is reached: ended holds of which nothing is consumed leave, oldest first; their history stays in the journal
 delete from holdkit_holds where (tenant, id) in
-       (select tenant, id from holdkit_holds
-        where not open and ended_at is not null order by ended_at, id limit ?)
+       (select tenant, id from holdkit_holds where kept = 0 order by kept_from, id limit ?)

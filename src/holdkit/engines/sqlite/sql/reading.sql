@@ -3,7 +3,7 @@
 -- name: read_pool
 -- one pool, and how many of its units are due
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived,
+       p.entity, p.archived, p.loose, p.floor,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
 from holdkit_pools p
@@ -12,7 +12,7 @@ where p.tenant = ?1 and p.id = ?2
 -- name: read_pools
 -- a page of pools, by id; reserved ones only if the prefix asks for them. One bound at each end: of two, SQLite seeks by one
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived,
+       p.entity, p.archived, p.loose, p.floor,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
 from holdkit_pools p
@@ -24,7 +24,7 @@ limit :limit
 -- name: read_pools_by_id
 -- the same for these pools of one tenant
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived,
+       p.entity, p.archived, p.loose, p.floor,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
@@ -32,7 +32,7 @@ from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.va
 -- name: read_pools_of_entity
 -- a page of the pools that were linked to an entity, straight off holdkit_pools_entity
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived,
+       p.entity, p.archived, p.loose, p.floor,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
 from holdkit_pools p indexed by holdkit_pools_entity
@@ -44,7 +44,7 @@ limit :limit
 -- name: read_hold
 -- one hold, and the latest slot of its pools
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        (select max(p.slot) from json_each(h.legs) l
         cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
 from holdkit_holds h
@@ -53,7 +53,7 @@ where h.tenant = ? and h.id = ?
 -- name: read_holds
 -- holds by id; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        (select max(p.slot) from json_each(h.legs) l
         cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
 from holdkit_holds h
@@ -63,7 +63,7 @@ order by h.id
 -- name: read_holds_of_entity
 -- the same, straight off holdkit_holds_entity
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        (select max(p.slot) from json_each(h.legs) l
         cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
 from holdkit_holds h indexed by holdkit_holds_entity
@@ -74,7 +74,7 @@ order by h.id
 -- name: read_holds_of_pool
 -- the live holds of a pool, by its outstanding legs
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        (select max(p.slot) from json_each(h.legs) g
         cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool')
 from (select hold from holdkit_legs

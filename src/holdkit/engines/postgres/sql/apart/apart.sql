@@ -56,6 +56,13 @@ where h.open and h.deadline is not null and h.deadline <= $1::bigint
 order by h.deadline, h.id
 limit $2::int
 
+-- name: find_retiring_by
+-- ended holds whose units are consumed, kept under a rule since a slot or longer; a look without locks
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.kept_from from holdkit.holds h
+where h.kept = $3::int and h.kept_from <= $1::bigint - $2::bigint
+order by h.kept_from, h.id
+limit $4::int
+
 -- name: find_rested_pools_by
 -- labelled pools that have been empty since a slot or longer; a look without locks
 select p.tenant, p.id, p.resting from holdkit.pools p
@@ -77,23 +84,23 @@ select o.lane from holdkit.operations o where o.slot <= $1::bigint group by o.la
 -- name: find_retired_lanes
 -- the same for holds past the retention
 select h.lane from holdkit.holds h
-where not h.open and h.ended_at is not null and h.ended_at <= $1::bigint
-group by h.lane order by min(h.ended_at), h.lane limit $2::int
+where h.kept = 0 and h.kept_from <= $1::bigint
+group by h.lane order by min(h.kept_from), h.lane limit $2::int
 
 -- name: count_holds
 -- asked only where max_holds is set
 select count(*) from holdkit.holds
 
 -- name: find_ended_holds
--- max_holds is reached: the oldest that have ended; a look without locks
+-- max_holds is reached: the oldest that have ended, and of which nothing is consumed; a look without locks
 select h.lane, h.tenant, replace(h.id::text, '-', '') from holdkit.holds h
-where not h.open and h.ended_at is not null order by h.ended_at, h.id limit $1::int
+where h.kept = 0 order by h.kept_from, h.id limit $1::int
 
 -- name: drop_ended_holds
 -- they leave; their history stays in the journal
 delete from holdkit.holds h
 using unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
-where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and not h.open
+where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and h.kept = 0
 
 -- name: read_slots
 -- the latest slot of pools in other lanes than their hold

@@ -1,0 +1,89 @@
+"""Retirement: how long an ended hold is kept, how one whose units are consumed is dropped, and ReturnToPool.
+
+A hold whose units a pool counts as consumed is dropped under the locks of its pools, with an entry, and the pool's `loose`
+takes over: consumed is always what kept holds account for, plus `loose`. So a unit comes back by its hold as long as that
+is kept, by its pool afterwards, and never twice.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ..commands import Command, ReturnToPool
+from ..entries import Action
+from ..model import Key, Limits, Slot, State, StoredHold
+from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
+from ..view import View
+from .ending import pools_of
+from .recording import linked, moved, record
+
+
+class Keeping(IntEnum):
+    """The rule under which an ended hold is kept."""
+
+    ENDED = 0
+    """None of its units is consumed: for `retention`. Gone for every reader from then on, and dropped by whoever comes by."""
+    WINDOW = 1
+    """Consumed in windows only: for `retention` from the end of the last one, and there until a sweep drops it."""
+    CONSUMED = 2
+    """For `retention_consumed`, and there until a sweep drops it."""
+
+
+def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
+    """The rule for a hold, and from which slot it counts; None while any of its units is held."""
+    since = hold.changed_at
+    if hold.state is State.HELD or since is None or hold.open:
+        return None
+    if not hold.consumes:
+        return Keeping.ENDED, since
+    if hold.closes is None:
+        return Keeping.CONSUMED, since
+    return Keeping.WINDOW, max(since, hold.closes)
+
+
+def kept_for(rule: Keeping, limits: Limits) -> Slot:
+    """How long a hold is kept under a rule."""
+    return limits.retention_consumed if rule is Keeping.CONSUMED else limits.retention
+
+
+def may_retire(hold: StoredHold, limits: Limits, now: Slot, *, pressed: bool = False) -> bool:
+    """Whether a hold whose units are consumed may be dropped: its time is over or, where the table is full, at once."""
+    kept = keeping(hold)
+    if kept is None or kept[0] is Keeping.ENDED:
+        return False
+    return pressed or kept[1] + kept_for(kept[0], limits) <= now
+
+
+def retire_holds(view: View, listed: list[Key], limit: int, now: Slot, *, pressed: bool = False) -> bool:
+    """Drop up to `limit` of the listed holds, as far as each may go still; whether any is left."""
+    found = [hold for key in listed if (hold := view.holds.get(key)) is not None]
+    over = [hold for hold in found if may_retire(hold, view.limits, now, pressed=pressed)]
+    for hold in over[:limit]:
+        retire(view, hold, now)
+    return len(over) > limit
+
+
+def retire(view: View, hold: StoredHold, now: Slot) -> None:
+    """Drop a hold; what its pools still count of it becomes loose there."""
+    pools = pools_of(view, hold)
+    slot = max([now, *(pool.slot for pool in pools)])
+    effects = tuple(
+        moved(pool, slot, loose=leg.consumed)
+        for leg, pool in zip(hold.legs, pools, strict=True)
+        if leg.consumed and pool.version
+    )
+    clockwork = Command(tenant=hold.tenant, actor="system", correlation_id=hold.correlation_id)
+    record(view, Action.HOLD_RETIRED, hold.id, slot, clockwork, effects=effects)
+
+
+def return_to_pool(view: View, command: ReturnToPool, now: Slot) -> Outcome:
+    """Loose units become available again; those whose hold is kept come back by that hold alone."""
+    pool = view.pools.get((command.tenant, command.id))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, command.id)
+    if command.quantity > pool.loose:
+        short = Shortfall(pool.id, command.quantity, pool.loose, pool.consumed, pool.label)
+        return Refusal(Reason.QUANTITY_EXCEEDS_CONSUMED, pool.id, (short,), found=pool.loose)
+    effect = linked(moved(pool, now, consumed=-command.quantity, loose=-command.quantity), None)
+    record(view, Action.POOL_RETURNED, pool.id, now, command, effects=(effect,), forced=True)
+    return Done(slot=now, seq=view.next_seq - 1, pool=effect.pool)
