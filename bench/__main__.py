@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from holdkit.testing.postgres.binaries import NoPostgres, find
 
-from . import ageing, log_speed, memory
+from . import ageing, log_speed, memory, verifying
 from .contest import SCENARIOS, Run, Scenario, play
 from .core_speed import core_speed
 from .disk import MEMORY_FILE_SYSTEMS, FlushCounter, file_system, flush_counter, sync_time
-from .figures import Figure, age_figures, contest_figure, core_figure, memory_figure, raw_figure
+from .figures import Figure, age_figures, contest_figure, core_figure, memory_figure, raw_figure, verify_figures
 from .postgres import part as on_postgres
 from .postgres import scenarios as postgres_scenarios
 from .postgres import table as postgres_table
@@ -28,7 +29,7 @@ from .rows import BenchFailed
 from .server import part as over_http
 from .syncs import count_all, strace_missing
 
-PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "postgres", "server")
+PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "verify", "postgres", "server")
 BUILD = Path(".build")
 
 
@@ -147,6 +148,24 @@ class Bench:
         found = memory.measure(self.directory / "endless.db", pairs, marks, lambda: self.progress.advance(bar))
         self.figures.append(memory_figure(found))
         self.runs["memory"] = found
+
+    def verify(self) -> None:
+        """A long journal, verified and tried to be repaired."""
+        if not verifying.STATUS.exists():
+            self.progress.console.print("[yellow]this system does not tell a process its memory: not measured[/]")
+            return
+        self.runs["verify"] = {}
+        for engine, entries in (verifying.QUICK if self.quick else verifying.ENTRIES).items():
+            advance = partial(self.progress.advance, self.progress.add_task(f"verify, {engine}", total=entries + 2))
+            with verifying.filled(engine, self.directory, entries, advance) as place:
+                if place is None:
+                    continue
+                runs = {}
+                for what in ("verify", "repair"):
+                    runs[what] = verifying.measure(place, what)
+                    advance(1)
+            self.figures += verify_figures(engine, entries, runs)
+            self.runs["verify"][engine] = runs
 
     def postgres(self) -> None:
         """By hand in three ways, ours, and the server's limit."""

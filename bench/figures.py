@@ -13,6 +13,7 @@ from .contest import Run
 from .core_speed import CoreSpeed
 from .memory import FLAT, Mark
 from .raw import RawRound
+from .verifying import MOST, Verified
 
 RATE: Final = "holds/s"
 LATENCY: Final = "µs"
@@ -119,6 +120,17 @@ def memory_figure(marks: list[Mark]) -> Figure:
     name = f"resident after {first.pairs:,} → {last.pairs:,} hold + release"
     return Figure("memory", name, "MiB", first.resident / 2**20, last.resident / 2**20, last.resident / first.resident,
                   at_most=FLAT)  # fmt: skip
+
+
+def verify_figures(engine: str, entries: int, runs: dict[str, Verified]) -> list[Figure]:
+    """Memory over the idle process, beside what it may need, and the time it took."""
+    found: list[Figure] = []
+    for what, run in runs.items():
+        name = f"{what} of {entries:,} entries, {engine}"
+        found.append(Figure("verify", f"{name}: memory over idle", "MiB", MOST / 2**20, run.over / 2**20, run.over / MOST,
+                            at_most=1.0))  # fmt: skip
+        found.append(Figure("verify", name, "s", None, run.seconds))
+    return found
 
 
 def short(figures: Iterable[Figure]) -> list[Figure]:

@@ -20,6 +20,10 @@ from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold
 from holdkit.core.mending import Mended
 from holdkit.core.model import SECOND, HeldLeg, Key, Pool, State, StoredHold
+from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres.driver import BEGIN, COMMIT
+from holdkit.engines.postgres.mending import statements_of
+from holdkit.engines.postgres.opening import connect, read_url
 from holdkit.engines.spilling import Spill
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.engines.sqlite.driver import Driver, Script, Statement
@@ -64,6 +68,19 @@ def fill_sqlite(path: Path, entries: int, step: Callable[[int], None] = lambda _
             connection.execute("begin immediate")
             driver.run(_script(tuple(rows_of(mended))))
             connection.execute("commit")
+
+
+def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _: None) -> None:
+    """A database with such a journal, in its empty tables."""
+    engine = PostgresEngine(url)
+    lanes, limits = engine.lanes, engine.limits
+    engine.close()
+    driver = connect(read_url(url), limits)
+    try:
+        for mended in bulk(journal(entries, recently()), step):
+            driver.say((BEGIN, *statements_of(mended, limits, lanes, 1), COMMIT))
+    finally:
+        driver.close()
 
 
 def _script(statements: tuple[Statement, ...]) -> Script[None]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
@@ -16,12 +18,20 @@ import msgspec
 from msgspec import Struct
 
 import holdkit
+from holdkit.testing.postgres import PostgresServer
+from holdkit.testing.postgres.binaries import NoPostgres, find
 
+from .journals import fill_postgres, fill_sqlite
 from .rows import BenchFailed
+from .sides import url as url_of
 
 STATUS = Path("/proc/self/status")
 MOST = 200 * 2**20
 """Bytes over the idle process that it may need, whatever the journal's length."""
+
+
+ENTRIES = {"SQLite": 5_000_000, "PostgreSQL": 1_000_000}
+QUICK = {"SQLite": 200_000, "PostgreSQL": 50_000}
 
 
 class Verified(Struct, frozen=True):
@@ -56,7 +66,31 @@ def verify(url: str, what: str) -> Verified:
             found = len(report.mended) + len(report.left)
         else:
             found = len(hk.verify().differences)
+        if found:
+            raise BenchFailed(f"{url} does not verify: {found} differences")
         return Verified(found, perf_counter() - begin, idle, resident("VmHWM"))
+
+
+@contextmanager
+def filled(engine: str, directory: Path, entries: int, step: Callable[[int], None]) -> Iterator[str | None]:
+    """The URL of a long journal; None if this engine cannot be had here."""
+    if engine == "SQLite":
+        path = directory / "long.db"
+        fill_sqlite(path, entries, step)
+        yield url_of(path)
+        path.unlink()
+        return
+    try:
+        find()
+    except NoPostgres:
+        yield None
+        return
+    directory.chmod(0o711)  # a server does not run as root, and has to pass through
+    with PostgresServer(within=directory) as server:
+        url = server.create_database("long")
+        holdkit.migrate(url)
+        fill_postgres(url, entries, step)
+        yield url
 
 
 def measure(url: str, what: str = "verify") -> Verified:
