@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,18 @@ Migrated = Callable[..., str]
 LONGEST = ("tests/machine/", "tests/sim/", "tests/faults/", "tests/server/test_soak.py")
 NOT_QUICK = frozenset({"log", "postgres", "lanes", "apart"})
 """Engines that `--quick` leaves to the whole run."""
+
+CITUS = Path(__file__).parent / "citus"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What was not collected, and how it would be: nothing is skipped, for what needs a cluster cannot run everywhere."""
+    asked = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
+    if "HOLDKIT_TEST_CITUS_URL" not in os.environ and any(CITUS.is_relative_to(path) for path in asked):
+        terminalreporter.write_line(
+            "tests/citus: not collected, because they need a Citus cluster. Set HOLDKIT_TEST_CITUS_URL to a database on its "
+            "coordinator (compose.yaml starts one); they drop the schema holdkit there."
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -177,6 +177,20 @@ def test_a_damaged_journal_is_nothing_to_mend_from(url: str, by_hand: Change) ->
         assert hk.pool("b").held == 2, "untouched"
 
 
+def test_what_does_not_fit_in_memory_is_found_and_mended_as_well(
+    url: str, by_hand: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any room everything is folded on disk, and the differences are the same."""
+    for sql in ("a total", "a leg gone", "a record changed", "a fence back", "a hold's legs nonsense"):
+        by_hand(DAMAGE[sql])
+    found = told(VerifyDocument, "verify", code=6)
+    assert len(found.differences) > 5
+    monkeypatch.setattr("holdkit.engines.spilling.ROOM", 0)
+    assert told(VerifyDocument, "verify", code=6) == found
+    assert told(RepairDocument, "repair", "--yes").mended == found.differences
+    assert told(VerifyDocument, "verify").ok
+
+
 def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:
     by_hand("update holdkit_pools set held = held + 1 where id = 'b'")
     told: list[tuple[int, int]] = []

@@ -20,7 +20,7 @@ from ..errors import EngineError
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 
-ROOM: Final = 12 * 2**20
+ROOM = 12 * 2**20
 """Bytes of new rows of one table that are kept in memory; of those before them there are as many again."""
 PAGES: Final = 16 * 2**10
 """KiB of the database that SQLite keeps in memory."""
@@ -33,8 +33,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class Spill:
     """A place for tables; close it when they are no longer needed."""
 
-    def __init__(self, room: int = ROOM) -> None:
-        self.room = room
+    def __init__(self, room: int | None = None) -> None:
+        self.room = ROOM if room is None else room
         self._connection: sqlite3.Connection | None = None
         self._tables = 0
 

@@ -20,7 +20,7 @@ from holdkit.core.entries import Action
 from holdkit.core.lanes import lane_of_operation
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Reason, Refusal
-from holdkit.core.reading import FindHold, FindPool, ListHolds, ReadJournal, entry_of
+from holdkit.core.reading import FindHold, FindPool, FindRecord, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, apart, migrate, migration_sql
 from holdkit.engines.postgres.driver import ConnectionFailed, Driver, Row, Statement, StatementFailed, Wire
@@ -334,14 +334,14 @@ def test_what_is_not_there_may_only_be_unfinished(engine: PostgresEngine, monkey
     for command in (confirm(unseen), place(pool_in(1))):
         with pytest.raises(Overloaded, match="two-phase commit"):
             engine.apply(groups(command), patient=True)
-    for query in (FindHold(("", unseen)), FindPool(("", pool_in(1)))):
+    queries = (FindHold(("", unseen)), FindPool(("", pool_in(1))), FindRecord(("", "k", "i")))
+    for query in queries:
         with pytest.raises(Overloaded, match="two-phase commit"):
             engine.read(query)
     prepared.clear()
     assert scenes.reason(scenes.one(engine, confirm(unseen))) is Reason.HOLD_NOT_FOUND
     assert scenes.reason(scenes.one(engine, place(pool_in(1)))) is Reason.POOL_NOT_FOUND
-    assert engine.read(FindHold(("", unseen))) is None
-    assert engine.read(FindPool(("", pool_in(1)))) is None
+    assert [engine.read(query) for query in queries] == [None] * 3
 
 
 def test_what_is_not_there_inside_a_callers_transaction(
@@ -360,7 +360,12 @@ def test_what_is_not_there_inside_a_callers_transaction(
         for query in (FindHold(("", hold_id(pool_in(0)))), FindPool(("", pool_in(1)))):
             with pytest.raises(Overloaded, match="two-phase commit"):
                 engine.read_in(tx, query)
+        for command in (confirm(hold_id(pool_in(0))), place(pool_in(1))):
+            with pytest.raises(Overloaded, match="two-phase commit"):
+                engine.apply_in(tx, groups(command))
         monkeypatch.undo()
+        ((refused,),) = engine.apply_in(tx, groups(place(pool_in(1)))).outcomes
+        assert scenes.reason(refused) is Reason.POOL_NOT_FOUND
         assert engine.read_in(tx, FindPool(("", pool_in(1)))) is None
         assert engine.read_in(tx, ListHolds("")) == []
 

@@ -32,6 +32,7 @@ from .auditing import verify
 from .boarding import Gate
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
+from .in_doubt import InDoubt
 from .joining import Terms as Join
 from .joining import is_aborted, run_joined, run_joined_async
 from .lending import Lending
@@ -40,10 +41,10 @@ from .looking import look, with_clock
 from .mending import repair
 from .migrating import check_schema
 from .one_lane import load_one_lane
-from .opening import check_server, connect, read_url, trouble, unfinished
+from .opening import check_server, connect, read_url, trouble
 from .reading import At, answer
 from .receiving import receive
-from .script import InDoubt, Ran, Stage, apply_script, lock_pools
+from .script import Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
 from .sweeping import Listed, look_around
 from .terms import Terms, bounded
@@ -211,10 +212,7 @@ class PostgresEngine:
         terms = self._terms(patient=True, joined=True)
         script = look(terms, query)
         assert script is not None, "this is not read in a caller's transaction"
-        try:
-            result, slot = yield from with_clock(terms, script)
-        except InDoubt:
-            raise unfinished(self._address) from None
+        result, slot = yield from with_clock(terms, script)
         found.append(result)
         return Ran([], {}, False, slot)
 
@@ -268,7 +266,7 @@ class PostgresEngine:
                 with self._connections.one() as driver:
                     return question(driver)
             except InDoubt as doubt:
-                raise Again(unfinished(self._address)) from doubt
+                raise Again(doubt.told()) from doubt
             except StatementFailed as failed:
                 error = trouble(self._address, failed)
                 if failed.sqlstate[:2] == "08" or failed.sqlstate[:3] == "57P":  # a worker, or the server itself

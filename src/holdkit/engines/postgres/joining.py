@@ -19,6 +19,7 @@ from psycopg import pq
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, Overloaded
 from .driver import ConnectionFailed, OnStatement, Row, Script, Statement, StatementFailed, Wire
+from .in_doubt import InDoubt
 from .script import Contention, Ran
 from .statements import Sql, load
 from .waiting import GRACE, READ, WRITE, Steps, wait, wait_async
@@ -233,6 +234,8 @@ class _Attempt:
             yield from self._undo()
             if isinstance(error, Contention):
                 return None
+            if isinstance(error, InDoubt):
+                raise error.told() from None
             if isinstance(error, StatementFailed):
                 raise _trouble(error) from error
             raise

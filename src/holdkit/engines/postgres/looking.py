@@ -24,8 +24,8 @@ from ...core.reading import (
     seen_pool,
 )
 from .driver import Row, Script
+from .in_doubt import find_surely
 from .rows import hold_of, pool_keys, pool_of, record_of
-from .script import InDoubt
 from .splitting import by_lane
 from .terms import Terms
 
@@ -63,20 +63,6 @@ def ask(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
     return rows
 
 
-def surely(terms: Terms, lane: int, name: str, parameters: Sequence[Any]) -> Script[list[Row]]:
-    """The same; where the tables are distributed nothing is missing because a worker has yet to finish its commit."""
-    rows = yield from ask(name, parameters)
-    if rows or not terms.distributed:
-        return rows
-    before = yield from ask("find_prepared", ([lane],))
-    rows = yield from ask(name, parameters)
-    if rows or not before:
-        return rows
-    if {*before} & {*(yield from ask("find_prepared", ([lane],)))}:
-        raise InDoubt
-    return (yield from ask(name, parameters))
-
-
 def _pool(row: Row) -> Pool:
     return seen_pool(pool_of(row), row[16] or 0)
 
@@ -84,7 +70,7 @@ def _pool(row: Row) -> Pool:
 def find_pool(terms: Terms, query: FindPool) -> Script[Pool | None]:
     """One pool, due legs counted as returned."""
     lane = lane_of_pool(query.key, terms.lanes)
-    rows = yield from surely(terms, lane, "read_pool", (terms.slot, lane, *query.key))
+    rows = yield from find_surely(terms, lane, "read_pool", (terms.slot, lane, *query.key))
     return _pool(rows[0]) if rows else None
 
 
@@ -113,7 +99,7 @@ def find_hold(terms: Terms, query: FindHold) -> Script[StoredHold | None]:
     if not is_id(hold_id):
         return None
     lane = lane_of_hold(hold_id, terms.lanes)
-    rows = yield from surely(terms, lane, "read_hold", (terms.slot, lane, tenant, hold_id))
+    rows = yield from find_surely(terms, lane, "read_hold", (terms.slot, lane, tenant, hold_id))
     return (yield from seen(terms, rows))[0] if rows else None
 
 
@@ -133,7 +119,8 @@ def seen(terms: Terms, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
 
 def find_record(terms: Terms, query: FindRecord) -> Script[Record | None]:
     """One record."""
-    rows = yield from ask("read_record", (lane_of_record(query.key, terms.lanes), *query.key))
+    lane = lane_of_record(query.key, terms.lanes)
+    rows = yield from find_surely(terms, lane, "read_record", (lane, *query.key))
     return record_of(rows[0]) if rows else None
 
 

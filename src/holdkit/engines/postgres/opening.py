@@ -172,13 +172,5 @@ def trouble(address: Address, error: StatementFailed) -> HoldkitError:
     return EngineError(f"{address.shown}: {error.message} ({state}){advice}")
 
 
-def unfinished(address: Address) -> Overloaded:
-    """Something is not there, and may only be unfinished."""
-    return Overloaded(
-        f"a worker of {address.shown} has yet to finish a two-phase commit: what is not there may be on its way",
-        retry_after=1.0,
-    )
-
-
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

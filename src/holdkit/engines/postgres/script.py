@@ -8,20 +8,20 @@ backlog of due legs, room in a bounded table), the run does only that, and says 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from ...core.backlog import backlog, overflow, retirements, return_backlog, spare, unnamed
 from ...core.commands import Consume, Group, PlaceHold, Sweep
 from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
-from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.model import Key, RecordKey, Slot
-from ...core.outcomes import Outcome, Reason, Refusal
+from ...core.outcomes import Outcome, Refusal
 from ...core.view import View
 from .boarding import Gate
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
+from .in_doubt import Doubt, not_found
 from .loading import Gathered, gather, left_out
 from .numbering import number_apart
 from .positions import place_of, replayed, strip_positions, with_found, with_positions
@@ -33,10 +33,6 @@ from .writing import prune, write_back
 
 class Contention(Exception):
     """Another transaction wrote what this one had loaded: nothing was done, and the script must be run again."""
-
-
-class InDoubt(Contention):
-    """Something is not there, and may only be unfinished: a worker has prepared a transaction that nobody has ended yet."""
 
 
 class Ran(Struct):
@@ -62,11 +58,8 @@ class Stage(Struct):
     """Whether ended holds whose units are consumed have made room."""
     distrust: bool = False
     """Something that was to be born is there already."""
-    prepared: frozenset[str] | None = None
-    """Where the tables are distributed, and something was not found: what was prepared there when that was first seen, and
-    still is. None: nobody has looked."""
-    doubtful: frozenset[int] = frozenset()
-    """Groups, by index, that are left out because of it."""
+    doubt: Doubt = msgspec.field(default_factory=Doubt)
+    """Where the tables are distributed: whether what is not there may be on its way."""
 
 
 def apply_script(
@@ -98,14 +91,15 @@ def apply_script(
         return_backlog(view, first)
         return (yield from write_only(view, gathered, terms, batch))
     out = leave_out(groups, gathered) if gathered.locked_out else {}
-    out |= dict.fromkeys(stage.doubtful, "what is in doubt")
+    out |= dict.fromkeys(stage.doubt.groups, "what is in doubt")
     outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
     if terms.trusting and in_doubt(groups, outcomes):
         stage.distrust = True
         yield (ROLLBACK,)
         return Ran(None, {}, False)
-    if terms.distributed and stage.prepared != frozenset() and (missed := not_found(outcomes)):
-        return (yield from look_for_prepared(groups, missed, terms, stage))
+    if terms.distributed and not stage.doubt.settled and (missed := not_found(outcomes)):
+        yield from stage.doubt.look(groups, missed, terms)
+        return Ran(None, {}, False)
     return (yield from finish(groups, view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
 
 
@@ -117,36 +111,6 @@ def in_doubt(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> 
         for group, answers in zip(groups, outcomes, strict=True)
         for outcome in answers
     )
-
-
-def not_found(outcomes: Sequence[Sequence[Outcome]]) -> frozenset[int]:
-    """Groups, by index, that were refused because something is not there."""
-    return frozenset(
-        index
-        for index, answers in enumerate(outcomes)
-        if any(isinstance(outcome, Refusal) and outcome.reason in _MISSING for outcome in answers)
-    )
-
-
-_MISSING: Final = frozenset({Reason.HOLD_NOT_FOUND, Reason.POOL_NOT_FOUND})
-
-
-def look_for_prepared(groups: Sequence[Group], missed: frozenset[int], terms: Terms, stage: Stage) -> Script[Ran]:
-    """Nobody may hear that something is not there because a worker was lost between the two phases of its commit: it was
-    answered with done, perhaps. What was prepared before we looked must be over before what we load is believed."""
-    need = needs([groups[index] for index in sorted(missed)])
-    lanes = {lane_of_pool(key, terms.lanes) for key in need.pools}
-    lanes |= {lane_of_hold(key[1], terms.lanes) for key in need.standing}
-    rows, _ = yield (("find_prepared", (sorted(lanes),)), ROLLBACK)
-    left = frozenset(row[0] for row in rows)
-    if stage.prepared is not None:
-        left &= stage.prepared
-        if left and terms.patient:
-            raise InDoubt
-        if left:
-            stage.doubtful |= missed
-    stage.prepared = left
-    return Ran(None, {}, False)
 
 
 def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:

@@ -18,9 +18,10 @@ from .apart import Share
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, StatementFailed
 from .flying import Attempt, fly
+from .in_doubt import InDoubt
 from .loading import SeveralLanes
-from .opening import IMPATIENCE, Address, trouble, unfinished
-from .script import InDoubt, Ran, Stage, apply_script
+from .opening import IMPATIENCE, Address, trouble
+from .script import Ran, Stage, apply_script
 from .splitting import by_lane
 from .terms import Terms, bounded, lock_timeout
 from .trying import AGAIN, FEW, TAKEN, Again, keep_trying
@@ -99,7 +100,7 @@ class Transactions:
             except SeveralLanes:
                 raise
             except InDoubt as doubt:
-                raise Again(unfinished(self._address)) from doubt
+                raise Again(doubt.told()) from doubt
             except Exception as error:
                 if driver.committing:
                     raise OutcomeUnknown(
