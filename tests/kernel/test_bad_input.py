@@ -341,6 +341,9 @@ def test_an_endless_list_of_legs_ends(world: tuple[Any, Watched]) -> None:
         ({"url": "memory://", "clock": 7}, "clock", "clock_not_callable"),
         ({"url": "memory://", "limits": {"max_pools": 1}}, "limits", "limits_malformed"),
         ({"url": "memory://", "randomness": 7}, "randomness", "randomness_not_callable"),
+        ({"url": "memory://", "schema": "shop"}, "schema", "schema_unsupported"),
+        ({"url": "sqlite:///a.db", "schema": "shop"}, "schema", "schema_unsupported"),
+        ({"url": "log:///a", "pool_size": 8}, "pool_size", "pool_size_unsupported"),
     ],
 )
 def test_bad_connections(arguments: dict[str, Any], field: str, code: str) -> None:

@@ -16,12 +16,42 @@ from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
 from ..kernel._sync.calls import Call
-from ..kernel.opening import open_engine
+from ..kernel.opening import open_engine, with_schema
 from .words import as_json
 
-url_option: Callable[[Any], Any] = click.option(
-    "--url", envvar="HOLDKIT_URL", metavar="URL", help="sqlite:///holds.db, log:///dir or postgresql://…  [HOLDKIT_URL]"
-)
+_SCHEMA = "holdkit.schema"
+"""Where the context of a command keeps what --schema said: it belongs to the URL, and no command asks for it by itself."""
+
+
+def _keep_schema(context: click.Context, _: click.Parameter, said: str | None) -> None:
+    context.meta[_SCHEMA] = said
+
+
+def schema_said() -> str | None:
+    """What --schema said, or HOLDKIT_SCHEMA."""
+    said: str | None = click.get_current_context().meta.get(_SCHEMA)
+    return said
+
+
+def url_option(function: Any) -> Any:
+    """Where: a URL, and on PostgreSQL a schema there."""
+    schema = click.option(
+        "--schema",
+        envvar="HOLDKIT_SCHEMA",
+        metavar="NAME",
+        expose_value=False,
+        callback=_keep_schema,
+        help="PostgreSQL: where the tables are; else holdkit  [HOLDKIT_SCHEMA]",
+    )
+    url = click.option(
+        "--url",
+        envvar="HOLDKIT_URL",
+        metavar="URL",
+        help="sqlite:///holds.db, log:///dir or postgresql://…  [HOLDKIT_URL]",
+    )
+    return url(schema(function))
+
+
 tenant_option: Callable[[Any], Any] = click.option(
     "--tenant", envvar="HOLDKIT_TENANT", default="", metavar="NAME", help="whose  [HOLDKIT_TENANT]"
 )
@@ -55,12 +85,11 @@ def call_of(given: dict[str, Any]) -> Call:
 
 
 def chosen(url: str | None, place: str | None = None) -> str:
-    """The URL meant: the argument, else the option."""
-    if place is not None:
-        return place
-    if not url:
+    """The URL meant: the argument, else the option; with the schema, if one was said."""
+    said = url if place is None else place
+    if not said:
         raise click.UsageError("which one? give --url URL, or set HOLDKIT_URL")
-    return url
+    return with_schema(said, schema_said())
 
 
 def file_of(url: str) -> Path | None:

@@ -36,8 +36,9 @@ def need_server() -> None:
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS: a PEM file")
 @click.option("--private-key", type=click.Path(exists=True, dir_okay=False), help="TLS: its key")
 @click.option("--behind-proxy", is_flag=True, help="a proxy in front speaks TLS")
+@click.option("--pool-size", type=click.IntRange(4, 1_000), help="PostgreSQL: connections at most  [default: 30]")
 @whole
-def serve(place: str | None, url: str | None, in_json: bool, is_open: bool, **more: Any) -> int:
+def serve(place: str | None, url: str | None, in_json: bool, is_open: bool, pool_size: int | None, **more: Any) -> int:
     """Serve holds over HTTP until SIGTERM or Ctrl-C; requests under way are finished. Sweeps by itself.
 
     \b
@@ -53,7 +54,8 @@ def serve(place: str | None, url: str | None, in_json: bool, is_open: bool, **mo
     def started(address: str) -> None:
         Voice(in_json).say(ServeDocument(address), f"holdkit listens on {address}")
 
-    serve_until_told(chosen(url, place), settings=Settings(open=is_open), started=started, **more)
+    settings = Settings(open=is_open, pool_size=pool_size)
+    serve_until_told(chosen(url, place), settings=settings, started=started, **more)
     return FINE
 
 

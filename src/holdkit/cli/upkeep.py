@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..kernel.opening import migrate as make_tables
-from .opening import call_of, call_options, chosen, kernel, opened, whole
+from .opening import call_of, call_options, chosen, kernel, opened, schema_said, whole
 from .progress import bar
 from .shapes import MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
 from .words import FINE, FOUND, Voice
@@ -95,7 +95,7 @@ def migrate(place: str | None, url: str | None, lanes: int | None, citus: bool, 
     if as_sql:
         from ..engines.postgres import migration_sql
 
-        click.echo(migration_sql(lanes, citus=citus), nl=False)
+        click.echo(migration_sql(lanes, citus=citus, schema=schema_said() or "holdkit"), nl=False)
         return FINE
     if place is None and not url:
         raise click.UsageError("give the URL of a database, or --sql")

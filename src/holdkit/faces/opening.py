@@ -21,11 +21,17 @@ def connect(
     *,
     clock: Clock | None = None,
     limits: Limits | None = None,
+    schema: str | None = None,
+    pool_size: int | None = None,
     randomness: Randomness = os.urandom,
 ) -> Kernel:
-    """Open a kernel for threads. `clock` and `randomness` replace the machine's in tests and simulations."""
+    """Open a kernel for threads. `clock` and `randomness` replace the machine's in tests and simulations.
+
+    On PostgreSQL, `schema` is where the tables are (else `holdkit`), and `pool_size` how many connections this kernel may have
+    (else 30).
+    """
     random = _checked(randomness)
-    engine = open_engine(url, clock=clock, limits=limits)
+    engine = open_engine(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
     return Kernel(Submitter(engine), Mint(engine.clock, random, engine.lanes))
 
 
@@ -34,11 +40,15 @@ async def connect_async(
     *,
     clock: Clock | None = None,
     limits: Limits | None = None,
+    schema: str | None = None,
+    pool_size: int | None = None,
     randomness: Randomness = os.urandom,
 ) -> AsyncKernel:
     """Open a kernel for the tasks of the running event loop: the same names, awaited."""
     random = _checked(randomness)
-    opening = asyncio.create_task(asyncio.to_thread(open_engine, url, clock=clock, limits=limits))
+    opening = asyncio.create_task(
+        asyncio.to_thread(open_engine, url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
+    )
     try:
         engine = await asyncio.shield(opening)
     except asyncio.CancelledError:

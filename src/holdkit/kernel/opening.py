@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from msgspec import structs
 
@@ -18,10 +18,16 @@ DEFAULT_URL = "sqlite:///holds.db"
 
 
 def open_engine(
-    url: str, *, clock: Clock | None = None, limits: Limits | None = None, progress: Callable[[int], None] | None = None
+    url: str,
+    *,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    schema: str | None = None,
+    pool_size: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Engine:
     """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
-    ``postgresql://…``, whose database must have been migrated.
+    ``postgresql://…``, whose database must have been migrated; there, `schema` and `pool_size` mean something.
 
     `progress` is told how many batches of a log have been replayed.
     """
@@ -35,35 +41,58 @@ def open_engine(
         _need_psycopg()
         from ..engines.postgres import open_engine as open_postgres
 
-        return open_postgres(url, clock=clock, limits=limits)
+        return open_postgres(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
+    for field, said in (("schema", schema), ("pool_size", pool_size)):
+        if said is not None:
+            raise invalid(field, f"{field}_unsupported", "goes with a postgresql:// URL only")
     parts = _split(url)
-    if parts.scheme == "memory":
-        if parts.netloc or parts.path:
+    return _open_embedded(parts.scheme, parts.netloc, parts.path, clock, limits, progress)
+
+
+def _open_embedded(
+    scheme: str,
+    host: str,
+    path: str,
+    clock: Clock | None,
+    limits: Limits | None,
+    progress: Callable[[int], None] | None,
+) -> Engine:
+    """An engine of this process's own: in memory, or in files."""
+    if scheme == "memory":
+        if host or path:
             raise invalid("url", "url_malformed", "must be memory:// and nothing else: it has no file")
         from ..engines.memory import MemoryEngine
 
         return MemoryEngine(clock=clock, limits=limits)
-    if parts.scheme == "sqlite":
-        if parts.netloc or parts.path in ("", "/"):
+    if scheme == "sqlite":
+        if host or path in ("", "/"):
             raise invalid("url", "url_malformed", "must look like sqlite:///file.db, or sqlite:////absolute/file.db")
         from ..engines.sqlite import open_engine as open_sqlite
 
-        return open_sqlite(unquote(parts.path[1:]), clock=clock, limits=limits)
-    if parts.scheme == "log":
-        if parts.netloc or parts.path in ("", "/"):
+        return open_sqlite(unquote(path[1:]), clock=clock, limits=limits)
+    if scheme == "log":
+        if host or path in ("", "/"):
             raise invalid("url", "url_malformed", "must look like log:///directory, or log:////absolute/directory")
         from ..engines.log import open_engine as open_log
 
-        return open_log(unquote(parts.path[1:]), clock=clock, limits=limits, progress=progress)
+        return open_log(unquote(path[1:]), clock=clock, limits=limits, progress=progress)
     known = "memory://, log:///directory, sqlite:///file.db and postgresql://…"
-    raise invalid("url", "url_unknown", f"has the scheme {parts.scheme!r}; known are {known}")
+    raise invalid("url", "url_unknown", f"has the scheme {scheme!r}; known are {known}")
 
 
-def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None, citus: bool = False) -> int:
+def migrate(
+    url: str,
+    *,
+    lanes: int | None = None,
+    limits: Limits | None = None,
+    citus: bool = False,
+    schema: str | None = None,
+) -> int:
     """Make Holdkit's tables in a PostgreSQL database, or bring them up to date, and give the schema's version.
 
     `lanes` and the limits that change meaning are fixed when the tables are made. With `citus` the tables are distributed by
-    lane over the workers of a Citus cluster. (The other engines do this on opening.)
+    lane over the workers of a Citus cluster. The tables are in the schema `holdkit`, unless `schema` names another. (The other
+    engines do this on opening.)
     """
     asked: object = url
     if not isinstance(asked, str) or not is_postgres(asked):
@@ -72,12 +101,27 @@ def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None,
     _need_psycopg()
     from ..engines.postgres import migrate as migrate_postgres
 
-    return migrate_postgres(url, lanes=lanes, limits=limits, citus=citus)
+    return migrate_postgres(url, lanes=lanes, limits=limits, citus=citus, schema=schema)
 
 
 def is_postgres(url: str) -> bool:
     """Whether a URL names a PostgreSQL database."""
     return url.startswith(("postgresql://", "postgres://"))
+
+
+def with_schema(url: str, schema: str | None) -> str:
+    """A URL that names the schema too; what it says already it must say alike."""
+    if schema is None:
+        return url
+    if not is_postgres(url):
+        raise invalid("schema", "schema_unsupported", "goes with a postgresql:// URL only")
+    _need_psycopg()
+    from ..engines.postgres.opening import read_url
+
+    read_url(url, schema=schema)
+    if "schema" in dict(parse_qsl(urlsplit(url).query)):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}schema={schema}"
 
 
 def _not_in_memory(url: str) -> None:

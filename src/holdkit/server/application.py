@@ -133,11 +133,15 @@ class Application:
         self.failed: HoldkitError | None = None
         """Why it did not start, or did not stop well."""
 
+    async def _open(self, url: str) -> AsyncKernel:
+        said = self.settings
+        return await connect_async(url, clock=self._clock, schema=said.schema, pool_size=said.pool_size)
+
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[Running]:
         """Open, run, and close again. A host that mounts this application enters it in its own lifespan."""
         ours = isinstance(self._source, str)
-        kernel = await connect_async(self._source, clock=self._clock) if isinstance(self._source, str) else self._source
+        kernel = await self._open(self._source) if isinstance(self._source, str) else self._source
         running = Running(kernel, self.settings, self._pepper, self.table)
         tasks: list[asyncio.Task[None]] = []
         try:

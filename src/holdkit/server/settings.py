@@ -27,6 +27,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     open: bool = False
     """No key is asked for: whoever reaches the port is admin of the default tenant. For loopback only."""
+    schema: str | None = None
+    """PostgreSQL: the schema with the tables, if it is not `holdkit`. For a server that opens a URL; a kernel has its own."""
+    pool_size: int | None = None
+    """PostgreSQL: connections that the server may have. For a server that opens a URL too."""
     max_body: int = 256 * KIB
     """Bytes of a request's body."""
     max_depth: int = 40

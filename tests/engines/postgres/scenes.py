@@ -29,7 +29,8 @@ from holdkit.core.model import SECOND, Leg, Pool, Slot, StoredHold
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.port import Applied, BatchRejected
-from holdkit.engines.postgres import PostgresEngine, driver
+from holdkit.engines.postgres import PostgresEngine, opening
+from holdkit.engines.postgres import engine as engine_module
 from holdkit.engines.postgres.statements import Sql, load
 
 T = TypeVar("T")
@@ -236,13 +237,14 @@ def deadlocks(url: str) -> int:
 
 def alter(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], str]) -> None:
     """Connections opened from now on say this statement otherwise, in its waiting form too."""
-    altered = dict(vars(driver)["load"]())
+    altered = dict(vars(opening)["load"]())
     for each in (name, f"{name}_waiting"):
         if each in altered:
             text = change(altered[each].text)
             assert text != altered[each].text, f"the canary changed nothing in {each}"
             altered[each] = Sql(text, altered[each].types)
-    monkeypatch.setattr(driver, "load", lambda: MappingProxyType(altered))
+    for place in (opening, engine_module):  # our own connections, and callers'
+        monkeypatch.setattr(place, "load", lambda _="holdkit": MappingProxyType(altered))
 
 
 def writes() -> Sequence[str]:

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import pq
 
 from .encoding import ENCODERS, decoder, encode
-from .statements import FETCHED, Sql, load
+from .statements import FETCHED, Sql
 from .waiting import READ, WRITE, Steps, glide, wait
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Wire:
         *,
         prepare: bool = True,
         on_statement: OnStatement | None = None,
-        named: Mapping[str, Sql] | None = None,
+        named: Mapping[str, Sql],
     ) -> None:
         self.pgconn = pgconn
         self.on_statement = on_statement
@@ -69,7 +69,7 @@ class Wire:
         self._prepare = prepare
         self._prepared: set[str] = set()
         self._columns: dict[str, list[tuple[int, Callable[[bytes], Any]]]] = {}
-        self._named = named or load()
+        self._named = named
 
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
         """Send these in one go, and give the rows of each."""
@@ -181,7 +181,7 @@ class Driver(Wire):
         prepare: bool = True,
         patience: float = 30.0,
         on_statement: OnStatement | None = None,
-        named: Mapping[str, Sql] | None = None,
+        named: Mapping[str, Sql],
     ) -> None:
         super().__init__(pgconn, prepare=prepare, on_statement=on_statement, named=named)
         self.patience = patience

@@ -1,4 +1,4 @@
-"""The PostgreSQL engine: holds in the application's own database, in the schema `holdkit`.
+"""The PostgreSQL engine: holds in the application's own database, in a schema of their own.
 
 Stores; the core decides, inside one transaction of READ COMMITTED and row locks, in two round trips. The server's clock is
 the one authority on time, read after the locks. Any number of processes may write. A commit whose answer is lost is
@@ -11,7 +11,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -39,13 +39,14 @@ from .lending import Lending
 from .listening import Listener, Teller
 from .looking import look, with_clock
 from .mending import repair
-from .migrating import check_schema
+from .migrating import Schema, check_schema
 from .one_lane import load_one_lane
 from .opening import check_server, connect, read_url, trouble
 from .reading import At, answer
 from .receiving import receive
 from .script import Ran, Stage, apply_script, lock_pools
 from .splitting import by_lane
+from .statements import load
 from .sweeping import Listed, look_around
 from .terms import Terms, bounded
 from .transacting import Transactions
@@ -53,10 +54,6 @@ from .trying import FEW, Again, keep_trying
 
 T = TypeVar("T")
 
-SIZE: Final = 6
-"""Connections at most for those who never wait long: batches and reads."""
-PATIENT: Final = 16
-"""The same for those who wait for a lock; apart from the others, so that these can never be without."""
 STALE: Final = 1.0
 """Seconds after which a list, which does not bring the server's clock along, asks for it first."""
 
@@ -73,11 +70,13 @@ class PostgresEngine:
         *,
         clock: Clock | None = None,
         limits: Limits | None = None,
+        schema: str | None = None,
+        pool_size: int | None = None,
         prune_every: float = 1.0,
         on_statement: OnStatement | None = None,
     ) -> None:
-        self._address = read_url(url)
-        self.url = self._address.shown
+        self._address = read_url(url, schema=schema, pool_size=pool_size)
+        self.url = self._address.url
         self._injected = clock
         self._server_clock = RemoteClock()
         self.clock: Clock = clock or self._server_clock
@@ -87,16 +86,33 @@ class PostgresEngine:
             Connections(
                 lambda: connect(self._address, asked, on_statement, distributed=self.distributed), size, seconds
             )
-            for size in (SIZE, PATIENT)
+            for size in (self._address.shares.quick, self._address.shares.patient)
         )
         self.distributed = False
         """Whether the tables are distributed by lane: each statement then names one."""
+        self.unsafe, stored = self._look_around(limits)
+        """Settings of the server that may lose a done answer, allowed by name."""
+        self.lanes, self.limits, self.distributed = stored.lanes, stored.limits, stored.distributed
+        if self.distributed:
+            self._connections.drop_idle()  # set up before that was known
+        named = load_one_lane(self._address.schema)[0] if self.distributed else load(self._address.schema)
+        self._join = Join(stored.identity, asked.lock_timeout / SECOND, on_statement, named)
+        self._pid = os.getpid()
+        self._teller = Teller(self._connections, self._address.schema)
+        self._transactions = Transactions(
+            self._address, self._connections, self._patient, self._terms,
+            prune_every=prune_every, wrote=self._teller.nudge, suspect=self._drop_idle, heard=self._heard,
+        )  # fmt: skip
+        self._listener: Listener | None = None
+        self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
+
+    def _look_around(self, limits: Limits | None) -> tuple[tuple[str, ...], Schema]:
+        """What server and tables are like; the connections are given back if they cannot be used."""
         try:
             with self._connections.one() as driver:
-                self.unsafe = check_server(driver, self._address)
-                """Settings of the server that may lose a done answer, allowed by name."""
-                schema = check_schema(driver, self._address, limits)
+                found = check_server(driver, self._address), check_schema(driver, self._address, limits)
                 self._read_clock(driver)
+                return found
         except BaseException as error:
             self._connections.close()
             if isinstance(error, StatementFailed):
@@ -104,19 +120,6 @@ class PostgresEngine:
             if isinstance(error, ConnectionFailed):
                 raise EngineError(f"the connection to {self.url} was lost: {error}") from error
             raise
-        self.lanes, self.limits, self.distributed = schema.lanes, schema.limits, schema.distributed
-        if self.distributed:
-            self._connections.drop_idle()  # set up before that was known
-        named = load_one_lane()[0] if self.distributed else None
-        self._join = Join(schema.identity, asked.lock_timeout / SECOND, on_statement, named)
-        self._pid = os.getpid()
-        self._teller = Teller(self._connections)
-        self._transactions = Transactions(
-            self._address, self._connections, self._patient, self._terms,
-            prune_every=prune_every, wrote=self._teller.nudge, suspect=self._drop_idle, heard=self._heard,
-        )  # fmt: skip
-        self._listener: Listener | None = None
-        self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
@@ -363,7 +366,15 @@ def _run_in(tx: Any, join: Join, make: Callable[[], Script[Ran]]) -> Ran:
 
 
 def open_engine(
-    url: str, clock: Clock | None = None, limits: Limits | None = None, *, on_statement: OnStatement | None = None
+    url: str,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    *,
+    schema: str | None = None,
+    pool_size: int | None = None,
+    on_statement: OnStatement | None = None,
 ) -> PostgresEngine:
     """Open a ``postgresql://`` URL whose database has been migrated."""
-    return PostgresEngine(url, clock=clock, limits=limits, on_statement=on_statement)
+    return PostgresEngine(
+        url, clock=clock, limits=limits, schema=schema, pool_size=pool_size, on_statement=on_statement
+    )

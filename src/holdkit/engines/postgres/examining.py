@@ -26,7 +26,7 @@ def examine(url: str) -> Iterator[Finding]:
         try:
             schema = check_schema(driver, address, None)
         except EngineError as error:
-            yield Finding("schema", "fail", str(error), "holdkit migrate URL")
+            yield Finding("schema", "fail", str(error), address.advice)
             return
         spread = ", distributed" if schema.distributed else ""
         yield Finding("schema", "ok", f"as this release knows it, {schema.lanes} lanes{spread}")

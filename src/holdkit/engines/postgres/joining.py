@@ -43,8 +43,8 @@ class Terms(Struct, frozen=True):
     """The database's own mark: the connection must be to the same one."""
     patience: float
     on_statement: OnStatement | None
-    named: Mapping[str, Sql] | None = None
-    """The statements, where they are not the usual ones."""
+    named: Mapping[str, Sql]
+    """The statements, in the kernel's schema."""
     reading: bool = False
     """Nothing is decided or written: a transaction of one snapshot will do, and one that may not write."""
 
@@ -295,5 +295,5 @@ def _trouble(error: StatementFailed) -> HoldkitError:
         return Overloaded(
             "others kept what this call needs locked for too long; your transaction goes on", retry_after=1.0
         )
-    advice = "; grant this role the rights to the schema holdkit" if error.sqlstate == "42501" else ""
+    advice = "; grant this role the rights to the kernel's schema" if error.sqlstate == "42501" else ""
     return EngineError(f"{error.message} ({error.sqlstate}): this call did nothing; your transaction goes on{advice}")

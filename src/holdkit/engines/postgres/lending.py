@@ -30,8 +30,6 @@ T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[Any]
 Join: TypeAlias = Callable[[Connection, Sequence[Group]], Applied]
 
-SIZE: Final = 8
-"""Connections at most that are lent at once."""
 IDLE: Final = 5.0
 """Seconds after which a connection is tried before it is lent again."""
 PASSING: Final = frozenset({"40001", "40P01", "55P03"})
@@ -68,7 +66,7 @@ class Lending:
         self._seconds = limits.lock_timeout / SECOND
         wait = int(lock_timeout(limits))
         self._settings = (str(wait), str(2 * wait + 5_000), str(2 * wait + 10_000))
-        self._room = BoundedSemaphore(SIZE)
+        self._room = BoundedSemaphore(address.shares.lent)
         self._lock = Lock()
         self._idle: list[tuple[float, Connection]] = []
         self._closed = False
@@ -77,7 +75,7 @@ class Lending:
         """Begin, run `work`, commit; again while it certainly did nothing."""
         deadline = time.monotonic() + self._seconds
         if not self._room.acquire(timeout=self._seconds):
-            raise Overloaded(f"all {SIZE} connections for resources are in use", retry_after=1.0)
+            raise Overloaded(f"all {self._address.shares.lent} connections for resources are in use", retry_after=1.0)
         try:
             return keep_trying(lambda: self._attempt(work, deadline))
         finally:

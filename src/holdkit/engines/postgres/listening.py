@@ -18,19 +18,24 @@ from ...errors import HoldkitError
 from .connections import Connections
 from .driver import ConnectionFailed, StatementFailed
 from .opening import Address
+from .statements import SCHEMA
 
-CHANNEL: Final = "holdkit"
 MOMENT: Final = 0.02
 """Seconds that a wake-up waits for company."""
 LOOK: Final = 1.0
 """Seconds between two looks whether to stop."""
 
 
+def channel_of(schema: str) -> str:
+    """Where the writers of a schema tell: not the name alone, which may be a channel of the application's."""
+    return SCHEMA if schema == SCHEMA else f"{SCHEMA}:{schema}"
+
+
 class Teller:
     """Tells those who listen that there are new entries, a moment after the first of them."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+    def __init__(self, connections: Connections, schema: str) -> None:
+        self._connections, self._channel = connections, channel_of(schema)
         self._due: threading.Timer | None = None
 
     def nudge(self) -> None:
@@ -43,7 +48,7 @@ class Teller:
     def _tell(self) -> None:
         self._due = None  # first: what is committed from now on is told by the next one
         with suppress(HoldkitError, StatementFailed, ConnectionFailed), self._connections.one() as driver:
-            driver.ask("tell")
+            driver.ask("tell", (self._channel,))
 
 
 class Listener:
@@ -67,7 +72,7 @@ class Listener:
 
     def _listen(self) -> None:
         with psycopg.connect(self._address.conninfo, autocommit=True) as connection:
-            connection.execute(f"listen {CHANNEL}")
+            connection.execute(f'listen "{channel_of(self._address.schema)}"')
             self._wake()  # for what came before we could hear
             while not self._stopped.is_set():
                 for _ in connection.notifies(timeout=LOOK, stop_after=1):

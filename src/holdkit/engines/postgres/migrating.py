@@ -1,7 +1,7 @@
 """Migrations: numbered, forward only, all of them in one transaction under a lock: old or new, never half.
 
 Made by whoever may create tables (`holdkit migrate`), not by each `connect`, which only checks. Refuses a schema newer than
-it knows, and a schema of our name that is not ours. Never touches anything outside the schema `holdkit`.
+it knows, and a schema of that name that is not ours. Never touches anything outside that schema.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ...errors import EngineError
 from ..named_sql import statements_of
 from ..settings import limits_in_force, stored_form
 from .driver import Driver
-from .opening import Address, check_version, connect, read_url
-from .statements import load, migrations
+from .opening import Address, check_schema_name, check_version, connect, read_url
+from .statements import SCHEMA, identifier, in_schema, load, migrations
 
 LANES = 64
 """For one server."""
@@ -36,15 +36,24 @@ Layout = Literal["one server", "citus", "as if"]
 """`as if` says everything as on Citus, on an ordinary server: for tests."""
 
 
-def migrate(url: str, *, lanes: int | None = None, limits: Limits | None = None, citus: bool = False) -> int:
+def migrate(
+    url: str,
+    *,
+    lanes: int | None = None,
+    limits: Limits | None = None,
+    citus: bool = False,
+    schema: str | None = None,
+) -> int:
     """Bring the schema up to date, and give its version. `lanes`, `limits` and `citus` count only when it is made."""
-    return migrate_to(url, "citus" if citus else "one server", lanes, limits)
+    return migrate_to(url, "citus" if citus else "one server", lanes, limits, schema)
 
 
-def migrate_to(url: str, layout: Layout, lanes: int | None = None, limits: Limits | None = None) -> int:
+def migrate_to(
+    url: str, layout: Layout, lanes: int | None = None, limits: Limits | None = None, schema: str | None = None
+) -> int:
     """The same, by the name of the layout."""
     lanes = _lanes(lanes, layout)
-    address = read_url(url)
+    address = read_url(url, schema=schema)
     with closing(connect(address, limits or Limits())) as driver:  # for its words, where it cannot be reached
         check_version(driver.ask("server_settings")[0][0], address)
     try:
@@ -74,17 +83,18 @@ def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> i
 
 def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
     cursor = psycopg.RawCursor(connection)
-    sql = load()
-    schemas, ours = _one(cursor.execute(sql["has_schema"].text).fetchone())
+    schema = address.schema
+    sql = load(schema)
+    schemas, ours = _one(cursor.execute(sql["has_schema"].text, (schema,)).fetchone())
     if schemas and not ours:
-        raise EngineError(f"cannot migrate {address.shown}: it has a schema holdkit that is not ours; rename it")
+        raise EngineError(f"cannot migrate {address.shown}: it has a schema {schema} that is not ours; rename it")
     if layout == "citus" and not _one(cursor.execute(sql["has_citus"].text).fetchone())[0]:
         raise EngineError(
             f"cannot migrate {address.shown}: the extension citus is not there; run `create extension citus` on the "
             f"coordinator and add its workers first, or leave out --citus"
         )
     if not ours:
-        cursor.execute("create schema holdkit")
+        cursor.execute(f"create schema {identifier(schema)}".encode())
         cursor.execute(sql["create_version_table"].text)
     cursor.execute(sql["lock_versions"].text)
     present = int(_one(cursor.execute(sql["schema_version"].text).fetchone())[0])
@@ -97,11 +107,11 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
         )
     for number, name, text in steps:
         if number > present:
-            for statement in statements_of(text):  # Citus tells workers the text of the whole query
+            for statement in statements_of(in_schema(text, schema)):  # Citus tells workers the text of the whole query
                 cursor.execute(statement.encode())
             cursor.execute(sql["record_version"].text, (number, name))
     if not present:
-        for statement in distributing() if layout == "citus" else ():
+        for statement in distributing(schema) if layout == "citus" else ():
             cursor.execute(statement.encode())
         for key, value in _first_settings(lanes, limits, layout).items():
             cursor.execute(sql["put_setting"].text, (key, msgspec.json.encode(value).decode()))
@@ -109,10 +119,10 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
     return steps[-1][0]
 
 
-def distributing() -> list[str]:
+def distributing(schema: str = SCHEMA) -> list[str]:
     """What distributes the tables, co-located, so that all of a lane is in one place."""
     first = DISTRIBUTED[0]
-    return [
+    written = [
         *(f"select create_reference_table('holdkit.{table}')" for table in COPIED),
         *(
             f"select create_distributed_table('holdkit.{table}', 'lane', "
@@ -120,6 +130,7 @@ def distributing() -> list[str]:
             for table in DISTRIBUTED
         ),
     ]
+    return [in_schema(statement, schema) for statement in written]
 
 
 def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any]:
@@ -129,11 +140,14 @@ def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any
     return {"identity": secrets.token_hex(16), "lanes": lanes, **distributed, **limits_stored}
 
 
-def migration_sql(lanes: int | None = None, limits: Limits | None = None, *, citus: bool = False) -> str:
+def migration_sql(
+    lanes: int | None = None, limits: Limits | None = None, *, citus: bool = False, schema: str = SCHEMA
+) -> str:
     """The same as a script, for those who let nobody else change their schemas."""
+    check_schema_name(schema)
     layout: Layout = "citus" if citus else "one server"
     lanes = _lanes(lanes, layout)
-    lines = ["begin;", "create schema holdkit;", load()["create_version_table"].text + ";"]
+    lines = ["begin;", f"create schema {identifier(schema)};", load()["create_version_table"].text + ";"]
     for number, name, text in migrations():
         lines += [text, f"insert into holdkit.migrations (version, name) values ({number}, '{name}');"]
     lines += [f"{statement};" for statement in (distributing() if citus else ())]
@@ -142,7 +156,7 @@ def migration_sql(lanes: int | None = None, limits: Limits | None = None, *, cit
             f"insert into holdkit.settings (name, value) values ('{key}', '{msgspec.json.encode(value).decode()}');"
         )
     lines += [f"insert into holdkit.heads (lane) select generate_series(0, {lanes - 1});", "commit;"]
-    return "\n".join(lines) + "\n"
+    return in_schema("\n".join(lines) + "\n", schema)
 
 
 def _one(row: Any) -> Any:
@@ -172,16 +186,15 @@ class Schema(Struct, frozen=True):
 
 def check_schema(driver: Driver, address: Address, asked: Limits | None) -> Schema:
     """The identity, the number of lanes and the limits in force; refuses a schema that is missing, older, newer or not ours."""
-    schemas, ours = driver.ask("has_schema")[0]
+    schemas, ours = driver.ask("has_schema", (address.schema,))[0]
     if not ours:
-        said = "a schema holdkit that is not ours: rename it" if schemas else "no schema holdkit yet"
-        raise EngineError(f"{address.shown} has {said}; then run `holdkit migrate`, or holdkit.migrate(url)")
+        name = address.schema
+        said = f"a schema {name} that is not ours: rename it" if schemas else f"no schema {name} yet"
+        raise EngineError(f"{address.shown} has {said}; then {address.advice}")
     version = driver.ask("schema_version")[0][0]
     _check_known(version, address)
     if version < migrations()[-1][0]:
-        raise EngineError(
-            f"{address.shown} has schema version {version}: run `holdkit migrate`, or holdkit.migrate(url)"
-        )
+        raise EngineError(f"{address.shown} has schema version {version}: {address.advice}")
     texts: dict[str, str] = dict(driver.ask("load_settings"))
     stored = {name: msgspec.json.decode(value) for name, value in texts.items()}
     lanes = stored.get("lanes")

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..named_sql import load_blocks
-from .statements import APART, Sql, sql_of, texts
+from .statements import APART, SCHEMA, Sql, in_schema, sql_of, texts
 
 _KEYS: Final = re.compile(r"unnest\(\$(\d+)::int\[\], ([^()]*)\)\s+(\w+)\(lane, ([^()]*)\)")
 _ANY: Final = re.compile(r"= any\(\$(\d+)(?:::int\[\])?\)")
@@ -71,7 +71,7 @@ class OneLane(Struct, frozen=True):
 
 
 @cache
-def load_one_lane() -> tuple[MappingProxyType[str, Sql], MappingProxyType[str, OneLane]]:
+def load_one_lane(schema: str = SCHEMA) -> tuple[MappingProxyType[str, Sql], MappingProxyType[str, OneLane]]:
     """Every statement by name, those that can be in the form for one lane; and what is to be known of these."""
     found, forms = dict[str, Sql](), dict[str, OneLane]()
     written = {name: text for name, text in texts().items() if name not in SPANNING}
@@ -80,11 +80,11 @@ def load_one_lane() -> tuple[MappingProxyType[str, Sql], MappingProxyType[str, O
             text, form = _one_lane(text)
             forms[name] = form
             if form.inserts and form.count is not None:
-                found[f"{name}_quiet"] = sql_of(name, text)
+                found[f"{name}_quiet"] = sql_of(name, in_schema(text, schema))
                 text = _QUIETLY.sub("", text)
         elif lane := _OF_ONE.search(text):
             text = _JOINED.sub(rf"\1.lane = {lane[1]}", text)
-        found[name] = sql_of(name, text)
+        found[name] = sql_of(name, in_schema(text, schema))
     return MappingProxyType(found), MappingProxyType(forms)
 
 

@@ -5,19 +5,23 @@ Unsafe settings of the server are refused by name, unless the URL allows them by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import SplitResult, parse_qsl, quote, unquote_plus, urlencode, urlsplit
 
 import psycopg
 from msgspec import Struct
 
 from ...core.model import SECOND, Limits
-from ...core.validation import invalid
+from ...core.validation import invalid, whole
 from ...errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from .driver import Driver, OnStatement, StatementFailed
 from .one_lane import load_one_lane, with_patience
+from .statements import SCHEMA, load
 from .terms import lock_timeout
+
+T = TypeVar("T")
 
 OLDEST: Final = 150_000
 """The oldest server version (`server_version_num`) that is tested."""
@@ -25,8 +29,13 @@ NEEDED: Final = f"Holdkit needs PostgreSQL {OLDEST // 10_000} or later"
 IMPATIENCE: Final = 100
 """Milliseconds that a batch which is not patient waits for something that another transaction is just making."""
 UNSAFE: Final = ("fsync", "full_page_writes", "synchronous_commit")
-OURS: Final = frozenset({"allow_unsafe", "pooler"})
+OURS: Final = frozenset({"allow_unsafe", "pooler", "schema", "pool_size"})
 """Parameters of the URL that are ours, not libpq's."""
+SECRET: Final = frozenset({"password", "sslpassword"})
+"""Parameters that are never shown."""
+POOL: Final = 30
+"""Connections of our own at most, unless somebody says otherwise."""
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 # Our statements are planned once, when tables may be small, and must be right when they are large: an index for every key.
 _PLANNER: Final = {
@@ -43,19 +52,49 @@ _DISTRIBUTED: Final = {"plan_cache_mode": "force_custom_plan"}
 """Where to send a statement is said by its lane: Citus cannot plan one that does not know it yet."""
 
 
+class Shares(NamedTuple):
+    """How many of our connections are for what; each kind has its own, so that none can be without."""
+
+    quick: int
+    """For those who never wait long: batches and reads."""
+    patient: int
+    """For those who wait for a lock."""
+    lent: int
+    """For transactions with application code in them."""
+
+
+def shares_of(pool_size: int) -> Shares:
+    """A pool cut up. (Whoever verifies has a quick one for a long time: there is always a second.)"""
+    quick, lent = max(2, pool_size * 6 // POOL), max(1, pool_size * 8 // POOL)
+    return Shares(quick, pool_size - quick - lent, lent)
+
+
 class Address(Struct, frozen=True):
     """Where the database is, and on what terms."""
 
     conninfo: str
     """For libpq; may hold a password, so it is never shown."""
     shown: str
+    """In words, for errors."""
+    url: str
+    """As it was given, without the password, and with the schema if that is not the usual one."""
     allow_unsafe: frozenset[str]
     pooled: bool
     """Behind a pooler in transaction mode: nothing may outlive a transaction, so nothing is prepared or set."""
+    schema: str = SCHEMA
+    shares: Shares = shares_of(POOL)
+
+    @property
+    def advice(self) -> str:
+        """What to do where there are no tables yet, or old ones."""
+        if self.schema == SCHEMA:
+            return "run `holdkit migrate`, or holdkit.migrate(url)"
+        return f"run `holdkit migrate --schema {self.schema}`, or holdkit.migrate(url, schema={self.schema!r})"
 
 
-def read_url(url: str) -> Address:
-    """Our own parameters, and the rest as libpq wants it; the URL without its password, for people."""
+def read_url(url: str, *, schema: str | None = None, pool_size: int | None = None) -> Address:
+    """Our own parameters, and the rest as libpq wants it; the URL without its password, for people. What is said beside the
+    URL may be said in it too, but not otherwise."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -71,8 +110,11 @@ def read_url(url: str) -> Address:
         raise invalid(
             "url", "url_malformed", "pooler may be transaction, for a pooler in transaction mode, or left out"
         )
+    named = _once("schema", schema, ours.get("schema"))
+    schema = check_schema_name(SCHEMA if named is None else named)
+    shares = shares_of(_pool_size(pool_size, ours.get("pool_size")))
     rest = urlencode([(name, value) for name, value in given if name not in OURS], quote_via=quote)
-    conninfo = urlunsplit(parts._replace(query=rest))
+    conninfo = _joined(parts, parts.netloc, rest)
     try:
         parsed = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
@@ -82,7 +124,46 @@ def read_url(url: str) -> Address:
     defaults = {"target_session_attrs": "read-write", "connect_timeout": "10", "application_name": "holdkit",
                 "client_encoding": "UTF8", "tcp_user_timeout": "30000"}  # fmt: skip
     conninfo = psycopg.conninfo.make_conninfo(conninfo, **{k: v for k, v in defaults.items() if k not in parsed})
-    return Address(conninfo, shown, allowed, "pooler" in ours)
+    return Address(conninfo, shown, _without_secrets(parts, schema), allowed, "pooler" in ours, schema, shares)
+
+
+def _without_secrets(parts: SplitResult, schema: str) -> str:
+    user, at, place = parts.netloc.rpartition("@")
+    hidden = SECRET | {"schema"}
+    kept = [piece for piece in parts.query.split("&") if piece and unquote_plus(piece.partition("=")[0]) not in hidden]
+    if schema != SCHEMA:
+        kept.append(f"schema={schema}")
+    return _joined(parts, user.partition(":")[0] + at + place, "&".join(kept))
+
+
+def _joined(parts: SplitResult, netloc: str, query: str) -> str:
+    """A URL again. (`urlunsplit` leaves out the slashes where no host is named, and libpq takes it for something else.)"""
+    return f"{parts.scheme}://{netloc}{parts.path}{'?' if query else ''}{query}"
+
+
+def _once(field: str, said: T | None, in_url: T | None) -> T | None:
+    """What is said beside the URL or in it; if in both, the same."""
+    if said is not None and in_url is not None and said != in_url:
+        raise invalid(field, f"{field}_ambiguous", f"the URL says {field}={in_url}: give one of the two")
+    return in_url if said is None else said
+
+
+def check_schema_name(name: object) -> str:
+    """A name that needs no care anywhere: in SQL, in a channel, on a command line."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.startswith("pg_"):
+        raise invalid(
+            "schema",
+            "schema_malformed",
+            "must be lower-case letters, digits and _, at most 48, not beginning with a digit or pg_",
+        )
+    return name
+
+
+def _pool_size(said: int | None, in_url: str | None) -> int:
+    if in_url is not None and not (in_url.isascii() and in_url.isdigit() and len(in_url) <= 4):
+        raise invalid("pool_size", "pool_size_not_whole", "must be a whole number, in the URL too")
+    size = _once("pool_size", said, None if in_url is None else int(in_url))
+    return POOL if size is None else whole(size, "pool_size", 4, 1_000)
 
 
 def _malformed(url: str, words: str = "") -> InvalidRequest:
@@ -109,7 +190,8 @@ def connect(
             raise EngineError(f"cannot set up a connection to {address.shown}: {_first_line(error)}") from error
     pgconn = connection.pgconn
     waits = (IMPATIENCE, int(lock_timeout(limits)))
-    named = {**load_one_lane()[0], **dict(map(with_patience, waits))} if distributed else None
+    schema = address.schema
+    named = {**load_one_lane(schema)[0], **dict(map(with_patience, waits))} if distributed else load(schema)
     driver = Driver(
         pgconn, prepare=not address.pooled, patience=2 * patience + 10, on_statement=on_statement, named=named
     )
@@ -163,9 +245,9 @@ def trouble(address: Address, error: StatementFailed) -> HoldkitError:
     if state[:2] in ("40", "57"):
         return Overloaded(f"{address.shown} gave up this attempt: {error.message}", retry_after=0.5)
     advice = {
-        "42501": "; grant this role the rights to the schema holdkit",
-        "3F000": "; run `holdkit migrate`",
-        "42P01": "; run `holdkit migrate`",
+        "42501": f"; grant this role the rights to the schema {address.schema}",
+        "3F000": f"; {address.advice}",
+        "42P01": f"; {address.advice}",
         "25006": "; this server is read-only",
         "53100": "; its disk is full",
     }.get(state, "")

@@ -1,5 +1,6 @@
 """The statements of this engine, by name, with the types of their parameters. No SQL is written anywhere else here.
 
+The texts say `holdkit.` before every table; another schema's name is put there once, when they are loaded.
 A statement that takes locks has a second form, ``<name>_waiting``: the same without `skip locked`. One that declares a cursor
 of its own name has ``<name>_next``, which fetches rows, and ``<name>_end``, which closes it. What is said only where the tables
 are distributed by lane, ``/* apart: … */``, is left out here.
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,6 +22,9 @@ APART = re.compile(r"\s*/\* apart: (.*?) \*/", re.DOTALL)
 _CONTROL = ("begin", "commit", "rollback")
 FETCHED = 500
 """Rows that a cursor gives at a time."""
+SCHEMA: Final = "holdkit"
+"""Where the tables are unless somebody says otherwise, and as the texts have it."""
+_QUALIFIED: Final = re.compile(rf"\b{SCHEMA}\.")
 
 
 class Sql(Struct, frozen=True):
@@ -43,9 +48,21 @@ def texts() -> MappingProxyType[str, str]:
 
 
 @cache
-def load() -> MappingProxyType[str, Sql]:
+def load(schema: str = SCHEMA) -> MappingProxyType[str, Sql]:
     """Every named statement of this engine, for tables on one server."""
-    return MappingProxyType({name: sql_of(name, APART.sub("", text)) for name, text in texts().items()})
+    return MappingProxyType(
+        {name: sql_of(name, in_schema(APART.sub("", text), schema)) for name, text in texts().items()}
+    )
+
+
+def in_schema(text: str, schema: str) -> str:
+    """A text of ours with its tables in this schema: the one place where its name enters SQL."""
+    return text if schema == SCHEMA else _QUALIFIED.sub(f"{identifier(schema)}.", text)
+
+
+def identifier(schema: str) -> str:
+    """A schema's name as SQL has it: quoted, for it may be a word of SQL. (`opening` has checked that it holds no quote.)"""
+    return schema if schema == SCHEMA else f'"{schema}"'
 
 
 def sql_of(name: str, text: str) -> Sql:

@@ -520,4 +520,4 @@ where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: tell
 -- a wake-up for those who listen, and nothing more
-select pg_notify('holdkit', '')
+select pg_notify($1::text, '')

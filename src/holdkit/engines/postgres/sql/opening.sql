@@ -8,7 +8,7 @@ select current_setting('server_version_num')::int, current_setting('server_encod
 
 -- name: has_schema
 -- whether there is anything of that name, whoever made it
-select (select count(*) from pg_catalog.pg_namespace where nspname = 'holdkit'), to_regclass('holdkit.migrations') is not null
+select (select count(*) from pg_catalog.pg_namespace where nspname = $1::text), to_regclass('holdkit.migrations') is not null
 
 -- name: has_citus
 -- whether tables can be distributed here
