@@ -98,7 +98,9 @@ def test_every_section_has_its_stories(section: str) -> None:
 
 
 def test_every_story_belongs_to_a_section_and_opens_with_its_promise() -> None:
-    for path in sorted(FOLDER.glob("*.story")):
+    paths = sorted(FOLDER.glob("*.story"))
+    assert len(paths) == len(STORIES) > 50
+    for path in paths:
         assert path.name[:2] in SECTIONS
         assert re.match(r"# \S.{20,}[.]\n", path.read_text("utf-8")), f"{path.name} does not say what it promises"
 

@@ -133,6 +133,15 @@ FOCUSED = """() => {
 }"""
 
 
+STOPS = """() => {
+  const brand = document.querySelector(".brand");
+  return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].filter((one) =>
+    one.tabIndex >= 0 && !one.disabled && one.checkVisibility() &&
+    brand.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING).length;
+}"""
+"""How many stops there are behind the brand, where the tour begins."""
+
+
 def test_everything_that_tab_reaches_shows_it(browser: Browser, scene: Scene) -> None:
     with watched(browser, scene.server, quiet=False) as looking:
         page = looking.open()
@@ -140,12 +149,18 @@ def test_everything_that_tab_reaches_shows_it(browser: Browser, scene: Scene) ->
             page.evaluate("view => { location.hash = '#/' + view }", view)
             expect(page.locator(there).first).to_be_visible()
             page.evaluate("document.querySelector('.brand').focus()")
+            assert page.evaluate(FOCUSED) is not None, "there is something to begin with"
+            reached = []
             for _ in range(40):
                 page.keyboard.press("Tab")
                 at = page.evaluate(FOCUSED)
-                if at is None:  # once around
+                if at is None or at[0] == "Skip to the content":  # once around
                     break
                 assert at[1:] == [True, True], f"{view}: {at[0]}"
+                reached.append(at[0])
+            stops = page.evaluate(STOPS)
+            assert len(reached) == min(stops, 40), f"{view}: of {stops} only {reached}"
+            assert stops > 5
 
 
 def test_what_moves_all_the_time_is_not_announced(browser: Browser, scene: Scene) -> None:

@@ -41,11 +41,14 @@ def test_no_inline_script_or_style_and_nothing_from_elsewhere() -> None:
     assert re.findall(r"<style|\bstyle=|\bon\w+=", page) == []
     assert re.findall(r"(?:src|href)=\"(?!\./)[^\"]*", page) == []
     style = "".join(path.read_text("utf-8") for path in BUILT.glob("assets/*.css"))
+    assert "{" in style
     assert re.findall(r"@import|url\(", style) == []
 
 
 def test_text_is_put_in_as_text() -> None:
-    for path in SOURCES.glob("src/**/*.ts*"):
+    sources = [*SOURCES.glob("src/**/*.ts*")]
+    assert len(sources) > 10
+    for path in sources:
         assert not re.search(
             r"(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", path.read_text("utf-8")
         ), path
@@ -54,6 +57,7 @@ def test_text_is_put_in_as_text() -> None:
 def test_versions_are_exact_and_the_lock_names_no_host() -> None:
     package = json.loads((SOURCES / "package.json").read_text("utf-8"))
     wanted = {**package["dependencies"], **package["devDependencies"]}
+    assert {"preact", "vite"} <= set(wanted)
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in wanted.values())
     lock = json.loads((SOURCES / "package-lock.json").read_text("utf-8"))
     locked = {name: part for name, part in lock["packages"].items() if name}

@@ -15,7 +15,9 @@ def test_every_reason_is_explained_in_ladder_order() -> None:
 
 def test_class_and_transience_are_as_in_the_code() -> None:
     classes = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
-    for reason, name, transient, meaning, advice in (row for row in ROWS if len(row) == 5):
+    rows = [row for row in ROWS if len(row) == 5]
+    assert len(rows) == len(Reason)
+    for reason, name, transient, meaning, advice in rows:
         cls = classes[reason.strip("`")]
         assert name == f"`{cls.__name__}`"
         assert transient == ("yes" if Reason(cls.reason) in TRANSIENT else "no")

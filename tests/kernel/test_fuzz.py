@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC
 from decimal import Decimal
@@ -12,14 +13,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 import holdkit
 from holdkit import Actor, HoldkitError, Kernel, Leg
 from holdkit.core import commands
 from holdkit.faces._sync.claims import Claims
 from holdkit.faces._sync.items import Items
+from holdkit.kernel.context import Context, current
 from holdkit.testing import FakeClock
 
 ID = "1" * 32
@@ -174,6 +177,16 @@ def only_ours(method: str, named: dict[str, Any], call: Callable[[], Any]) -> No
         judge(method, named, error)
 
 
+def balanced(hk: Kernel) -> None:
+    """Whatever was asked of it: no more is in use than there is, and what a pool holds is what its holds hold."""
+    pool = hk.pool("p")
+    assert all(type(number) is int for number in (pool.total, pool.held, pool.consumed))
+    assert 0 <= pool.consumed <= pool.total - pool.held
+    holds = hk.holds(pool="p", limit=1_000)
+    assert ID in [hold.id for hold in holds]
+    assert pool.held == sum(leg.held for hold in holds if hold.state == "held" for leg in hold.legs if leg.pool == "p")
+
+
 @settings(max_examples=300)
 @given(st.lists(a_call(), min_size=1, max_size=5))
 def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
@@ -189,7 +202,7 @@ def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[st
 
             only_ours(method, named, call)
         assert hk.verify().ok
-        assert hk.pool("p").total >= 0
+        balanced(hk)
 
 
 @settings(max_examples=60)
@@ -213,14 +226,61 @@ def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[s
     asyncio.run(main())
 
 
-@settings(max_examples=100)
-@given(junk, junk, junk)
-def test_context_and_cursors(actor: Any, correlation_id: Any, reason: Any) -> None:
-    try:
-        with holdkit.context(actor=actor, correlation_id=correlation_id, reason=reason):
+sayings = st.one_of(
+    junk, st.sampled_from(["user:7", "job:", "system", "req-1", "x" * 1_024, "x" * 1_025, Actor.system()])
+)
+
+
+def text_of(value: Any) -> Any:
+    """What is kept of a correlation id or a reason; Ellipsis if it is none."""
+    if value is None:
+        return None
+    fits = type(value) is str and 0 < len(value) <= 1_024 and not value.isspace()
+    return value if fits and not re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", value) else ...
+
+
+def actor_of(value: Any) -> Any:
+    """The same for an actor."""
+    given = f"{value.kind}:{value.id}".rstrip(":") if isinstance(value, Actor) else value
+    if given is None or (
+        isinstance(given, str) and re.fullmatch(r"(?s)(user|job|api_client):.+|(system|anonymous)(:.*)?", given)
+    ):
+        return given
+    return ...
+
+
+@settings(max_examples=200)
+@given(sayings, sayings, sayings)
+@example("user:7", "c-1", "why")
+@example(Actor.user("7"), UUID(int=1), None)
+@example("nobody", "c-1", "why")
+@example("user:7", "", "why")
+@example("user:7", "c-1", 7)
+def test_a_context_is_what_was_said_or_names_what_is_wrong(actor: Any, correlation_id: Any, reason: Any) -> None:
+    traced = str(correlation_id) if isinstance(correlation_id, UUID) else correlation_id
+    wanted = {"actor": actor_of(actor), "correlation_id": text_of(traced), "reason": text_of(reason)}
+    wrong = [field for field, value in wanted.items() if value is ...]
+    said = holdkit.context(actor=actor, correlation_id=correlation_id, reason=reason)
+    if wrong:
+        with pytest.raises(holdkit.InvalidRequest) as refused, said:
             pass
-    except holdkit.InvalidRequest:
-        pass
+        assert refused.value.field == wrong[0]
+    else:
+        with said:
+            assert structs.asdict(current()) == wanted
+    assert current() == Context()
+
+
+@settings(max_examples=100)
+@given(junk.filter(lambda value: value is not None))
+@example("hkc1.W10")
+@example("hkc1.")
+def test_what_is_no_cursor_is_refused_as_such(after: Any) -> None:
+    with kernel() as hk:
+        for call in (lambda: hk.journal(after=after), lambda: next(hk.follow(after=after, wait=False))):
+            with pytest.raises(holdkit.InvalidRequest) as refused:
+                call()
+            assert (refused.value.field, refused.value.code) == ("after", "cursor_malformed")
 
 
 def test_the_table_knows_every_method() -> None:

@@ -229,7 +229,9 @@ def test_the_program_listens_says_where_and_stops(tmp_path: Path) -> None:
         assert httpx.get(f"{url}/v1/pools", timeout=PATIENCE).status_code == 401
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
-    for file in database.parent.iterdir():
+    files = [*database.parent.iterdir()]
+    assert database in files
+    for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 
 

@@ -28,7 +28,9 @@ class Interrupted(Exception):
 
 def test_a_new_file_is_for_its_owner_only(engine: SqliteEngine, path: Path) -> None:
     done(engine, create())
-    for file in path.parent.iterdir():
+    files = [*path.parent.iterdir()]
+    assert len(files) > 1, "the file itself, and what SQLite and the turnstile have beside it"
+    for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 
 
@@ -246,9 +248,12 @@ def test_every_statement_has_a_reason_and_is_valid_sql(engine: SqliteEngine, pat
             if name != "create_version_table":
                 parameters = dict.fromkeys(NAMED) if ":tenant" in sql else [None] * places(sql)
                 connection.execute(f"explain {sql}", parameters).fetchall()
+    named = 0
     for file in (Path(migrating.__file__).parent / "sql").glob("*.sql"):
         blocks = file.read_text().split("-- name: ")[1:]
         assert all(block.splitlines()[1].startswith("-- ") for block in blocks), file
+        named += len(blocks)
+    assert named == len(load())
 
 
 def places(sql: str) -> int:
