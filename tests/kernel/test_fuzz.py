@@ -189,6 +189,10 @@ def balanced(hk: Kernel) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(a_call(), min_size=1, max_size=5))
+@example([("resize_pool", ["p", 0], {})])
+@example([("consume", ["p", 10], {}), ("hold", ["p", 10], {"ttl": "5m"})])
+@example([("release", [ID], {"owner": "token"}), ("release", [ID], {"owner": "token"}), ("expire", [ID], {})])
+@example([("confirm", [ID], {"owner": "token", "quantity": 5, "overage": "reject"}), ("return_units", [ID], {})])
 def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
     with kernel() as hk:
         for method, arguments, named in calls:
