@@ -56,6 +56,20 @@ def test_what_is_due_only_by_another_pools_clock_cannot_go_first() -> None:
     assert backlog(view, legs) == {}
 
 
+def test_a_leg_is_ripe_at_its_deadline_by_the_slot_of_its_own_pool() -> None:
+    """The clock has stepped back behind what was last done on the pool."""
+    world = crowded(max_due=1)
+    world.slot = 0
+    world.pools["", "a"] = structs.replace(world.pools["", "a"], slot=11)
+    view = View(world.loaded())
+    legs = {("", "a"): [(10, f"{1:032x}"), (11, f"{2:032x}"), (12, f"{3:032x}")]}
+    first = backlog(view, legs)
+    assert first == {("", "a"): [(10, f"{1:032x}")]}
+    assert backlog(View(structs.replace(world.loaded(), limits=Limits(max_due=2))), legs) == {}
+    return_backlog(view, {("", "a"): legs["", "a"][:2]})
+    assert [(entry.subject, entry.slot) for entry in view.entries] == [(f"{1:032x}", 11), (f"{2:032x}", 11)]
+
+
 def test_returning_a_backlog_expires_these_and_no_others() -> None:
     view = View(crowded(max_due=4).loaded())
     return_backlog(view, backlog(view, due_on(view, "a", "b")))
