@@ -16,7 +16,7 @@ WHERE = [("postgres", kind) for kind in ON_POSTGRES] + [("sqlite", kind) for kin
 @pytest.fixture(params=WHERE, ids=lambda where: f"{where[1].__name__}-{where[0]}")
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Application]:
     where, kind = request.param
-    url = request.getfixturevalue("postgres_url") if where == "postgres" else f"sqlite:///{tmp_path}/shop.db"
+    url = request.getfixturevalue("migrated")(lanes=4) if where == "postgres" else f"sqlite:///{tmp_path}/shop.db"
     make_tables(url)
     application: Application = kind(url)
     application.hk.items.add(["seat:1", "seat:2"])

@@ -68,7 +68,7 @@ class Place:
 @pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     urls = {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
-    made = Place(urls.get(request.param) or request.getfixturevalue("postgres_url"))
+    made = Place(urls.get(request.param) or request.getfixturevalue("migrated")())
     yield made
     made.hk.close()
 
@@ -76,7 +76,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def sql_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     sqlite = request.param == "sqlite"
-    made = Place(f"sqlite:///{tmp_path}/holds.db" if sqlite else request.getfixturevalue("postgres_url"))
+    made = Place(f"sqlite:///{tmp_path}/holds.db" if sqlite else request.getfixturevalue("migrated")())
     yield made
     made.hk.close()
 
@@ -383,8 +383,8 @@ def test_an_unknown_commit_with_an_operation_id_is_asked_about(tmp_path: Path) -
 
 
 @pytest.fixture
-def pg(postgres_url: str) -> Iterator[Place]:
-    made = Place(postgres_url)
+def pg(migrated: Callable[..., str]) -> Iterator[Place]:
+    made = Place(migrated())
     yield made
     made.hk.close()
 
