@@ -100,6 +100,20 @@ def test_pools_are_listed_resized_and_of_a_tenant(url: str) -> None:
     assert table[1].split() == ["cpu", "7", "4", "0", "3"]
 
 
+def test_pools_end(url: str) -> None:
+    run("hold", "gpu", "--ttl", "5m")
+    assert refusal("pools", "remove", "gpu").reason == "pool_in_use"
+    assert told(PoolDocument, "pools", "archive", "gpu", "--reason", "over").archived
+    assert refusal("hold", "gpu", "--ttl", "5m").reason == "pool_archived"
+    assert each(PoolDocument, "pools", "list") == []
+    assert [pool.id for pool in each(PoolDocument, "pools", "list", "--archived")] == ["gpu"]
+    assert run("pools", "list", "--archived").out.splitlines()[1].split()[-1] == "archived"
+    assert not told(PoolDocument, "pools", "unarchive", "gpu").archived
+    run("pools", "create", "cpu", 3)
+    assert told(PoolDocument, "pools", "remove", "cpu").total == 3
+    assert refusal("pools", "show", "cpu").reason == "pool_not_found"
+
+
 def test_the_journal_goes_on_behind_a_cursor(url: str) -> None:
     run("hold", "gpu", "--ttl", "5m")
     first, second = each(EntryDocument, "journal", "list")

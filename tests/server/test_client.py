@@ -60,6 +60,37 @@ def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:
     assert hk.resize_pool("one/a", 20, if_version=hk.pool("one/a").version).total == 20
 
 
+def test_pools_end(hk: RemoteKernel) -> None:
+    hk.create_pool("end/a b", 3)
+    hold = hk.hold("end/a b", 1, ttl=60)
+    archived = hk.archive_pool("end/a b", reason="over", op="archive-1")
+    assert (archived.archived, archived.held) == (True, 1)
+    assert hk.archive_pool("end/a b", reason="over", op="archive-1").replayed
+    assert hk.pools("end/") == []
+    assert [pool.id for pool in hk.pools("end/", archived=True)] == ["end/a b"]
+    with pytest.raises(holdkit.PoolArchived) as shut:
+        hk.hold("end/a b", 1, ttl=60)
+    assert (shut.value.subject, shut.value.transient) == ("end/a b", False)
+    with pytest.raises(holdkit.PoolArchived):
+        hk.confirm(hold, quantity=2, overage="if_available")
+    with pytest.raises(holdkit.PoolInUse) as used:
+        hk.remove_pool("end/a b")
+    assert used.value.in_use == 1
+    hk.release(hold)
+    assert not hk.unarchive_pool("end/a b").archived
+    gone = hk.remove_pool("end/a b", reason="sold", op="remove-1")
+    assert (gone.id, gone.total) == ("end/a b", 3)
+    assert hk.remove_pool("end/a b", reason="sold", op="remove-1").replayed
+    with pytest.raises(holdkit.PoolNotFound):
+        hk.archive_pool("end/a b")
+    told = [(entry.action, entry.reason) for entry in hk.history("end/a b")]
+    assert told[1:] == [("pool.archived", "over"), ("pool.unarchived", None), ("pool.removed", "sold")]
+    hk.create_pool("end/c", 1)
+    ends = (holdkit.ArchivePool(id="end/c"), holdkit.UnarchivePool(id="end/c"), holdkit.RemovePool(id="end/c"))
+    answers = hk.apply(ends, atomic=True)
+    assert [isinstance(pool, holdkit.Pool) and pool.archived for pool in answers] == [True, False, False]
+
+
 def test_a_correlation_id_may_be_a_uuid(hk: RemoteKernel) -> None:
     id = UUID("8B2F0C7E-11d4-4c5a-9d6e-0123456789ab")
     hk.create_pool("correlated", 10, correlation_id=id)

@@ -140,3 +140,33 @@ def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> 
             await feed.close()
 
     asyncio.run(main())
+
+
+def test_a_feed_lists_what_a_list_of_pools_lists_archived_ones_left_out() -> None:
+    async def main() -> None:
+        async with stand() as here:
+            kernel = here.running.kernel
+            for pool in ("before", "later", "kept"):
+                await kernel.create_pool(pool, 5)
+            await kernel.archive_pool("before")
+            feed = Feed(kernel, "")
+            await feed.ready.wait()
+            assert sorted(feed.pools) == ["kept", "later"]
+            tick = feed.tick
+            hold = await kernel.hold("later", 2, ttl=60)
+            await kernel.archive_pool("later")
+            await kernel.release(hold)
+            await kernel.unarchive_pool("before")
+            async with asyncio.timeout(PATIENCE):
+                while not feed.actions["pool.unarchived"]:
+                    await feed.news(feed.tick, 1)
+            pools, removed, _ = feed.since(tick)
+            assert ([pool.id for pool in pools], removed, sorted(feed.pools)) == (
+                ["before"],
+                ["later"],
+                ["before", "kept"],
+            )
+            assert (feed.sums.pools, feed.sums.held) == (2, 0)
+            await feed.close()
+
+    asyncio.run(main())

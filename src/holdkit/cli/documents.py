@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def pool_document(pool: Pool) -> PoolDocument:
     """A pool for programs."""
     return PoolDocument(pool.id, pool.tenant, pool.total, pool.held, pool.consumed, pool.loose, pool.available, pool.over,
-                        pool.on_demand, pool.fence, pool.version)  # fmt: skip
+                        pool.on_demand, pool.archived, pool.fence, pool.version)  # fmt: skip
 
 
 def hold_document(hold: Hold) -> HoldDocument:

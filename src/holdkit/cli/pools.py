@@ -1,4 +1,4 @@
-"""``holdkit pools``: list, show, create, resize, return."""
+"""``holdkit pools``: list, show, create, resize, return, remove, archive, unarchive."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def pools() -> None:
 
 @pools.command("list")
 @click.option("--prefix", default="", help="only ids that begin so; ~ shows the pools behind faces")
+@click.option("--archived", is_flag=True, help="those that are archived, too")
 @click.option("--after", default="", help="go on behind this id")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @of_tenant
-def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, after: str, limit: int) -> int:
+def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archived: bool, after: str, limit: int) -> int:
     """Pools in order of id, with what is held, consumed and available.
 
     \b
@@ -37,7 +38,7 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, after: 
       holdkit pools list --prefix show: --json
     """
     with kernel(url, tenant) as hk:
-        found = hk.pools(prefix, after=after, limit=limit)
+        found = hk.pools(prefix, archived=archived, after=after, limit=limit)
     Voice(in_json).table([pool_document(pool) for pool in found], HEADS, [_row(pool) for pool in found])
     return FINE
 
@@ -109,6 +110,54 @@ def return_(url: str | None, tenant: str, in_json: bool, pool: str, units: int, 
     return FINE
 
 
+@pools.command()
+@click.argument("pool")
+@call_options
+@of_tenant
+def remove(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) -> int:
+    """Take a pool away for good, if nothing of it is held or consumed; prints what it was.
+
+    \b
+    Example:
+      holdkit pools remove gpu --reason "sold"
+    """
+    with kernel(url, tenant) as hk:
+        _tell(hk.remove_pool(pool, **call_of(call)), in_json)
+    return FINE
+
+
+@pools.command()
+@click.argument("pool")
+@call_options
+@of_tenant
+def archive(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) -> int:
+    """Grant nothing more on a pool; what is held or consumed goes on as ever.
+
+    \b
+    Example:
+      holdkit pools archive show:42 --reason "the show is over"
+    """
+    with kernel(url, tenant) as hk:
+        _tell(hk.archive_pool(pool, **call_of(call)), in_json)
+    return FINE
+
+
+@pools.command()
+@click.argument("pool")
+@call_options
+@of_tenant
+def unarchive(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) -> int:
+    """Let an archived pool grant again.
+
+    \b
+    Example:
+      holdkit pools unarchive show:42
+    """
+    with kernel(url, tenant) as hk:
+        _tell(hk.unarchive_pool(pool, **call_of(call)), in_json)
+    return FINE
+
+
 def _row(pool: Pool) -> list[str]:
     return [
         pool.id,
@@ -116,7 +165,7 @@ def _row(pool: Pool) -> list[str]:
         str(pool.held),
         str(pool.consumed),
         str(pool.available),
-        "over" if pool.over else "",
+        ", ".join(word for word, so in (("over", pool.over), ("archived", pool.archived)) if so),
     ]
 
 

@@ -41,6 +41,7 @@ class PoolDocument(Struct, frozen=True):
     available: int
     over: bool
     on_demand: bool
+    archived: bool
     fence: int
     version: int
 

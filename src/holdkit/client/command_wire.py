@@ -13,6 +13,7 @@ import msgspec
 
 from ..core.commands import (
     AnyCommand,
+    ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -21,10 +22,12 @@ from ..core.commands import (
     PlaceHold,
     PutRecord,
     ReleaseHold,
+    RemovePool,
     ResizePool,
     ReturnToPool,
     ReturnUnits,
     Ttl,
+    UnarchivePool,
 )
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid
@@ -34,6 +37,9 @@ from ..kernel.spelling import FaceLeg, datetime_of, moment, span
 _TYPES: Final[dict[type[Any], str]] = {
     CreatePool: "create_pool",
     ResizePool: "resize_pool",
+    RemovePool: "remove_pool",
+    ArchivePool: "archive_pool",
+    UnarchivePool: "unarchive_pool",
     PlaceHold: "hold",
     Consume: "consume",
     ConfirmHold: "confirm",
@@ -43,7 +49,7 @@ _TYPES: Final[dict[type[Any], str]] = {
     ReturnUnits: "return",
     ReturnToPool: "return_to_pool",
 }
-_OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version"))
+_OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage"))
 
 
 def verb_of(command: AnyCommand) -> str:

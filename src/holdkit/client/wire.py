@@ -84,6 +84,7 @@ class WirePool(Struct, kw_only=True):
     version: int
     fence: int
     on_demand: bool
+    archived: bool
 
 
 class RemoteEntry(Struct, frozen=True, kw_only=True):
@@ -262,7 +263,7 @@ def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
     """A pool as the kernel would have given it."""
     return Pool(
         "", wire.id, wire.total, wire.held, wire.consumed, wire.fence, version=wire.version, on_demand=wire.on_demand,
-        loose=wire.loose, replayed=replayed,
+        loose=wire.loose, archived=wire.archived, replayed=replayed,
     )  # fmt: skip
 
 

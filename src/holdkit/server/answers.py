@@ -40,6 +40,7 @@ class PoolAnswer(Struct, kw_only=True):
     version: int
     fence: int
     on_demand: bool
+    archived: bool
 
 
 class PoolNow(PoolAnswer, kw_only=True):
@@ -61,6 +62,7 @@ def pool_fields(pool: Pool) -> dict[str, Any]:
         "version": pool.version,
         "fence": pool.fence,
         "on_demand": pool.on_demand,
+        "archived": pool.archived,
     }
 
 

@@ -14,6 +14,7 @@ from .bodies import (
     NewConsume,
     NewHold,
     NewPool,
+    PoolEnd,
     PoolId,
     PoolTotal,
     Release,
@@ -34,6 +35,27 @@ class BatchCreatePool(NewPool, tag="create_pool", tag_field="type", kw_only=True
 
 class BatchResizePool(PoolTotal, tag="resize_pool", tag_field="type", kw_only=True):
     """See `PUT /v1/pools/{pool}`."""
+
+    op: OwnKey = None
+    id: PoolId
+
+
+class BatchRemovePool(PoolEnd, tag="remove_pool", tag_field="type", kw_only=True):
+    """See `DELETE /v1/pools/{pool}`."""
+
+    op: OwnKey = None
+    id: PoolId
+
+
+class BatchArchivePool(PoolEnd, tag="archive_pool", tag_field="type", kw_only=True):
+    """See `POST /v1/pools/{pool}/archive`."""
+
+    op: OwnKey = None
+    id: PoolId
+
+
+class BatchUnarchivePool(PoolEnd, tag="unarchive_pool", tag_field="type", kw_only=True):
+    """See `POST /v1/pools/{pool}/unarchive`."""
 
     op: OwnKey = None
     id: PoolId
@@ -96,6 +118,9 @@ class BatchReturnToPool(ReturnToPool, tag="return_to_pool", tag_field="type", kw
 BatchCommand: TypeAlias = (
     BatchCreatePool
     | BatchResizePool
+    | BatchRemovePool
+    | BatchArchivePool
+    | BatchUnarchivePool
     | BatchHold
     | BatchConsume
     | BatchConfirm

@@ -50,6 +50,10 @@ class PoolTotal(Body, kw_only=True):
     total: Total
 
 
+class PoolEnd(Body, kw_only=True):
+    """Remove, archive or unarchive a pool."""
+
+
 class LegWish(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What is asked of one pool; or a key or an item, of which there is one each."""
 

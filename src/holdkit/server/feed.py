@@ -118,7 +118,7 @@ class Feed:
                 self.actions[told.action.value] += 1
             removed = told.action.value == "pool.removed"
             for effect in told.effects:
-                self._change(effect, removed)
+                self._change(effect, removed or effect.pool.archived)
         self.tell()
 
     def _change(self, effect: Effect, removed: bool) -> None:

@@ -32,6 +32,7 @@ class PoolsQuery(Struct, forbid_unknown_fields=True):
 
     prefix: str = ""
     contains: str = ""
+    archived: bool = False
     after: str = ""
     limit: Limit = 100
 

@@ -33,7 +33,14 @@ _ENDING: Final = (
     "already_released",
     "hold_expired",
 )
-_TAKING: Final = ("pool_not_found", "hold_exists", "pool_table_full", "hold_table_full", "insufficient_capacity")
+_TAKING: Final = (
+    "pool_not_found",
+    "pool_archived",
+    "hold_exists",
+    "pool_table_full",
+    "hold_table_full",
+    "insufficient_capacity",
+)
 
 ROUTES: Final = (
     Route(method="GET", path="/livez", handler=watching.live, scope=None, kind="livez", answer=dict[str, Any],
@@ -58,6 +65,15 @@ ROUTES: Final = (
           body=bodies.ReturnToPool, retry_key="required", kind="return_to_pool", answer=answers.PoolNow,
           reasons=("pool_not_found", "quantity_exceeds_consumed"),
           summary="Consumed units whose holds are kept no longer become available again"),
+    Route(method="DELETE", path="/v1/pools/{pool}", handler=pools.remove_pool, scope="admin", body=bodies.PoolEnd,
+          body_optional=True, retry_key="optional", kind="remove_pool", answer=answers.PoolNow,
+          reasons=("pool_not_found", "pool_in_use"), summary="Take a pool away for good; the answer is what it was"),
+    Route(method="POST", path="/v1/pools/{pool}/archive", handler=pools.archive_pool, scope="admin",
+          body=bodies.PoolEnd, body_optional=True, retry_key="optional", kind="archive_pool", answer=answers.PoolNow,
+          reasons=("pool_not_found",), summary="Grant nothing more on a pool"),
+    Route(method="POST", path="/v1/pools/{pool}/unarchive", handler=pools.unarchive_pool, scope="admin",
+          body=bodies.PoolEnd, body_optional=True, retry_key="optional", kind="unarchive_pool", answer=answers.PoolNow,
+          reasons=("pool_not_found",), summary="Let a pool grant again"),
     Route(method="GET", path="/v1/pools/{pool}/history", handler=journal.pool_history, kind="pool_history",
           answer=answers.EntryPage, summary="When a pool was made, resized, removed"),
     Route(method="GET", path="/v1/holds", handler=holds.list_holds, query=queries.HoldsQuery, kind="list_holds",
@@ -73,7 +89,7 @@ ROUTES: Final = (
           reasons=("hold_not_found", "hold_retired"), summary="One hold"),
     Route(method="POST", path="/v1/holds/{hold}/confirm", handler=holds.confirm_hold, scope="hold",
           body=bodies.Confirm, body_optional=True, retry_key="required", kind="confirm", answer=answers.HoldNow,
-          reasons=(*_ENDING, "quantity_exceeds_hold", "insufficient_capacity"),
+          reasons=(*_ENDING, "quantity_exceeds_hold", "pool_archived", "window_closed", "insufficient_capacity"),
           summary="Held units become consumed; less than is held, or more"),
     Route(method="POST", path="/v1/holds/{hold}/release", handler=holds.release_hold, scope="hold",
           body=bodies.Release, body_optional=True, retry_key="required", kind="release", answer=answers.HoldNow,

@@ -7,7 +7,19 @@ from typing import Any, Final
 
 import httpx
 
-from ...core.commands import AnyCommand, Consume, CreatePool, PlaceHold, PutRecord, ResizePool, ReturnToPool
+from ...core.commands import (
+    AnyCommand,
+    ArchivePool,
+    Consume,
+    CreatePool,
+    PlaceHold,
+    PoolCommand,
+    PutRecord,
+    RemovePool,
+    ResizePool,
+    ReturnToPool,
+    UnarchivePool,
+)
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
 from ...core.validation import check
@@ -72,7 +84,7 @@ class AsyncRemoteDesk(AsyncCalling):
         check(command, self.limits, faces=faces)
         if faces or wish is not None:
             return await self._finisher.finish(self._window(command, wish), undo, stays=stays)
-        if isinstance(command, CreatePool | ResizePool | ReturnToPool):
+        if isinstance(command, CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool):
             return await self._pool(command)
         if isinstance(command, PutRecord):
             return await self._record(command)
@@ -80,10 +92,15 @@ class AsyncRemoteDesk(AsyncCalling):
         path = path_of("holds", id, verb_of(command))
         return await self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
 
-    async def _pool(self, command: CreatePool | ResizePool | ReturnToPool) -> Done:
+    async def _pool(self, command: PoolCommand | ReturnToPool) -> Done:
         op, body = retry_key(command.op), verb_json(command)
         if isinstance(command, CreatePool):
             answer = await self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
+        elif isinstance(command, RemovePool):
+            answer = await self._transport.ask("DELETE", path_of("pools", command.id), body, op=op)
+        elif isinstance(command, ArchivePool | UnarchivePool):
+            verb = verb_of(command).removesuffix("_pool")
+            answer = await self._transport.ask("POST", path_of("pools", command.id, verb), body, op=op)
         elif isinstance(command, ReturnToPool):
             answer = await self._transport.ask("POST", path_of("pools", command.id, "return"), body, op=op)
         else:

@@ -8,7 +8,19 @@ from typing import Any, Final
 
 import httpx
 
-from ...core.commands import AnyCommand, Consume, CreatePool, PlaceHold, PutRecord, ResizePool, ReturnToPool
+from ...core.commands import (
+    AnyCommand,
+    ArchivePool,
+    Consume,
+    CreatePool,
+    PlaceHold,
+    PoolCommand,
+    PutRecord,
+    RemovePool,
+    ResizePool,
+    ReturnToPool,
+    UnarchivePool,
+)
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
 from ...core.validation import check
@@ -73,7 +85,7 @@ class RemoteDesk(Calling):
         check(command, self.limits, faces=faces)
         if faces or wish is not None:
             return self._finisher.finish(self._window(command, wish), undo, stays=stays)
-        if isinstance(command, CreatePool | ResizePool | ReturnToPool):
+        if isinstance(command, CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool):
             return self._pool(command)
         if isinstance(command, PutRecord):
             return self._record(command)
@@ -81,10 +93,15 @@ class RemoteDesk(Calling):
         path = path_of("holds", id, verb_of(command))
         return self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
 
-    def _pool(self, command: CreatePool | ResizePool | ReturnToPool) -> Done:
+    def _pool(self, command: PoolCommand | ReturnToPool) -> Done:
         op, body = retry_key(command.op), verb_json(command)
         if isinstance(command, CreatePool):
             answer = self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
+        elif isinstance(command, RemovePool):
+            answer = self._transport.ask("DELETE", path_of("pools", command.id), body, op=op)
+        elif isinstance(command, ArchivePool | UnarchivePool):
+            verb = verb_of(command).removesuffix("_pool")
+            answer = self._transport.ask("POST", path_of("pools", command.id, verb), body, op=op)
         elif isinstance(command, ReturnToPool):
             answer = self._transport.ask("POST", path_of("pools", command.id, "return"), body, op=op)
         else:

@@ -12,8 +12,8 @@ import httpx
 import msgspec
 
 from ...core.model import MAX_SLOT, Pool, Record, State
+from ...core.validation import flag, invalid, text, whole
 from ...core.validation import hold_id as check_hold_id
-from ...core.validation import invalid, text, whole
 from ...engines.metering import Progress
 from ...errors import InvalidRequest
 from ...kernel._sync.background import Subscription, check_listener
@@ -57,10 +57,13 @@ class RemoteReads(Calling):
         no_transaction(tx)
         return pool_answer(self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
 
-    def pools(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Pool]:
-        """Pools in order of id; give the last id as `after` for the next page."""
+    def pools(
+        self, prefix: str = "", *, archived: bool = False, after: str = "", limit: int = 100, tx: Any = None
+    ) -> list[Pool]:
+        """Pools in order of id, those that are archived only if asked for; give the last id as `after` for the next page."""
         no_transaction(tx)
-        query = {"prefix": prefix, "after": after, "limit": limit}
+        flag(archived, "archived")
+        query = {"prefix": prefix, "archived": "true" if archived else "false", "after": after, "limit": limit}
         answer = self._transport.ask("GET", "/v1/pools", params=query)
         return [pool_from(wire) for wire in read_pools(answer.content).items]
 

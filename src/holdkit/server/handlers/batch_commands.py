@@ -36,14 +36,32 @@ def _frame(asked: bodies.BatchCommand, caller: Caller, around: Context, op: str 
     }
 
 
+_POOLS: Final = "to make, resize, remove or archive pools"
+
+
 def _create_pool(asked: bodies.BatchCreatePool, caller: Caller, frame: Frame) -> core.AnyCommand:
-    need_admin(caller, "to make or resize pools")
+    need_admin(caller, _POOLS)
     return core.CreatePool(id=asked.id, total=asked.total, exist_ok=asked.exist_ok, **frame)
 
 
 def _resize_pool(asked: bodies.BatchResizePool, caller: Caller, frame: Frame) -> core.AnyCommand:
-    need_admin(caller, "to make or resize pools")
+    need_admin(caller, _POOLS)
     return core.ResizePool(id=asked.id, total=asked.total, **frame)
+
+
+def _remove_pool(asked: bodies.BatchRemovePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+    need_admin(caller, _POOLS)
+    return core.RemovePool(id=asked.id, **frame)
+
+
+def _archive_pool(asked: bodies.BatchArchivePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+    need_admin(caller, _POOLS)
+    return core.ArchivePool(id=asked.id, **frame)
+
+
+def _unarchive_pool(asked: bodies.BatchUnarchivePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+    need_admin(caller, _POOLS)
+    return core.UnarchivePool(id=asked.id, **frame)
 
 
 def _hold(asked: bodies.BatchHold, caller: Caller, frame: Frame) -> core.AnyCommand:
@@ -89,6 +107,9 @@ def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, frame: Fram
 _KINDS: Final[dict[type[Any], Callable[[Any, Caller, Frame], core.AnyCommand]]] = {
     bodies.BatchCreatePool: _create_pool,
     bodies.BatchResizePool: _resize_pool,
+    bodies.BatchRemovePool: _remove_pool,
+    bodies.BatchArchivePool: _archive_pool,
+    bodies.BatchUnarchivePool: _unarchive_pool,
     bodies.BatchHold: _hold,
     bodies.BatchConsume: _consume,
     bodies.BatchConfirm: _confirm,

@@ -1,4 +1,4 @@
-"""Pools: make, resize, look."""
+"""Pools: make, resize, remove, archive, look."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
 from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
-from ..bodies import NewPool, PoolTotal, ReturnToPool
+from ..bodies import NewPool, PoolEnd, PoolTotal, ReturnToPool
 from ..problems import Problem
 from ..queries import PoolsQuery
 from ..request import REPLAYED, Answer, Headers, Request, answer
@@ -58,6 +58,24 @@ async def return_to_pool(request: Request) -> Answer:
     return _pool_answer(request, pool)
 
 
+async def remove_pool(request: Request) -> Answer:
+    """The answer is the pool as it was."""
+    body: PoolEnd = request.body
+    return _pool_answer(request, await request.kernel.remove_pool(request.names[0], **frame(request, body)))
+
+
+async def archive_pool(request: Request) -> Answer:
+    """Done already, it changes nothing."""
+    body: PoolEnd = request.body
+    return _pool_answer(request, await request.kernel.archive_pool(request.names[0], **frame(request, body)))
+
+
+async def unarchive_pool(request: Request) -> Answer:
+    """Done already, it changes nothing."""
+    body: PoolEnd = request.body
+    return _pool_answer(request, await request.kernel.unarchive_pool(request.names[0], **frame(request, body)))
+
+
 def _version(tag: bytes | None) -> int | None:
     """The version that an ETag of ours names."""
     if tag is None or tag.strip() == b"*":
@@ -82,7 +100,7 @@ async def list_pools(request: Request) -> Answer:
     if query.contains:
         pools, after = await _search(request.kernel, query)
     else:
-        pools = await request.kernel.pools(query.prefix, after=query.after, limit=query.limit)
+        pools = await request.kernel.pools(query.prefix, archived=query.archived, after=query.after, limit=query.limit)
         after = pools[-1].id if len(pools) == query.limit else None
     return answer(PoolPage([PoolAnswer(**pool_fields(pool)) for pool in pools], after, request.now()))
 
@@ -93,7 +111,7 @@ async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], st
         raise invalid("contains", "contains_too_long", "has at most 512 characters")
     wanted, found, after = query.contains.casefold(), list[Pool](), query.after
     for _ in range(SCANNED // 1_000):
-        page = await kernel.pools(query.prefix, after=after, limit=1_000)
+        page = await kernel.pools(query.prefix, archived=query.archived, after=after, limit=1_000)
         for pool in page:
             if wanted in pool.id.casefold():
                 found.append(pool)
