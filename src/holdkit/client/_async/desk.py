@@ -16,7 +16,6 @@ from ...core.commands import (
     PoolCommand,
     PutRecord,
     RemovePool,
-    ResizePool,
     ReturnToPool,
     UnarchivePool,
 )
@@ -84,7 +83,7 @@ class AsyncRemoteDesk(AsyncCalling):
         check(command, self.limits, faces=faces)
         if faces or wish is not None:
             return await self._finisher.finish(self._window(command, wish), undo, stays=stays)
-        if isinstance(command, CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool):
+        if isinstance(command, PoolCommand):
             return await self._pool(command)
         if isinstance(command, PutRecord):
             return await self._record(command)
@@ -92,7 +91,7 @@ class AsyncRemoteDesk(AsyncCalling):
         path = path_of("holds", id, verb_of(command))
         return await self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
 
-    async def _pool(self, command: PoolCommand | ReturnToPool) -> Done:
+    async def _pool(self, command: PoolCommand) -> Done:
         op, body = retry_key(command.op), verb_json(command)
         if isinstance(command, CreatePool):
             answer = await self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)

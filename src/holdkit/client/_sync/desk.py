@@ -17,7 +17,6 @@ from ...core.commands import (
     PoolCommand,
     PutRecord,
     RemovePool,
-    ResizePool,
     ReturnToPool,
     UnarchivePool,
 )
@@ -85,7 +84,7 @@ class RemoteDesk(Calling):
         check(command, self.limits, faces=faces)
         if faces or wish is not None:
             return self._finisher.finish(self._window(command, wish), undo, stays=stays)
-        if isinstance(command, CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool):
+        if isinstance(command, PoolCommand):
             return self._pool(command)
         if isinstance(command, PutRecord):
             return self._record(command)
@@ -93,7 +92,7 @@ class RemoteDesk(Calling):
         path = path_of("holds", id, verb_of(command))
         return self.hand_in(path, verb_json(command), command.op, undo, stays=stays)
 
-    def _pool(self, command: PoolCommand | ReturnToPool) -> Done:
+    def _pool(self, command: PoolCommand) -> Done:
         op, body = retry_key(command.op), verb_json(command)
         if isinstance(command, CreatePool):
             answer = self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
