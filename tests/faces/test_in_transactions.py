@@ -97,6 +97,20 @@ def test_another_worker_asks_again_in_a_transaction_of_its_own(place: tuple[str,
         assert hk.confirm(first, op="c", actor="job:retry", reason="again", tx=tx).replayed
 
 
+def test_a_batch_of_faces_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
+    caller, url = place
+    with holdkit.connect(url, clock=FakeClock()) as hk, CALLERS[caller](url) as begin:
+        hk.items.add(["seat"])
+        tx = begin()
+        legs = (hk.claims.key("email", "a@b.c"), *hk.items.legs(["seat"]))
+        mine, theirs = hk.apply([holdkit.PlaceHold(legs=legs, ttl=60), holdkit.Consume(legs=legs[:1])], tx=tx)
+        assert isinstance(mine, holdkit.Hold)
+        assert isinstance(theirs, holdkit.InsufficientCapacity)
+        assert theirs.subject == "email:a@b.c"
+        assert [item.hold for item in hk.items.states(["seat"], tx=tx)] == [mine.id]
+        assert [item.hold for item in hk.items.states(["seat"])] == [None], "nobody else sees it yet"
+
+
 def test_items_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
     caller, url = place
     with holdkit.connect(url) as hk, CALLERS[caller](url) as begin:

@@ -68,6 +68,33 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
     run(work)
 
 
+def test_a_batch_takes_keys_and_items() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await here.call("POST", "/v1/items", {"ids": ["seat"]})
+        await here.call("POST", "/v1/pools", {"id": "show", "total": 1})
+        legs = [{"pool": "show"}, {"key": "email:a@b.c"}, {"item": "seat"}]
+        batch = {"commands": [
+            {"type": "hold", "legs": legs, "ttl": 60},
+            {"type": "hold", "legs": [{"key": "email:a@b.c"}], "ttl": 60},
+            {"type": "consume", "legs": [{"item": "no seat"}]},
+        ]}  # fmt: skip
+        for replayed in (None, "true"):
+            answer = await here.call("POST", "/v1/batch", batch, op="k", key="hold")
+            assert (answer.status_code, answer.headers.get("idempotency-replayed")) == (200, replayed), answer.text
+            held, taken, missing = answer.json()["answers"]
+            assert (held["status"], len(held["hold"]["legs"])) == ("done", 3)
+            assert (taken["reason"], taken["transient"], taken["facts"]["subject"]) == (
+                "insufficient_capacity", True, "email:a@b.c")  # fmt: skip
+            (short,) = taken["facts"]["shortfalls"]
+            assert (short["label"], short["holder"]) == ("email:a@b.c", held["hold"]["id"])
+            assert (missing["reason"], missing["facts"]["subject"]) == ("pool_not_found", "no seat")
+        behind = {"commands": [{"type": "hold", "legs": [{"pool": "~item/seat"}, {"key": "email:x"}], "ttl": 60}]}
+        no = await here.call("POST", "/v1/batch", behind, op="l")
+        assert (no.status_code, no.json()["code"]) == (400, "pool_reserved")
+
+    run(work)
+
+
 def test_a_claim_that_cannot_be() -> None:
     async def work(here: Stand, _clock: FakeClock) -> None:
         for body, field in (

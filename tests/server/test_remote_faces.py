@@ -229,6 +229,28 @@ def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
         hk.holding("desk", ttl=60, tx=object())
 
 
+def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
+    hk.items.add(["batch:1", "batch:2"])
+    legs = (hk.claims.key("batch", "x"), *hk.items.legs(["batch:1"]))
+    held, taken, missing = hk.apply(
+        [
+            holdkit.PlaceHold(legs=legs, ttl=60),
+            holdkit.Consume(legs=legs),
+            holdkit.Consume(legs=hk.items.legs(["batch:9"])),
+        ]
+    )
+    assert isinstance(held, holdkit.Hold)
+    assert isinstance(taken, holdkit.InsufficientCapacity)
+    assert [(short.label, short.holder) for short in taken.shortfalls] == [("batch:x", held.id), ("batch:1", held.id)]
+    assert isinstance(missing, holdkit.PoolNotFound)
+    assert missing.subject == "batch:9"
+    tokens = hk.budgets("llm-batch", tokens=Allowance(10, per="day"))
+    with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
+        hk.apply([holdkit.Consume(legs=tokens.units("ann", 1))])
+    with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
+        hk.budgets("kept there").units("ann", 1)
+
+
 def test_a_lease_outlives_a_closed_client_without_noise(server: Live, caplog: pytest.LogCaptureFixture) -> None:
     with connect(server.url, key=server.admin) as hk:
         hk.create_pool("left", 1)

@@ -49,6 +49,7 @@ _TYPES: Final[dict[type[Any], str]] = {
     ReturnUnits: "return",
     ReturnToPool: "return_to_pool",
 }
+INSTEAD: Final = "use hold and consume of the budget itself"
 _OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage"))
 
 
@@ -107,6 +108,8 @@ def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
 
 
 def _face_leg(leg: FaceLeg) -> dict[str, Any]:
+    if leg.asked is not None:
+        raise invalid("legs", "legs_windowed", f"windows cannot be sent among other legs: {INSTEAD}")
     return {"key" if leg.pool.startswith(CLAIMS) else "item": leg.label}
 
 

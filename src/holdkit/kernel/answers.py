@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from .. import errors
-from ..core.commands import AnyCommand, Sweep
+from ..core.commands import AnyCommand, Consume, PlaceHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal
 from .spelling import datetime_of
@@ -23,12 +23,16 @@ def answer_of(command: AnyCommand, outcome: Outcome) -> Answer:
     if isinstance(outcome, Done) and outcome.hold is not None:
         return hold_of(outcome, getattr(command, "owner", None))
     if isinstance(outcome, Refusal):
-        return refusal_of(outcome)
+        refused = refusal_of(outcome)
+        return in_own_words(refused, command.legs) if isinstance(command, _BIRTHS) else refused
     if isinstance(outcome, Invalid):
         return errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
     if isinstance(command, Sweep):
         return SweepReport(outcome.expired, outcome.slot, outcome.more)
     return pool_of(outcome) or record_of(outcome)
+
+
+_BIRTHS: Final = (PlaceHold, Consume)
 
 
 def pool_of(done: Done) -> Pool | None:

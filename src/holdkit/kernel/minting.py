@@ -13,6 +13,7 @@ from ..core.codec import canonical_json, fingerprint, minted_id, minted_ids
 from ..core.commands import AnyCommand, Consume, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
+from .spelling import wish_of
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
@@ -45,7 +46,7 @@ class Mint:
         """
         changes: dict[str, Any] = {}
         if command.op is not None:
-            changes["fingerprint"] = fingerprint(command, self._asker, wish)
+            changes["fingerprint"] = fingerprint(command, self._asker, wish or wish_of(command))
         if isinstance(command, _BIRTHS):
             if command.metadata is not None:
                 changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
@@ -79,7 +80,7 @@ class Mint:
                         id=minted if self._lanes == 1 else self._at_home(minted, command),
                         owner=tokens[at - 32 : at] if owner is None else owner,
                         metadata=None if metadata is None else msgspec.json.decode(canonical_json(metadata)),
-                        fingerprint="" if command.op is None else fingerprint(command, self._asker),
+                        fingerprint="" if command.op is None else fingerprint(command, self._asker, wish_of(command)),
                     )
                 )
             else:

@@ -32,6 +32,9 @@ from ..core.validation import invalid
 class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
     """A leg that a face has made: it may name a pool that is reserved for faces."""
 
+    asked: Leg | None = None
+    """What the caller asked for, where the pool follows from the moment, as a window does: an operation id stands for that."""
+
 
 class Legs(tuple[Leg, ...]):
     """Several legs that a face has made, to stand among others."""
@@ -126,9 +129,9 @@ def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) 
     return Leg(pool, quantity, create_with_total)
 
 
-def combined(command: PlaceHold | Consume) -> bool:
+def combined(command: AnyCommand) -> bool:
     """Whether faces have made some of its legs. The others must not name what is reserved, and there must be a deadline."""
-    if not any(type(leg) is FaceLeg for leg in command.legs):
+    if not isinstance(command, _BIRTHS) or not any(type(leg) is FaceLeg for leg in command.legs):
         return False
     for leg in command.legs:
         if type(leg) is FaceLeg:
@@ -138,6 +141,13 @@ def combined(command: PlaceHold | Consume) -> bool:
     if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
         raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
     return True
+
+
+def wish_of(command: AnyCommand) -> AnyCommand | None:
+    """The command as the caller wrote it, where faces have chosen some of its pools for the moment."""
+    if not isinstance(command, _BIRTHS) or all(getattr(leg, "asked", None) is None for leg in command.legs):
+        return None
+    return replace(command, legs=tuple([getattr(leg, "asked", None) or leg for leg in command.legs]))
 
 
 def amounts_of(quantity: Any) -> Any:
@@ -182,8 +192,8 @@ def normalise(command: AnyCommand) -> AnyCommand:
     """
     if isinstance(command, _BIRTHS):
         legs: object = command.legs
-        if isinstance(legs, list):
-            command = replace(command, legs=tuple(legs))
+        if isinstance(legs, list) or (isinstance(legs, tuple) and any(isinstance(leg, Legs) for leg in legs)):
+            command = replace(command, legs=_flat(legs))
     if isinstance(command, PlaceHold):
         if command.ttl is not None:
             command = replace(command, ttl=None, ttl_slots=span(command.ttl))
@@ -201,6 +211,11 @@ def normalise(command: AnyCommand) -> AnyCommand:
     if isinstance(command, _NAMES_HOLD) and command.id is not None:
         command = replace(command, id=hold_id(command.id))
     return command
+
+
+def _flat(legs: Iterable[Any]) -> tuple[Any, ...]:
+    """Several legs that a face has made stand among the others; what is no leg is passed on to be refused."""
+    return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
 
 
 _BIRTHS: Final = (PlaceHold, Consume)

@@ -8,17 +8,18 @@ from typing import Any
 from ...core.commands import Overage, PlaceHold
 from ...core.model import Pool
 from ...core.outcomes import Done
-from ...core.validation import text
+from ...core.validation import invalid, text
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.windows import Birth
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of
+from ...kernel.spelling import Legs
 from ...kernel.surface import Hold
 from ...kernel.waiters import Undo
 from ..addresses import path_of
 from ..clock import ServerClock
-from ..command_wire import verb_json
+from ..command_wire import INSTEAD, verb_json
 from ..face_wire import allowance_json, read_usages, usage_from
 from ..wire import pool_answer
 from .calling import AsyncCalling, no_transaction
@@ -56,6 +57,10 @@ class AsyncRemoteAccounts(AsyncCalling):
         body = verb_json(command) | {"client": client, field: _spent(amounts)}
         del body["legs"]
         return await self.desk.hand_in(self._path(verb), body, command.op, undo)
+
+    async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as the kernel's accounts have it)
+        """Not from here: which windows run, and how much they have, is written down there."""
+        raise invalid("units", "not_remote", f"the windows of this set are the server's: {INSTEAD}")
 
     async def settle(
         self,

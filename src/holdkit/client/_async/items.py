@@ -11,7 +11,7 @@ from ...core.validation import invalid
 from ...faces.item import Item
 from ...faces.keys import item_legs
 from ...kernel._async.calls import Call
-from ...kernel.spelling import reference
+from ...kernel.spelling import Legs, reference
 from ...kernel.surface import Hold
 from ..command_wire import seconds
 from ..face_wire import read_items
@@ -31,6 +31,10 @@ class AsyncRemoteItems(AsyncCalling):
         """Spent items are available again, all of these or none; needs a reason, and an admin's key."""
         body = {"ids": _distinct(ids)} | self._said(call)
         await self._transport.ask("POST", "/v1/items/reopen", body, op=retry_key(call.get("op")))
+
+    def legs(self, ids: Iterable[str]) -> Legs:
+        """Items as legs: of a hold on other things too, or of a command for `apply`."""
+        return item_legs(ids)
 
     async def reserve(
         self,

@@ -8,11 +8,11 @@ from typing import Any, Unpack
 import httpx
 
 from ...core.commands import Ttl
-from ...core.model import SECOND, State
+from ...core.model import SECOND, Leg, State
 from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim
-from ...faces.keys import CLAIMS, claim_pool
+from ...faces.keys import CLAIMS, claim_pool, key
 from ...kernel._sync.calls import Call
 from ...kernel.spelling import reference
 from ..addresses import path_of
@@ -38,6 +38,10 @@ class RemoteClaims(Calling):
         the same `owner` gets the same claim while it is alive."""
         body = {"type": type, "value": value, "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
         return self._told(self._post("/v1/claims", body, call), owner)
+
+    def key(self, type: str, value: str) -> Leg:
+        """A key as a leg: of a hold on other things too, or of a command for `apply`."""
+        return key(type, value)
 
     def confirm(self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""

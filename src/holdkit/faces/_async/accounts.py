@@ -17,6 +17,7 @@ from ...core.values import invalid
 from ...kernel._async.calls import Call
 from ...kernel._async.port import AsyncDeskPort
 from ...kernel.answers import hold_of
+from ...kernel.spelling import Legs
 from ...kernel.surface import Hold
 from ...kernel.waiters import Undo
 from ..allowances import Spent, Usage, amounts_by
@@ -40,6 +41,9 @@ class AsyncAccountsPort(Protocol):
         self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Done:
         """Take the amounts of the windows that run."""
+
+    async def legs(self, client: str, amounts: dict[str, int]) -> Legs:
+        """The amounts as legs on the windows that run."""
 
     async def settle(
         self,

@@ -13,7 +13,7 @@ from ...core.model import Pool
 from ...core.values import invalid
 from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of
-from ...kernel.spelling import reference, span
+from ...kernel.spelling import Legs, reference, span
 from ...kernel.surface import Hold
 from ..allowances import Spent, Usage, client_of
 from .accounts import AsyncAccountsPort
@@ -62,6 +62,11 @@ class AsyncBudgets:
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._accounts.frame(call))
         amounts = self._accounts.amounts(actual, "actual", 1)
         return hold_of(await self._accounts.place(command, client_of(client), amounts, call.get("tx")), None)
+
+    async def units(self, client: str, amounts: Spent) -> Legs:
+        """Amounts of the windows that run now, as legs: of a hold on other things too, or of a command for `apply`, which
+        tells a refusal as a value. Decided in a later window they are `window_closed`: ask for new ones."""
+        return await self._accounts.legs(client_of(client), self._accounts.amounts(amounts, "amounts", 1))
 
     async def confirm(
         self,

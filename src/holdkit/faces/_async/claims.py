@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ...core.codec import same_owner
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
 from ...core.ladders.finding import missing
-from ...core.model import DAY, SECOND, Pool, Slot, State, StoredHold
+from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
 from ...core.outcomes import Done, Reason, Refusal
 from ...core.reading import FindHold, FindPool
 from ...core.validation import invalid, text
@@ -64,6 +64,10 @@ class AsyncClaims(AsyncClaimReads):
             else:
                 return self._granted(name, done, owner)
         raise Overloaded(f"others took {name!r} each time and let it go again; this call did nothing")
+
+    def key(self, type: str, value: str) -> Leg:
+        """A key as a leg: of a hold on other things too, or of a command for `apply`, which tells a refusal as a value."""
+        return key(type, value)
 
     async def confirm(
         self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]

@@ -18,6 +18,7 @@ from ...core.values import invalid
 from ...kernel._sync.calls import Call
 from ...kernel._sync.port import DeskPort
 from ...kernel.answers import hold_of
+from ...kernel.spelling import Legs
 from ...kernel.surface import Hold
 from ...kernel.waiters import Undo
 from ..allowances import Spent, Usage, amounts_by
@@ -39,6 +40,9 @@ class AccountsPort(Protocol):
 
     def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Done:
         """Take the amounts of the windows that run."""
+
+    def legs(self, client: str, amounts: dict[str, int]) -> Legs:
+        """The amounts as legs on the windows that run."""
 
     def settle(
         self,

@@ -14,7 +14,7 @@ from ...core.model import Pool
 from ...core.values import invalid
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of
-from ...kernel.spelling import reference, span
+from ...kernel.spelling import Legs, reference, span
 from ...kernel.surface import Hold
 from ..allowances import Spent, Usage, client_of
 from .accounts import AccountsPort
@@ -63,6 +63,11 @@ class Budgets:
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._accounts.frame(call))
         amounts = self._accounts.amounts(actual, "actual", 1)
         return hold_of(self._accounts.place(command, client_of(client), amounts, call.get("tx")), None)
+
+    def units(self, client: str, amounts: Spent) -> Legs:
+        """Amounts of the windows that run now, as legs: of a hold on other things too, or of a command for `apply`, which
+        tells a refusal as a value. Decided in a later window they are `window_closed`: ask for new ones."""
+        return self._accounts.legs(client_of(client), self._accounts.amounts(amounts, "amounts", 1))
 
     def confirm(
         self,

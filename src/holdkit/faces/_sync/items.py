@@ -36,7 +36,7 @@ from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
 from ...kernel.guarding import guarded, op_within
-from ...kernel.spelling import reference, span
+from ...kernel.spelling import Legs, reference, span
 from ...kernel.surface import Hold
 from ..item import Item, best_of, item_name, item_of
 from ..keys import ITEMS, MAX_ITEM, item_legs, item_pool
@@ -99,6 +99,10 @@ class Items(Face):
             wish = ReturnToPool(id=leg.pool, quantity=1, **{**frame, "op": command.op})
             commands.append(self._desk.mint.prepare(command, wish))
         return guarded(tuple(commands), True, key)
+
+    def legs(self, ids: Iterable[str]) -> Legs:
+        """Items as legs: of a hold on other things too, or of a command for `apply`, which tells a refusal as a value."""
+        return item_legs(ids)
 
     def reserve(
         self,

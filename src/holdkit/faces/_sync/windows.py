@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
@@ -20,6 +20,7 @@ from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._sync.calls import Call
 from ...kernel._sync.port import DeskPort
 from ...kernel.answers import pool_of
+from ...kernel.spelling import FaceLeg, Legs
 from ...kernel.waiters import Undo
 from ..allowances import Meter, Usage
 
@@ -54,7 +55,7 @@ class Windows:
 
     def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Done:
         """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
-        asked = [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
+        asked = self._asked(amounts)
         wish = replace(command, legs=tuple(meter.wish(client, amount) for meter, amount in asked))
         slot = self.desk.clock()
         for left in reversed(range(TRIES)):
@@ -69,6 +70,18 @@ class Windows:
                 self._tell(refused, asked, legs)
                 raise
         raise AssertionError("the last try returns or raises")
+
+    def legs(self, client: str, amounts: dict[str, int]) -> Legs:
+        """The amounts as legs on the windows that run now, to stand among others. An operation stands for what was asked."""
+        slot = self.desk.clock()
+        return Legs(
+            FaceLeg(**asdict(meter.leg(client, amount, slot)), asked=meter.wish(client, amount))
+            for meter, amount in self._asked(amounts)
+        )
+
+    def _asked(self, amounts: dict[str, int]) -> list[tuple[Meter, int]]:
+        """What is asked of each window: of several of one budget, the same."""
+        return [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
 
     def _tell(self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]) -> None:
         """Add what a refused caller wants to know: which budgets fell short, and when the last of their windows is over.

@@ -16,7 +16,7 @@ from ..answers import Answer, answer_of
 from ..context import Actor, actor_text, correlation_text, current
 from ..guarding import guarded, op_within
 from ..minting import Mint
-from ..spelling import normalise
+from ..spelling import combined, normalise
 from ..submissions import MAX_LEGS, legs_in
 from ..waiters import AsyncSubmitter
 from .desk import AsyncDesk
@@ -76,6 +76,8 @@ class AsyncCalls:
         A refused command has no effect and the others stand; with `atomic=True` all of them are applied or none, and
         the others answer `Aborted`. A malformed command raises `InvalidRequest` and nothing at all is done.
 
+        Legs may be a face's: what `hk.claims.key`, `hk.items.legs` and `units` of a budget give.
+
         `op` is one retry key for all of them: used before for another batch, every answer is `OperationConflict`.
         """
         group = self._group(commands, atomic, op)
@@ -122,7 +124,7 @@ def prepared(
         if len(ready) == limits.max_batch:
             raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
         ready.append(_prepared(command, frame, tenant, op, len(ready)))
-        check(ready[-1], limits)
+        check(ready[-1], limits, faces=combined(ready[-1]))
     if legs_in(ready) > MAX_LEGS:
         raise invalid("commands", "batch_too_large", f"at most {MAX_LEGS} legs are allowed, of all commands together")
     return ready

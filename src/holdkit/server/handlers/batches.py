@@ -10,6 +10,7 @@ from ...core.commands import AnyCommand, Consume, PlaceHold
 from ...core.model import Pool
 from ...core.validation import check, invalid
 from ...kernel.answers import Answer as Outcome
+from ...kernel.spelling import combined
 from ...kernel.surface import Hold
 from .. import batch_bodies as bodies
 from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
@@ -31,7 +32,7 @@ async def apply_batch(request: Request) -> Answer:
         raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
     prepared = commands_of(batch, request.caller, key)
     for command in prepared:
-        check(command, limits)
+        check(command, limits, faces=combined(command))
     outcomes = await request.kernel.desk.do_checked(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.details["subject"] == key:

@@ -208,7 +208,7 @@ class Commander:
     def on_batch(self, line: Line) -> Step:
         """Several commands as one `apply`."""
         known: dict[str, str | None] = {}
-        commands = [self._as_command(inner, known) for inner in line.inside]
+        commands = [self.as_command(inner, known) for inner in line.inside]
         answers = yield self.call("apply", commands, atomic=line.said["atomic"], op=line.said.get("op"))
         if line.want is not None or isinstance(answers, Exception):
             self.judge(line, answers)
@@ -216,7 +216,7 @@ class Commander:
         for inner, answer in zip(line.inside, answers, strict=True):
             self.judge(inner, answer)
 
-    def _as_command(self, line: Line, known: dict[str, str | None]) -> AnyCommand:
+    def as_command(self, line: Line, known: dict[str, str | None]) -> AnyCommand:
         """A line of a batch; what the same batch places can be named in it if its id and owner are given."""
         said = dict(line.said)
         if line.verb in ("hold", "consume"):

@@ -6,7 +6,9 @@ from typing import Any
 
 from msgspec import structs
 
-from ... import Claim, Hold, items, key, units
+from ... import Claim, Hold, PlaceHold, items, key, units
+from ...core.commands import AnyCommand
+from ...kernel.spelling import Legs, legs_of
 from .commanding import Commander, Step, StoryFailed
 from .language import Line
 
@@ -101,6 +103,15 @@ class Facing(Commander):
         said = dict(line.said)
         del said["name"]
         self.judge(line, (yield self.call("hold", [_part(word) for word in said.pop("ids")], **said)))
+
+    def as_command(self, line: Line, known: dict[str, str | None]) -> AnyCommand:
+        """The same within a batch."""
+        if line.verb != "combine":
+            return super().as_command(line, known)
+        said = {name: value for name, value in line.said.items() if name not in ("name", "ids")}
+        return PlaceHold(
+            legs=Legs(leg for word in line.said["ids"] for leg in legs_of([_part(word)], None, 1_000)), **said
+        )
 
     def on_items_states(self, line: Line) -> Step:
         """What each is, in the order asked."""
