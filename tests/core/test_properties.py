@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from holdkit.core.commands import Group, Sweep
+from holdkit.core.model import HeldLeg
 from holdkit.core.outcomes import Outcome
 
 from .wishes import ANY_JUMPS, FORWARD, LIMITS, programs
-from .world import World, check, confirm, consume, done, expire, place, release, said
+from .world import World, check, confirm, consume, done, expire, give_back, place, release, said
 
 MUTATED = "MUTANT_UNDER_TEST" in os.environ  # many short runs: the first example that fails will do
 EXAMPLES = 40 if MUTATED else int(os.environ.get("HOLDKIT_EXAMPLES", "150"))
@@ -105,6 +106,18 @@ def test_the_checks_can_fail() -> None:
     world.pools["", "p"] = type(world.row("p"))("", "p", 6, held=1, fence=1, slot=100, version=2)
     with pytest.raises(AssertionError):
         check(world)
+
+
+def test_canary_units_that_come_back_twice_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pool counts less than nothing: the audit that `check` begins with says so."""
+    world = start({})
+    done(world.do(place("a", {"p": 2}, 50)))
+    done(world.do(confirm("a")))
+    done(world.do(give_back("a")))
+    monkeypatch.setattr(HeldLeg, "consumed", property(lambda leg: leg.confirmed))
+    with pytest.raises(AssertionError):
+        world.do(give_back("a"))
+    assert world.row("p").consumed == -2
 
 
 def test_n_callers_on_capacity_c_admit_exactly_the_smaller() -> None:
