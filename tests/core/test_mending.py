@@ -10,13 +10,13 @@ import pytest
 
 from holdkit.core.audit import audit, outstanding
 from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
-from holdkit.core.commands import Command
+from holdkit.core.commands import Command, Sweep
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.mending import Mended, Repaired, mend, sort_out
 from holdkit.core.model import MAX_SLOT, HeldLeg, Limits, Pool, Record, State, StoredHold
 
 from .rows import Flawed, bit_of_everything, stored, with_hold, with_pool
-from .world import World, done, hold_id, place
+from .world import World, consume, done, hold_id, place
 
 A, B, C = hold_id("a"), hold_id("b"), hold_id("c")
 LEG = ("", "p", 100, A)
@@ -303,3 +303,33 @@ def test_only_a_whole_journal_mends_and_only_what_it_tells_of(
     found: tuple[Difference, ...], mends: tuple[Difference, ...], left: tuple[Difference, ...]
 ) -> None:
     assert sort_out(iter(found)) == Repaired(mends, left, ())
+
+
+# Units that a pool counts without a hold
+
+
+LOOSE: dict[str, tuple[Callable[[World], dict[str, Any]], tuple[int, int, int, int], tuple[int, int, int, int]]] = {
+    "too many": (lambda w: {"pools": with_pool(w, "p", loose=5)}, (0, 0, 0, -2), (10, 0, 3, 3)),
+    "none": (lambda w: {"pools": with_pool(w, "p", loose=0)}, (0, 0, 0, 3), (10, 0, 3, 3)),
+    "pool lost": (lambda w: {"pools": {}}, (10, 0, 3, 3), (10, 0, 3, 3)),
+    "pool of nobody": (
+        lambda w: {"pools": {**w.pools, ("", "z"): Pool("", "z", 9, 2, 4, loose=4)}},
+        (-9, -2, -4, -4),
+        (0, 0, 0, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOSE)
+def test_loose_units_are_mended_with_their_pool(name: str) -> None:
+    spoil, moved, left = LOOSE[name]
+    world = World(retention=5, retention_consumed=5)
+    world.pool("p", 10)
+    done(world.do(consume("a", {"p": 3})))
+    world.slot = 50
+    done(world.do(Sweep()))
+    assert world.row("p").loose == 3, "nothing to spoil"
+    (entry,) = mended(world, stored(world, **spoil(world)), now=60).entries
+    (effect,) = entry.effects
+    assert (effect.total, effect.held, effect.consumed, effect.loose) == moved
+    assert (effect.pool.total, effect.pool.held, effect.pool.consumed, effect.pool.loose) == left

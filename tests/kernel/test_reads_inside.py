@@ -39,7 +39,7 @@ READS: dict[str, Callable[[Any, Any], Any]] = {
 
 def opened(request: pytest.FixtureRequest, tmp_path: Path, **options: Any) -> Application:
     where, kind = request.param
-    url = request.getfixturevalue("postgres_url") if where == "postgres" else f"sqlite:///{tmp_path}/shop.db"
+    url = request.getfixturevalue("migrated")(lanes=4) if where == "postgres" else f"sqlite:///{tmp_path}/shop.db"
     make_tables(url)
     application: Application = kind(url, **options)
     application.hk.create_pool("lamp", 10)
