@@ -419,3 +419,15 @@ def test_no_order_of_returns_brings_a_unit_back_twice(program: list[tuple[int, A
             if leg.pool == pool.id and hold.fence > pool.floor
         )
         assert pool.consumed == kept + pool.loose
+
+
+def test_the_entry_belongs_to_the_holds_tenant_and_is_nobodys_doing() -> None:
+    world = World(retention=KEPT, retention_consumed=CONSUMED)
+    world.pool("p", 10, tenant="acme")
+    done(world.do(consume("a", {"p": 3}, tenant="acme", actor="user:7", correlation_id="order 9")))
+    world.slot = 10 * CONSUMED
+    done(world.do(Sweep()))
+    (retired,) = [entry for entry in world.entries if entry.action is Action.HOLD_RETIRED]
+    assert (retired.tenant, retired.subject) == ("acme", hold_id("a"))
+    assert (retired.actor, retired.correlation_id) == ("system", "order 9")
+    assert world.pools["acme", "p"].loose == 3
