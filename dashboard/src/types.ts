@@ -24,7 +24,7 @@ export interface Hold {
   id: string;
   state: "held" | "confirmed" | "released" | "expired";
   legs: Leg[];
-  deadline: string | null;
+  deadline_at: string | null;
   fence: number;
   entity: string | null;
   held_at: string;
@@ -114,7 +114,7 @@ export interface Claim {
   key: string;
   state: Hold["state"];
   hold: string | null;
-  deadline: string | null;
+  deadline_at: string | null;
   entity: string | null;
 }
 

@@ -108,7 +108,7 @@ def test_b05_expiring_twice_is_a_quiet_no_op(stage: Stage, first: str) -> None:
     end = hk.cursor()
     for _ in range(3):
         again = hk.expire(hold)
-        assert (again.state, again.ended_at) == ("expired", hold.deadline)
+        assert (again.state, again.ended_slot) == ("expired", hold.deadline)
         assert hk.sweep().expired == 0
         hk = stage.again(hk)
     assert hk.journal(after=end) == []
@@ -127,7 +127,7 @@ def test_b06_a_late_confirm_is_late_whether_or_not_anybody_swept(stage: Stage, l
         hk = stage.again(hk)
     pool = hk.pool("p")
     assert (pool.held, pool.consumed, pool.available) == (0, 0, 3)
-    assert hk.get(hold).ended_at == hold.deadline
+    assert hk.get(hold).ended_slot == hold.deadline
     assert differences(hk) == ()
 
 

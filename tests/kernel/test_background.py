@@ -270,7 +270,7 @@ def test_a_sweep_reports_what_it_did(hk: Any, engine: Watched) -> None:
         hk.hold("p", 1, ttl=60)
     engine.fake.advance(60)
     report = hk.sweep(limit=2)
-    assert (report.expired, report.scanned_at, report.more) == (2, 60_000_000, True)
+    assert (report.expired, report.scanned_slot, report.more) == (2, 60_000_000, True)
     report = hk.sweep(limit=2)
     assert (report.expired, report.more) == (1, False)
     assert hk.sweep().expired == 0

@@ -263,14 +263,14 @@ def test_what_a_hold_tells(hk: Any, engine: Watched) -> None:
     engine.fake.set(1_700_000_000_000_000)
     hold = hk.hold("p", 2, ttl=1.5, entity="e", metadata={"k": [1]}, correlation_id="c", actor="user:7")
     assert hold.deadline_at == datetime(2023, 11, 14, 22, 13, 21, 500_000, tzinfo=UTC)
-    assert (hold.held_at, hold.ended_at, hold.version, hold.tenant) == (1_700_000_000_000_000, None, 1, "")
+    assert (hold.held_slot, hold.ended_slot, hold.version, hold.tenant) == (1_700_000_000_000_000, None, 1, "")
     assert (hold.entity, hold.metadata, hold.correlation_id, hold.actor) == ("e", {"k": [1]}, "c", "user:7")
     assert hold.position.lane == 0
     assert "owner" not in hold.to_dict()
     assert hold.to_dict()["metadata"] == {"k": [1]}
     assert hold.to_dict()["legs"] == [{"pool": "p", "quantity": 2, "held": 2, "confirmed": 0, "returned": 0}]
     done = hk.confirm(hold)
-    assert (done.state, done.ended_at, done.version) == ("confirmed", engine.fake.now(), 2)
+    assert (done.state, done.ended_slot, done.version) == ("confirmed", engine.fake.now(), 2)
     assert hk.get(hold).position is None
     far = hk.hold("p", 1, deadline=engine.fake.now() + 1)
     assert far.deadline_at is not None

@@ -242,7 +242,7 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(stage: Stage, how:
     hk.release(sagas.get("a").hold, force=True, reason="admin_override")
     stage.clock.advance(29 * DAY)
     ended = sagas.resolve("a", how, reason="I looked")
-    assert (ended.phase, ended.since, ended.begun_at) == (phase, 29 * DAY * 1_000_000, 0)
+    assert (ended.phase, ended.since_slot, ended.begun_slot) == (phase, 29 * DAY * 1_000_000, 0)
     stage.clock.advance(2 * DAY)
     assert sagas.recover() == holdkit.RecoveryReport()
     hk.sweep()
@@ -271,23 +271,23 @@ def test_a_phase_begins_with_the_write_that_begins_it(stage: Stage) -> None:
     _, sagas, errand, moves = opened(stage, reserve=later, validate=later, effect=later)
     stage.clock.advance(1)
     ended = errand.run("a", INTENT)
-    assert (ended.phase, ended.begun_at, ended.since) == ("done", 1_000_000, 4_000_000)
+    assert (ended.phase, ended.begun_slot, ended.since_slot) == ("done", 1_000_000, 4_000_000)
     assert sagas.get("a") == ended
     moves.moves["validate"] = vanish
     with pytest.raises(Gone):
         errand.run("b", INTENT)
     seen = sagas.get("b")
-    assert (seen.phase, seen.attempt, seen.begun_at, seen.since) == ("reserving", 1, 4_000_000, 4_000_000)
+    assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("reserving", 1, 4_000_000, 4_000_000)
     stage.clock.advance(30)  # past its lease
     moves.moves |= {"validate": later, "effect": vanish}
     with pytest.raises(Gone):
         errand.run("b", INTENT)
     seen = sagas.get("b")
-    assert (seen.phase, seen.attempt, seen.begun_at, seen.since) == ("finalizing", 2, 4_000_000, 37_000_000)
+    assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("finalizing", 2, 4_000_000, 37_000_000)
     stage.clock.advance(299.999999)
     assert sagas.stuck("5m") == []
     stage.clock.advance(0.000001)
-    assert [(record.id, record.since) for record in sagas.stuck("5m")] == [("b", 37_000_000)]
+    assert [(record.id, record.since_slot) for record in sagas.stuck("5m")] == [("b", 37_000_000)]
 
 
 def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(stage: Stage) -> None:
@@ -298,7 +298,7 @@ def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(stage: Stage)
     hk, sagas, errand, moves = opened(stage, validate=no)
     with pytest.raises(LookupError):
         errand.run("a", INTENT)
-    assert sagas.get("a").since == 1_000_000
+    assert sagas.get("a").since_slot == 1_000_000
     stage.clock.advance(20 * DAY)
     del moves.moves["validate"]
     errand.run("a", INTENT)

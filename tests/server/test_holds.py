@@ -63,12 +63,12 @@ def test_times_are_rfc_3339_and_the_clock_is_the_engines() -> None:
     async def work(here: Stand) -> None:
         await here.call("POST", "/v1/pools", {"id": "gpu", "total": 1})
         held = (await here.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 60}, op="a")).json()
-        assert held["deadline"] == "1970-01-01T00:01:00Z"
+        assert held["deadline_at"] == "1970-01-01T00:01:00Z"
         assert held["server_time"] == "1970-01-01T00:00:00Z"
         clock.advance(60)
         late = await here.call("POST", f"/v1/holds/{held['id']}/confirm", {"owner": held["owner"]}, op="b")
         assert (late.status_code, late.json()["reason"]) == (409, "hold_expired")
-        assert late.json()["deadline"] == "1970-01-01T00:01:00Z"
+        assert late.json()["deadline_at"] == "1970-01-01T00:01:00Z"
         assert late.json()["server_time"] == "1970-01-01T00:01:00Z"
 
     run(work, clock=clock)
@@ -86,7 +86,7 @@ def test_every_verb_of_a_hold() -> None:
         assert hold["metadata"] == {"n": [1]}
         mine = {"owner": hold["owner"]}
         at = f"/v1/holds/{hold['id']}"
-        assert (await here.call("POST", f"{at}/extend", {**mine, "by": 60}, op="2")).json()["deadline"] == (
+        assert (await here.call("POST", f"{at}/extend", {**mine, "by": 60}, op="2")).json()["deadline_at"] == (
             "1970-01-01T00:02:00Z"
         )
         part = await here.call("POST", f"{at}/confirm", {**mine, "quantity": {"a": 1}, "keep_rest": True}, op="3")

@@ -56,7 +56,7 @@ def test_the_window_is_the_servers_however_wrong_the_clock_here_is(near: Near) -
     with live(clock=clock) as server:
         hk = near.open(server)
         api = hk.rates("api", Allowance(2, per="minute"))
-        assert [(one.opens, one.available) for one in api.usage("a")] == [(600_000_000, 2)]
+        assert [(one.opens_slot, one.available) for one in api.usage("a")] == [(600_000_000, 2)]
         assert api.take("a", op="first").legs[0].pool == "~rates/api/a/60s@600"
         clock.set(660_000_000)
         assert api.take("a", op="second").legs[0].pool == "~rates/api/a/60s@660"

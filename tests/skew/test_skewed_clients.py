@@ -76,7 +76,7 @@ def test_a_budget_says_when_to_come_back(hk: Any, postgres_url: str) -> None:
         budgets.consume("client", 1)
     (usage,) = budgets.usage("client")
     assert usage.consumed == 10
-    left = (usage.closes - database_slot(postgres_url)) / SECOND
+    left = (usage.closes_slot - database_slot(postgres_url)) / SECOND
     assert abs(refused.value.retry_after - left) < SLACK
     assert 0 < refused.value.retry_after <= 7 * 86_400
 
@@ -144,5 +144,5 @@ def test_who_meets_a_driven_saga_hears_how_long(hk: Any, postgres_url: str) -> N
     assert done.phase == "done"
     (heard,) = saga.heard
     told(heard)
-    assert abs(done.since - database_slot(postgres_url)) < SLACK * SECOND
+    assert abs(done.since_slot - database_slot(postgres_url)) < SLACK * SECOND
     assert hk.sagas.stuck("5m") == []

@@ -5,4 +5,4 @@ clock    100
 expect hold a                  -> expired
 clock    5
 expect hold a                  -> held
-confirm  a                     -> confirmed ended_at=5
+confirm  a                     -> confirmed ended_slot=5

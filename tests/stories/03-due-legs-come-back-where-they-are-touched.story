@@ -12,4 +12,4 @@ history  a                     -> held expired leg.returned
 sweep                          -> done expired=0 more=false
 history  a                     -> held expired leg.returned leg.returned
 expect pool ram                -> held=0 available=1
-expect hold a                  -> expired ended_at=10 gpu.held=0 cpu.held=0 ram.held=0
+expect hold a                  -> expired ended_slot=10 gpu.held=0 cpu.held=0 ram.held=0

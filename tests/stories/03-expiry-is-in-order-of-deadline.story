@@ -6,6 +6,6 @@ hold     mid   gpu 1 ttl=20    -> held
 clock    100
 sweep                          -> done expired=3
 journal                        -> pool.created hold.held hold.held hold.held hold.expired hold.expired hold.expired
-expect hold early              -> expired ended_at=10
-expect hold mid                -> expired ended_at=20
-expect hold late               -> expired ended_at=30
+expect hold early              -> expired ended_slot=10
+expect hold mid                -> expired ended_slot=20
+expect hold late               -> expired ended_slot=30

@@ -6,5 +6,5 @@ confirm  a                     -> hold_expired
 hold     b gpu 1 ttl=1         -> held
 clock    172800
 hold     c gpu 1 ttl=1         -> held
-expect hold b                  -> expired ended_at=86401
+expect hold b                  -> expired ended_slot=86401
 history  b                     -> held expired

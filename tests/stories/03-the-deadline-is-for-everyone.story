@@ -5,7 +5,7 @@ clock    59.999999
 hold     b   gpu 1 ttl=60      -> insufficient_capacity requested=1 available=0
 expect hold a                  -> held
 clock    60
-expect hold a                  -> expired ended_at=60
+expect hold a                  -> expired ended_slot=60
 expect pool gpu                -> held=0 available=2
 confirm  a                     -> hold_expired found_at=60
 release  a                     -> hold_expired

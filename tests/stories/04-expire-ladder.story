@@ -10,7 +10,7 @@ expire   a                            -> already_confirmed
 expire   b                            -> already_released
 expire   c                            -> not_due found_at=60
 clock    60
-expire   c                            -> expired ended_at=60
+expire   c                            -> expired ended_slot=60
 expire   c                            -> expired
 restart
 expire   c                            -> expired

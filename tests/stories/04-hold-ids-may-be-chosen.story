@@ -8,6 +8,6 @@ release  a                                            -> released
 hold     x gpu 1 ttl=60 id=@7 owner=me                -> hold_exists
 clock    100
 expect hold a                                         -> hold_not_found     # the caller's own id does not tell its age
-hold     a gpu 1 ttl=60 id=@7 owner=me                -> held held_at=100
+hold     a gpu 1 ttl=60 id=@7 owner=me                -> held held_slot=100
 history  a                                            -> held released held
 expect pool gpu                                       -> held=1

@@ -1,7 +1,7 @@
 # A key that was let go is free at once, and can be looked up for the retention.
 limits   retention=1000
 claim reserve a email alice@example.com ttl=300              -> held
-claim release a reason=user_cancelled                        -> released ended_at=0
+claim release a reason=user_cancelled                        -> released ended_slot=0
 claim taken email alice@example.com                          -> false
 claim find type=email value=alice@example.com                -> released
 claim release a                                              -> already_released

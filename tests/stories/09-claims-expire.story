@@ -3,7 +3,7 @@ claim reserve a email alice@example.com ttl=300              -> held
 clock    299
 claim find key=email:alice@example.com active_only=true      -> held
 clock    300
-claim find key=email:alice@example.com                       -> expired ended_at=300
+claim find key=email:alice@example.com                       -> expired ended_slot=300
 claim find key=email:alice@example.com active_only=true      -> nothing
 claim taken email alice@example.com                          -> false
 claim confirm a entity=user:7                                -> hold_expired

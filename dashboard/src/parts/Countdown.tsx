@@ -5,10 +5,10 @@ import type { Hold } from "../types";
 
 export function Countdown({ hold }: { hold: Hold }) {
   if (hold.state !== "held") return <span class="muted">{hold.ended_at ? moment(hold.ended_at) : ""}</span>;
-  if (hold.deadline === null) return <span class="muted">no deadline</span>;
-  const left = Date.parse(hold.deadline) - now.value;
+  if (hold.deadline_at === null) return <span class="muted">no deadline</span>;
+  const left = Date.parse(hold.deadline_at) - now.value;
   return (
-    <span class="countdown" data-near={left < 15_000 ? "" : undefined} title={moment(hold.deadline)}>
+    <span class="countdown" data-near={left < 15_000 ? "" : undefined} title={moment(hold.deadline_at)}>
       {left > 0 ? span(left) : "due"}
     </span>
   );
@@ -16,8 +16,8 @@ export function Countdown({ hold }: { hold: Hold }) {
 
 /** The part of a hold's life that is left, 0 to 1; null if it has no deadline. */
 export function lifeLeft(hold: Hold, at: number): number | null {
-  if (hold.state !== "held" || hold.deadline === null) return null;
-  const [born, ends] = [Date.parse(hold.held_at), Date.parse(hold.deadline)];
+  if (hold.state !== "held" || hold.deadline_at === null) return null;
+  const [born, ends] = [Date.parse(hold.held_at), Date.parse(hold.deadline_at)];
   return ends > born ? Math.max(0, Math.min(1, (ends - at) / (ends - born))) : 0;
 }
 

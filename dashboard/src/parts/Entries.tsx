@@ -26,7 +26,7 @@ const signed = (value: number): string => (value > 0 ? `+${number(value)}` : num
 /** By how much the counters of each pool moved. */
 export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
   const shown = entry.pools.slice(0, most);
-  const deadline = entry.action === "hold.extended" ? entry.after.deadline : null;
+  const deadline = entry.action === "hold.extended" ? entry.after.deadline_at : null;
   return (
     <span class="effects">
       {shown.map((effect) => (

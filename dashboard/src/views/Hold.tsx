@@ -17,7 +17,7 @@ export function HoldView({ id }: { id: string }) {
   const path = `v1/holds/${segment(id)}`;
   const known = useSignal<Hold | null>(null);
   const due = useComputed(() => {
-    const deadline = known.value?.state === "held" ? known.value.deadline : null;
+    const deadline = known.value?.state === "held" ? known.value.deadline_at : null;
     return deadline !== null && Date.parse(deadline) <= now.value;
   });
   const found = useFetched<[Hold, Page<Entry>]>(
@@ -83,7 +83,9 @@ function Life({ hold }: { hold: Hold }) {
           <i style={{ width: `${left * 100}%` }} />
         </span>
       )}
-      {hold.deadline !== null && hold.state === "held" && <span class="muted">until {moment(hold.deadline)}</span>}
+      {hold.deadline_at !== null && hold.state === "held" && (
+        <span class="muted">until {moment(hold.deadline_at)}</span>
+      )}
     </section>
   );
 }
@@ -142,7 +144,7 @@ function PoolName({ id }: { id: string }) {
 function Facts({ hold }: { hold: Hold }) {
   const facts: [string, string | null][] = [
     ["held at", moment(hold.held_at)],
-    ["deadline", hold.deadline && moment(hold.deadline)],
+    ["deadline", hold.deadline_at && moment(hold.deadline_at)],
     ["ended at", hold.ended_at && moment(hold.ended_at)],
     ["entity", hold.entity],
     ["actor", hold.actor],

@@ -8,7 +8,7 @@ import msgspec
 
 from ..core.model import Pool, Slot
 from ..faces.claim import Claim
-from ..kernel.spelling import datetime_of
+from ..kernel.spelling import datetime_of, text_of
 from ..kernel.surface import Hold, JournalEntry
 from .shapes import ClaimDocument, EffectDocument, EntryDocument, HoldDocument, KeyDocument, PoolDocument
 
@@ -28,7 +28,6 @@ def hold_document(hold: Hold) -> HoldDocument:
     return msgspec.convert(
         {
             **hold.to_dict(),
-            "deadline_at": moment(hold.deadline),
             "ticket": hold.ticket,
             "lane": None if place is None else place.lane,
             "seq": None if place is None else place.seq,
@@ -43,7 +42,7 @@ def claim_document(claim: Claim) -> ClaimDocument:
     """A claim for programs."""
     return ClaimDocument(
         claim.id, claim.key, claim.type, claim.value, claim.tenant, str(claim.state), claim.hold_id, claim.deadline,
-        moment(claim.deadline), claim.entity, claim.fence, claim.ticket, claim.replayed,
+        text_of(claim.deadline), claim.entity, claim.fence, claim.ticket, claim.replayed,
     )  # fmt: skip
 
 
@@ -58,7 +57,7 @@ def entry_document(entry: JournalEntry) -> EntryDocument:
         lane=entry.position.lane,
         seq=entry.position.seq,
         slot=entry.slot,
-        at=moment(entry.slot),
+        at=text_of(entry.slot),
         action=str(entry.action),
         subject=entry.subject,
         tenant=entry.tenant,
@@ -80,12 +79,6 @@ def key_document(key: KeyInfo, text: str | None = None) -> KeyDocument:
     return KeyDocument(
         key.id, key.name, key.scope, key.tenant, key.state, key.made_at, key.expires_at, key.revoked_at, text
     )
-
-
-def moment(slot: Slot | None) -> str | None:
-    """A slot as ISO 8601 text, where the calendar reaches that far."""
-    at = datetime_of(slot)
-    return None if at is None else at.isoformat(timespec="microseconds")
 
 
 def clock_time(slot: Slot | None, now: Slot | None = None) -> str:

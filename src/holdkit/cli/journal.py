@@ -11,8 +11,9 @@ import msgspec
 from ..core.entries import Entry
 from ..core.model import MAX_SLOT
 from ..faces._sync.kernel import Kernel
+from ..kernel.spelling import text_of
 from ..kernel.surface import JournalEntry
-from .documents import entry_document, moment
+from .documents import entry_document
 from .opening import kernel, of_tenant
 from .words import FINE
 
@@ -98,7 +99,7 @@ def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
 def line(entry: Entry, lane: int = 0) -> str:
     """An entry on one line, for people."""
     number = f"{lane}/{entry.seq}" if lane else str(entry.seq)
-    parts = [f"{number:>8}", moment(entry.slot) or str(entry.slot), f"{entry.action:<22}", entry.subject]
+    parts = [f"{number:>8}", text_of(entry.slot) or str(entry.slot), f"{entry.action:<22}", entry.subject]
     parts += [
         f"{effect.pool.id}: held {effect.pool.held}, consumed {effect.pool.consumed} of {effect.pool.total}"
         for effect in entry.effects[:3]

@@ -7,8 +7,9 @@ from collections import Counter, deque
 
 from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
+from ..kernel.spelling import text_of
 from ..kernel.surface import Hold, JournalEntry
-from .documents import entry_document, hold_document, moment, pool_document
+from .documents import entry_document, hold_document, pool_document
 from .shapes import WatchDocument
 
 PAGES = 10
@@ -53,7 +54,7 @@ class Watcher:
     def document(self) -> WatchDocument:
         """The picture for programs."""
         return WatchDocument(
-            at=moment(self.now) or "",
+            at=text_of(self.now) or "",
             url=self._hk.url,
             pools=tuple(map(pool_document, self.pools)),
             holds=tuple(map(hold_document, self.holds)),

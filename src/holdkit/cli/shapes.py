@@ -85,8 +85,10 @@ class HoldDocument(Struct, frozen=True):
     deadline_at: str | None
     fence: int
     entity: str | None
-    held_at: Slot
-    ended_at: Slot | None
+    held_slot: Slot
+    held_at: str | None
+    ended_slot: Slot | None
+    ended_at: str | None
     reason: str | None
     actor: str | None
     correlation_id: str | None

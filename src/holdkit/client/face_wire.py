@@ -29,10 +29,10 @@ class WireClaim(Struct, kw_only=True):
     key: str
     state: State
     hold: str | None
-    deadline: datetime | None
+    deadline: Slot | None
     entity: str | None
-    held_at: datetime | None
-    ended_at: datetime | None
+    held_slot: Slot | None
+    ended_slot: Slot | None
     correlation_id: str | None
     fence: int
     version: int
@@ -60,8 +60,8 @@ class WireUsage(Struct, kw_only=True):
 
     budget: str
     per: str
-    opens: datetime
-    closes: datetime
+    opens_slot: Slot
+    closes_slot: Slot
     total: int
     held: int
     consumed: int
@@ -86,9 +86,9 @@ class WireSaga(Struct, kw_only=True):
     error: SagaError | None
     intent: Any
     result: Any
-    begun_at: datetime
-    since: datetime
-    leased_until: datetime | None
+    begun_slot: Slot
+    since_slot: Slot
+    leased_until_slot: Slot
     resolved: str | None = None
 
 
@@ -120,12 +120,12 @@ def claim_from(wire: WireClaim, owner: str | None, clock: Clock) -> Claim:
     taken, spent = int(wire.state is State.HELD), int(wire.state is State.CONFIRMED)
     pool = Pool("", id, 1, held=taken, consumed=spent, fence=wire.fence, version=wire.version, on_demand=True,
                 label=wire.key, holder=wire.hold, entity=wire.entity)  # fmt: skip
-    hold = None if wire.held_at is None or wire.hold is None else _life(wire, id, taken, spent, wire.held_at)
+    hold = None if wire.held_slot is None or wire.hold is None else _life(wire, id, taken, spent, wire.held_slot)
     as_of = read_clock(clock, slot_of(wire.server_time))
     return Claim(pool, hold, wire.owner or owner, replayed=wire.replayed, as_of=as_of)
 
 
-def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_at: datetime) -> StoredHold:
+def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:
     ours = HeldLeg(pool, 1, taken, spent)
     others = (HeldLeg("", 1, taken, spent),) if wire.combined else ()  # not shown: one stands for all of them
     return StoredHold(
@@ -133,12 +133,12 @@ def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_at: datetime)
         id=wire.hold or "",
         legs=(ours, *others),
         owner_hash="",
-        held_at=slot_of(held_at),
+        held_at=held_slot,
         fence=wire.fence,
-        deadline=_slot(wire.deadline),
+        deadline=wire.deadline,
         state=wire.state,
         entity=wire.entity,
-        ended_at=_slot(wire.ended_at),
+        ended_at=wire.ended_slot,
         correlation_id=wire.correlation_id,
         version=wire.version,
     )
@@ -146,8 +146,7 @@ def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_at: datetime)
 
 def usage_from(wire: WireUsage) -> Usage:
     """A window as the kernel would have given it."""
-    opens, closes = slot_of(wire.opens), slot_of(wire.closes)
-    return Usage(wire.budget, wire.per, opens, closes, wire.total, wire.held, wire.consumed)
+    return Usage(wire.budget, wire.per, wire.opens_slot, wire.closes_slot, wire.total, wire.held, wire.consumed)
 
 
 def saga_from(wire: WireSaga) -> SagaRecord:
@@ -163,9 +162,9 @@ def saga_from(wire: WireSaga) -> SagaRecord:
         result=wire.result,
         failures=wire.failures,
         error=wire.error,
-        begun_at=slot_of(wire.begun_at),
-        since=slot_of(wire.since),
-        leased_until=_slot(wire.leased_until) or 0,
+        begun_slot=wire.begun_slot,
+        since_slot=wire.since_slot,
+        leased_until_slot=wire.leased_until_slot,
         resolved=wire.resolved,
     )
 
@@ -179,7 +178,3 @@ def allowance_json(allowance: Allowance) -> dict[str, Any]:
     period = allowance.period
     zone = None if period.length or allowance.zone is None else period.zone
     return {"total": allowance.total, "per": period.name, **({} if zone is None else {"zone": zone})}
-
-
-def _slot(at: datetime | None) -> Slot | None:
-    return None if at is None else slot_of(at)

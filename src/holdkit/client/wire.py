@@ -15,12 +15,12 @@ from msgspec import Raw, Struct
 from .. import errors
 from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Done, Shortfall
-from ..kernel.answers import hold_of
+from ..kernel.answers import TIMES, hold_of
 from ..kernel.spelling import datetime_of, moment
 from ..kernel.surface import Hold, Position
 
 REFUSALS: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
-_FOUND: Final = ("in_use", "now", "max_lifetime", "ended_at", "deadline", "left", "version")
+_FOUND: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
 _TOLD: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
@@ -29,7 +29,6 @@ _TOLD: Final = {
     "insufficient_capacity": ("budgets", "retry_after"),
 }
 """The facts that faces add to a refusal."""
-_SLOTS: Final = ("now", "ended_at", "deadline")
 
 
 class NotAdmitted(errors.EngineError):
@@ -56,11 +55,11 @@ class WireHold(Struct, kw_only=True):
     id: str
     state: State
     legs: list[WireLeg]
-    deadline: datetime | None
+    deadline: Slot | None
     fence: int
     entity: str | None
-    held_at: datetime
-    ended_at: datetime | None
+    held_slot: Slot
+    ended_slot: Slot | None
     reason: str | None
     actor: str | None
     correlation_id: str | None
@@ -93,7 +92,10 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
     position: Position
     cursor: str
     action: str
+    slot: Slot
+    """When it was decided."""
     at: datetime
+    """The same as an aware datetime."""
     subject: str
     actor: str | None
     correlation_id: str | None
@@ -104,11 +106,6 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
     pools: list[dict[str, Any]]
     before: dict[str, Any]
     after: dict[str, Any]
-
-    @property
-    def slot(self) -> Slot:
-        """When it was decided."""
-        return slot_of(self.at)
 
 
 class HoldPage(Struct):
@@ -153,7 +150,7 @@ class WireRecord(Struct, kw_only=True):
     id: str
     body: str
     version: int
-    at: datetime
+    slot: Slot
     replayed: bool = False
 
 
@@ -235,12 +232,12 @@ def done_from(wire: WireHold, decided: datetime | None = None) -> Done:
         id=wire.id,
         legs=tuple(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in wire.legs),
         owner_hash="",
-        held_at=slot_of(wire.held_at),
+        held_at=wire.held_slot,
         fence=wire.fence,
-        deadline=None if wire.deadline is None else slot_of(wire.deadline),
+        deadline=wire.deadline,
         state=wire.state,
         entity=wire.entity,
-        ended_at=None if wire.ended_at is None else slot_of(wire.ended_at),
+        ended_at=wire.ended_slot,
         reason=wire.reason,
         actor=wire.actor,
         correlation_id=wire.correlation_id,
@@ -269,7 +266,7 @@ def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
 
 def record_from(wire: WireRecord) -> Record:
     """A record as the kernel would have given it."""
-    return Record("", wire.kind, wire.id, wire.body, wire.version, slot_of(wire.at), wire.replayed)
+    return Record("", wire.kind, wire.id, wire.body, wire.version, wire.slot, wire.replayed)
 
 
 def pool_answer(answer: httpx.Response) -> Pool:
@@ -287,9 +284,10 @@ def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool
     for name in _FOUND:
         if name in facts:
             value = facts[name]
-            value = slot_of(datetime.fromisoformat(value)) if name in _SLOTS and isinstance(value, str) else value
             value = round(value * SECOND) if name == "max_lifetime" else value
             details[name] = value
+            if name in TIMES:
+                details[TIMES[name]] = datetime_of(value)
             if reason not in _TOLD:
                 details["found"] = value
     if "shortfalls" in facts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from msgspec import Struct
 from ..core.commands import Ttl
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Slot
 from ..core.values import MAX_ID, invalid, text, whole
+from ..kernel.spelling import datetime_of
 from .windows import Period, Window, Zone, period_of
 
 Total: TypeAlias = int | Callable[[str], int]
@@ -99,11 +101,21 @@ class Usage(Struct, frozen=True):
     budget: str
     """Which one; empty for a rate."""
     per: str
-    opens: Slot
-    closes: Slot
+    opens_slot: Slot
+    closes_slot: Slot
     total: int
     held: int
     consumed: int
+
+    @property
+    def opens(self) -> datetime | None:
+        """When the window begins, as an aware datetime."""
+        return datetime_of(self.opens_slot)
+
+    @property
+    def closes(self) -> datetime | None:
+        """When it is over, as an aware datetime."""
+        return datetime_of(self.closes_slot)
 
     @property
     def available(self) -> int:

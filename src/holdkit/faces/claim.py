@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from ..core.codec import ticket
 from ..core.model import Pool, Slot, State, StoredHold
 from ..engines.clocks import Reading
-from ..kernel.spelling import datetime_of
+from ..kernel.spelling import datetime_of, text_of
 from .keys import CLAIMS
 
 
@@ -116,14 +116,24 @@ class Claim:
         return self._pool.fence if self._hold is None else self._hold.fence
 
     @property
-    def held_at(self) -> Slot | None:
-        """When this life began; None if that was longer ago than the retention."""
+    def held_slot(self) -> Slot | None:
+        """The slot at which this life began; None if that was longer ago than the retention."""
         return None if self._hold is None else self._hold.held_at
 
     @property
-    def ended_at(self) -> Slot | None:
-        """When it was confirmed, released, or expired."""
+    def held_at(self) -> datetime | None:
+        """When this life began, as an aware datetime."""
+        return datetime_of(self.held_slot)
+
+    @property
+    def ended_slot(self) -> Slot | None:
+        """The slot at which it was confirmed, released, or expired."""
         return None if self._hold is None else self._hold.ended_at
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it was confirmed, released, or expired, as an aware datetime."""
+        return datetime_of(self.ended_slot)
 
     @property
     def correlation_id(self) -> str | None:
@@ -147,9 +157,11 @@ class Claim:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the secrets, ready for JSON."""
-        names = ("id", "key", "type", "value", "tenant", "hold_id", "deadline", "entity", "fence", "held_at", "ended_at",
+        names = ("id", "key", "type", "value", "tenant", "hold_id", "deadline", "entity", "fence", "held_slot", "ended_slot",
                  "correlation_id", "version")  # fmt: skip
-        return {**{name: getattr(self, name) for name in names}, "state": str(self.state)}
+        times = {"deadline_at": self.deadline, "held_at": self.held_slot, "ended_at": self.ended_slot}
+        told = {name: text_of(slot) for name, slot in times.items()}
+        return {**{name: getattr(self, name) for name in names}, **told, "state": str(self.state)}
 
     def __repr__(self) -> str:
         return f"<Claim {self.id} {self.key!r} {self.state} deadline={self.deadline} fence={self.fence}>"

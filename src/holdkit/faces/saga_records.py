@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,7 @@ from ..core.outcomes import Done, Outcome, Reason, Refusal
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
 from ..kernel.answers import refusal_of
+from ..kernel.spelling import datetime_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
 KIND: Final = "~saga"
@@ -89,13 +91,28 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     """What the effect returned."""
     failures: int
     error: SagaError | None
-    begun_at: Slot
-    since: Slot
+    begun_slot: Slot
+    since_slot: Slot
     """When its phase began: of a saga that is done or aborted, when it ended."""
-    leased_until: Slot
+    leased_until_slot: Slot
     """Until when its driver has it, by the engine's clock; 0: nobody has."""
     resolved: str | None = None
     """Why an operator ended it by hand; None if nobody did."""
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """When it was begun, as an aware datetime."""
+        return datetime_of(self.begun_slot)
+
+    @property
+    def since(self) -> datetime | None:
+        """When its phase began, as an aware datetime."""
+        return datetime_of(self.since_slot)
+
+    @property
+    def leased_until(self) -> datetime | None:
+        """Until when its driver has it, as an aware datetime; None: nobody has."""
+        return datetime_of(self.leased_until_slot or None)
 
 
 class RecoveryReport(Struct, frozen=True):
@@ -160,9 +177,9 @@ def shown(record: Record, body: SagaBody) -> SagaRecord:
         result=body.result,
         failures=body.failures,
         error=body.error,
-        begun_at=_told(body.begun_at, record),
-        since=_told(body.since, record),
-        leased_until=record.slot + body.lease if body.lease and body.phase in UNFINISHED else 0,
+        begun_slot=_told(body.begun_at, record),
+        since_slot=_told(body.since, record),
+        leased_until_slot=record.slot + body.lease if body.lease and body.phase in UNFINISHED else 0,
         resolved=body.resolved,
     )
 

@@ -66,7 +66,10 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
         else:
             details |= {"shortfalls": refusal.shortfalls, "available": first.available, "total": first.total}
     if refusal.found is not None:
-        details["found"] = details[_FOUND.get(refusal.reason, "found")] = refusal.found
+        name = _FOUND.get(refusal.reason, "found")
+        details["found"] = details[name] = refusal.found
+        if name in TIMES:
+            details[TIMES[name]] = datetime_of(refusal.found)
     message = _message(refusal)
     if refusal.replayed:
         message += " (the recorded answer: to try again, take a new operation id)"
@@ -102,14 +105,16 @@ _FOUND: Final = {
     "deadline_passed": "now",
     "window_closed": "now",
     "lifetime_exceeded": "max_lifetime",
-    "already_confirmed": "ended_at",
-    "already_released": "ended_at",
+    "already_confirmed": "ended_slot",
+    "already_released": "ended_slot",
     "hold_expired": "deadline",
     "not_due": "deadline",
     "quantity_exceeds_hold": "left",
     "version_conflict": "version",
 }
 """What the number in a refusal is called, reason by reason."""
+TIMES: Final = {"now": "now_at", "ended_slot": "ended_at", "deadline": "deadline_at"}
+"""Those that are slots, and what they are called as datetimes."""
 
 
 def _message(refusal: Refusal) -> str:

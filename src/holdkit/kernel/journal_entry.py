@@ -13,7 +13,7 @@ from ..core.entries import Action, Effect, Entry
 from ..core.model import Slot
 from ..core.reading import JournalRow, entry_of
 from .cursor import Place, encode_cursor
-from .spelling import datetime_of
+from .spelling import datetime_of, with_times
 
 
 class Position(Struct, frozen=True, order=True, gc=False):
@@ -110,7 +110,7 @@ class JournalEntry:
     def before(self) -> dict[str, Any]:
         """What changed of the hold, before; empty where it was born."""
         change = self.entry.change
-        return {} if change is None else {"state": str(change.was), "deadline": change.was_deadline}
+        return {} if change is None else with_times({"state": str(change.was), "deadline": change.was_deadline})
 
     @property
     def after(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class JournalEntry:
         if said is None:
             return {}
         secret = ("owner_hash", "last_op")
-        return {name: value for name, value in msgspec.to_builtins(said).items() if name not in secret}
+        return with_times({name: value for name, value in msgspec.to_builtins(said).items() if name not in secret})
 
     def __repr__(self) -> str:
         return f"<JournalEntry {self.entry.seq} {self.entry.action} {self.entry.subject}>"

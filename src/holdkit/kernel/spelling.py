@@ -98,6 +98,29 @@ def datetime_of(slot: Slot | None) -> datetime | None:
         return None
 
 
+def text_of(slot: Slot | None) -> str | None:
+    """A slot as ISO 8601 text, where the calendar reaches that far."""
+    at = datetime_of(slot)
+    return None if at is None else at.isoformat(timespec="microseconds")
+
+
+_TIMES: Final = {"held_at": ("held_slot", "held_at"), "ended_at": ("ended_slot", "ended_at"),
+                 "deadline": ("deadline", "deadline_at"), "slot": ("slot", "at")}  # fmt: skip
+"""What stored fields are called where users meet them: the slot, and the same as a datetime."""
+
+
+def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored fields as users meet them: each time as a slot and as an aware datetime."""
+    shown: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in _TIMES:
+            slot, at = _TIMES[name]
+            shown[slot], shown[at] = value, datetime_of(value)
+        else:
+            shown[name] = value
+    return shown
+
+
 def legs_of(what: Any, quantity: int | None, most: int) -> tuple[Leg, ...]:
     """The legs behind `what`: the same everywhere in the API."""
     if isinstance(what, str):

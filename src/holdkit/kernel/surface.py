@@ -16,7 +16,7 @@ from ..core.codec import ticket
 from ..core.model import HeldLeg, Slot, State, StoredHold
 from ..core.outcomes import Done
 from .journal_entry import JournalEntry, Position
-from .spelling import datetime_of
+from .spelling import datetime_of, text_of
 
 __all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "SweepReport", "VerifyReport"]
 
@@ -91,14 +91,24 @@ class Hold:
         return self.row.entity
 
     @property
-    def held_at(self) -> Slot:
-        """When it was granted."""
+    def held_slot(self) -> Slot:
+        """The slot at which it was granted."""
         return self.row.held_at
 
     @property
-    def ended_at(self) -> Slot | None:
-        """When it ended; the deadline, if it expired."""
+    def held_at(self) -> datetime | None:
+        """When it was granted, as an aware datetime; None where no calendar reaches that far."""
+        return datetime_of(self.row.held_at)
+
+    @property
+    def ended_slot(self) -> Slot | None:
+        """The slot at which it ended; the deadline, if it expired."""
         return self.row.ended_at
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it ended, as an aware datetime."""
+        return datetime_of(self.row.ended_at)
 
     @property
     def reason(self) -> str | None:
@@ -154,10 +164,13 @@ class Hold:
             "state": str(row.state),
             "legs": [msgspec.structs.asdict(leg) for leg in row.legs],
             "deadline": row.deadline,
+            "deadline_at": text_of(row.deadline),
             "fence": row.fence,
             "entity": row.entity,
-            "held_at": row.held_at,
-            "ended_at": row.ended_at,
+            "held_slot": row.held_at,
+            "held_at": text_of(row.held_at),
+            "ended_slot": row.ended_at,
+            "ended_at": text_of(row.ended_at),
             "reason": row.reason,
             "actor": row.actor,
             "correlation_id": row.correlation_id,
@@ -186,8 +199,13 @@ class SweepReport(Struct, frozen=True):
     """What one sweep did."""
 
     expired: int
-    scanned_at: Slot
+    scanned_slot: Slot
     more: bool
+
+    @property
+    def scanned_at(self) -> datetime | None:
+        """When it looked, as an aware datetime."""
+        return datetime_of(self.scanned_slot)
 
 
 class VerifyReport(Struct, frozen=True):

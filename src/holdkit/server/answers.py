@@ -89,10 +89,13 @@ class HoldAnswer(Struct, kw_only=True):
     id: str
     state: str
     legs: list[LegAnswer]
-    deadline: datetime | None
+    deadline: Slot | None
+    deadline_at: datetime | None
     fence: int
     entity: str | None
+    held_slot: Slot
     held_at: datetime
+    ended_slot: Slot | None
     ended_at: datetime | None
     reason: str | None
     actor: str | None
@@ -118,10 +121,13 @@ def hold_fields(row: StoredHold) -> dict[str, Any]:
         "id": row.id,
         "state": row.state.value,
         "legs": [LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
-        "deadline": None if row.deadline is None else at(row.deadline),
+        "deadline": row.deadline,
+        "deadline_at": None if row.deadline is None else at(row.deadline),
         "fence": row.fence,
         "entity": row.entity,
+        "held_slot": row.held_at,
         "held_at": at(row.held_at),
+        "ended_slot": row.ended_at,
         "ended_at": None if row.ended_at is None else at(row.ended_at),
         "reason": row.reason,
         "actor": row.actor,
@@ -139,10 +145,13 @@ def hold_now(hold: Hold, now: datetime, *, secret: bool) -> HoldNow:
         id=row.id,
         state=row.state.value,
         legs=[LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
-        deadline=None if row.deadline is None else at(row.deadline),
+        deadline=row.deadline,
+        deadline_at=None if row.deadline is None else at(row.deadline),
         fence=row.fence,
         entity=row.entity,
+        held_slot=row.held_at,
         held_at=at(row.held_at),
+        ended_slot=row.ended_at,
         ended_at=None if row.ended_at is None else at(row.ended_at),
         reason=row.reason,
         actor=row.actor,
@@ -174,6 +183,7 @@ class EntryAnswer(Struct, kw_only=True):
     position: PositionAnswer
     cursor: str
     action: str
+    slot: Slot
     at: datetime
     subject: str
     actor: str | None
@@ -188,11 +198,12 @@ class EntryAnswer(Struct, kw_only=True):
 
 
 def entry_answer(entry: JournalEntry, cursor: str | None = None) -> EntryAnswer:
-    """An entry as it is shown; slots inside it as times."""
+    """An entry as it is shown."""
     return EntryAnswer(
         position=PositionAnswer(entry.position.lane, entry.position.seq),
         cursor=entry.cursor if cursor is None else cursor,
         action=entry.action.value,
+        slot=entry.slot,
         at=at(entry.slot),
         subject=entry.subject,
         actor=entry.actor,
@@ -205,23 +216,15 @@ def entry_answer(entry: JournalEntry, cursor: str | None = None) -> EntryAnswer:
             Effect(PoolAnswer(**pool_fields(effect.pool)), effect.total, effect.held, effect.consumed, effect.loose)
             for effect in entry.pools
         ],
-        before=_timed(entry.before),
-        after=_timed(entry.after),
+        before=entry.before,
+        after=_shown(entry.after),
     )
 
 
-def _timed(fields: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        name: at(value) if name in _TIMES and value is not None else value for name, value in fields.items()
-    }
-    found.pop("tenant", None)
+def _shown(fields: dict[str, Any]) -> dict[str, Any]:
     metadata = fields.get("metadata")
-    if isinstance(metadata, str):
-        found["metadata"] = Raw(metadata.encode())
-    return found
-
-
-_TIMES: Final = ("deadline", "was_deadline", "held_at", "ended_at", "slot")
+    shown = {name: value for name, value in fields.items() if name != "tenant"}
+    return shown | {"metadata": Raw(metadata.encode())} if isinstance(metadata, str) else shown
 
 
 class PoolPage(Struct):

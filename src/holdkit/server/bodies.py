@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta, Struct
 
 from ..core.commands import Overage
-from ..core.model import MAX_QUANTITY
+from ..core.model import MAX_QUANTITY, Slot
 from .keys import Scope
 
 Quantity: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_QUANTITY})]
@@ -24,6 +24,7 @@ Span: TypeAlias = Annotated[
 Amounts: TypeAlias = Annotated[
     int | dict[str, int] | None, Meta(description="a number for the one leg, amounts by pool, or nothing for all of it")
 ]
+Moment: TypeAlias = Annotated[datetime | Slot, Meta(description="RFC 3339, or a slot: microseconds UTC")]
 Token: TypeAlias = Annotated[str | None, Meta(description="the owner token that placing the hold gave")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
 
@@ -82,7 +83,7 @@ class NewHold(Taking, kw_only=True):
     """Hold until a deadline."""
 
     ttl: Span | None = None
-    deadline: datetime | None = None
+    deadline: Moment | None = None
 
 
 class NewConsume(Taking, kw_only=True):
@@ -113,7 +114,7 @@ class Extend(Body, kw_only=True):
     owner: Token = None
     by: Annotated[Span | None, Meta(description="counted from the present deadline")] = None
     ttl: Annotated[Span | None, Meta(description="counted from now")] = None
-    until: datetime | None = None
+    until: Moment | None = None
 
 
 class Expire(Body, kw_only=True):

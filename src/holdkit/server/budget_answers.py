@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from ..core.model import Slot
 from .budgeting import AllowanceWish
 
 
@@ -30,7 +31,9 @@ class UsageAnswer(Struct):
 
     budget: str
     per: str
+    opens_slot: Slot
     opens: datetime
+    closes_slot: Slot
     closes: datetime
     total: int
     held: int

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ..core.model import Slot
 from ..faces.claim import Claim
 from .answers import at
 from .bodies import Body, Limit, Span, Token
@@ -129,9 +130,12 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     value: str
     state: str
     hold: str | None
-    deadline: datetime | None
+    deadline: Slot | None
+    deadline_at: datetime | None
     entity: str | None
+    held_slot: Slot | None
     held_at: datetime | None
+    ended_slot: Slot | None
     ended_at: datetime | None
     correlation_id: str | None
     fence: int
@@ -183,10 +187,13 @@ def claim_answer(claim: Claim, now: datetime, *, secret: bool = False) -> ClaimA
         value=claim.value,
         state=claim.state.value,
         hold=claim.hold_id,
-        deadline=None if claim.deadline is None else at(claim.deadline),
+        deadline=claim.deadline,
+        deadline_at=None if claim.deadline is None else at(claim.deadline),
         entity=claim.entity,
-        held_at=None if claim.held_at is None else at(claim.held_at),
-        ended_at=None if claim.ended_at is None else at(claim.ended_at),
+        held_slot=claim.held_slot,
+        held_at=None if claim.held_slot is None else at(claim.held_slot),
+        ended_slot=claim.ended_slot,
+        ended_at=None if claim.ended_slot is None else at(claim.ended_slot),
         correlation_id=claim.correlation_id,
         fence=claim.fence,
         version=claim.version,

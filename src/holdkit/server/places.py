@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ..core.model import Slot
 from .bodies import Body, Limit
 
 Version = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
@@ -63,6 +64,7 @@ class RecordAnswer(Struct, kw_only=True, omit_defaults=True):
     id: str
     body: str
     version: int
+    slot: Slot
     at: datetime
     replayed: bool = False
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from .. import errors
-from ..core.model import Slot
-from ..kernel.spelling import datetime_of
 
 plain = errors.plain
 
@@ -117,9 +115,8 @@ def refusal_problem(refused: errors.Refused) -> Problem:
 
 
 def facts(refused: errors.Refused) -> dict[str, Any]:
-    """The numbers behind a refusal, ready for JSON; slots as times."""
+    """The numbers behind a refusal, ready for JSON."""
     given = {name: value for name, value in refused.details.items() if name not in _TWICE}
-    given = {name: _time(value) if name in _SLOTS else value for name, value in given.items()}
     if refused.details.get("subject"):
         given["subject"] = str(refused.details["subject"])
     if "max_lifetime" in given:
@@ -127,13 +124,8 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
     return given
 
 
-_TWICE: Final = ("found", "subject", "deadline_at")
+_TWICE: Final = ("found", "subject")
 """Told under another name, or below."""
-_SLOTS: Final = ("now", "ended_at", "deadline")
-
-
-def _time(slot: Slot) -> Any:
-    return datetime_of(slot)
 
 
 def problem_body(problem: Problem, request_id: str, server_time: Any) -> bytes:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from ..core.model import Slot
 from ..faces.saga_records import SagaRecord
 from .answers import at
 from .bodies import Body, Limit
@@ -46,8 +47,11 @@ class SagaAnswer(Struct, kw_only=True):
     intent: Any
     result: Any
     resolved: Annotated[str | None, Meta(description="why an operator has ended it")]
+    begun_slot: Slot
     begun_at: datetime
+    since_slot: Slot
     since: datetime
+    leased_until_slot: Slot
     leased_until: datetime | None
     server_time: datetime
 
@@ -74,8 +78,11 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
         intent=saga.intent,
         result=saga.result,
         resolved=saga.resolved,
-        begun_at=at(saga.begun_at),
-        since=at(saga.since),
-        leased_until=at(saga.leased_until) if saga.leased_until else None,
+        begun_slot=saga.begun_slot,
+        begun_at=at(saga.begun_slot),
+        since_slot=saga.since_slot,
+        since=at(saga.since_slot),
+        leased_until_slot=saga.leased_until_slot,
+        leased_until=at(saga.leased_until_slot) if saga.leased_until_slot else None,
         server_time=now,
     )

@@ -17,7 +17,7 @@ from ..core.validation import invalid, pool_id
 from ..faces.keys import WINDOWED
 from ..kernel.spelling import amounts_of, moment, span
 from .answers import HoldNow, PoolAnswer, PoolNow
-from .bodies import Body, Confirm, PoolId, Quantity, Span, Token, Total
+from .bodies import Body, Confirm, Moment, PoolId, Quantity, Span, Token, Total
 
 BIRTHS: Final = (PlaceHold, Consume)
 
@@ -40,7 +40,7 @@ class WindowHold(Body, tag="hold", tag_field="type", kw_only=True):
 
     legs: WindowLegs
     ttl: Span | None = None
-    deadline: datetime | None = None
+    deadline: Moment | None = None
     owner: Token = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None

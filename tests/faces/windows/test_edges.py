@@ -157,8 +157,8 @@ def test_on_postgres_the_servers_clock_counts(colour: Sync | Async, lag: int, po
     llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
     for _ in range(3):
         hold = llm.hold("team", 10, ttl=600)
-        assert hold.legs[0].pool == f"~budgets/llm/team/tokens/60s@{hold.held_at // MINUTE * 60}"
-        assert abs(hold.held_at - wall_clock()) < 600 * SECOND
+        assert hold.legs[0].pool == f"~budgets/llm/team/tokens/60s@{hold.held_slot // MINUTE * 60}"
+        assert abs(hold.held_slot - wall_clock()) < 600 * SECOND
     hk.close()
 
 

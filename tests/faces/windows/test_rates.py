@@ -48,7 +48,7 @@ def test_two_rates_are_taken_together_or_not_at_all(place: Place) -> None:
     assert no.retry_after == 59.0
     assert [usage.consumed for usage in api.usage("a")] == [0, 2], "what was refused is counted nowhere"
     api.take("a", 1)
-    assert [(usage.per, usage.opens, usage.closes, usage.available) for usage in api.usage("a")] == [
+    assert [(usage.per, usage.opens_slot, usage.closes_slot, usage.available) for usage in api.usage("a")] == [
         ("1s", 1 * SECOND, 2 * SECOND, 1),
         ("60s", 0, 60 * SECOND, 0),
     ]
@@ -89,7 +89,7 @@ def test_a_clock_put_back_into_a_window_that_was_swept_away_opens_it_anew(place:
 def test_beside_a_longer_allowance_no_window_is_opened_twice(place: Place) -> None:
     """A command is decided no earlier than the last one on any of its pools."""
     api = put_back(place, Allowance(100, per="hour"))
-    assert api.take("a").held_at == 70 * SECOND
+    assert api.take("a").held_slot == 70 * SECOND
     assert refused(api.take, "a").shortfalls[0].pool == "~rates/api/a/60s@60"
 
 

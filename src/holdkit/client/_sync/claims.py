@@ -143,7 +143,7 @@ def _named(claim: Claim | str, owner: str | None) -> tuple[str, str | None]:
     """What stands in the address, and the token. Of a claim or a ticket it is the hold: this life of the key, no later one."""
     if isinstance(claim, Claim):
         token = claim.owner if owner is None else owner
-        if claim.hold_id is None or claim.held_at is None or token is None:
+        if claim.hold_id is None or claim.held_slot is None or token is None:
             return claim.id, token
         return claim.hold_id, token
     if _is_ticket(claim):

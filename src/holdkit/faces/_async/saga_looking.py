@@ -56,7 +56,7 @@ class AsyncSagaReads:
         for kind in (PARKED, OPEN):
             async for record in self._walk(kind, ""):
                 seen = shown(record, read_body(record))
-                if kind == PARKED or seen.since + oldest <= now:
+                if kind == PARKED or seen.since_slot + oldest <= now:
                     found.append(seen)
                 if len(found) == limit:
                     return found
@@ -82,7 +82,7 @@ class AsyncSagaReads:
 
     async def _check_free(self, record: Record, body: SagaBody) -> None:
         """Raise `SagaBusy` while somebody has the lease."""
-        left = shown(record, body).leased_until
+        left = shown(record, body).leased_until_slot
         if left:
             left -= max(await self._now(), record.slot)
         if left > 0:

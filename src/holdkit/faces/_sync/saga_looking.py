@@ -57,7 +57,7 @@ class SagaReads:
         for kind in (PARKED, OPEN):
             for record in self._walk(kind, ""):
                 seen = shown(record, read_body(record))
-                if kind == PARKED or seen.since + oldest <= now:
+                if kind == PARKED or seen.since_slot + oldest <= now:
                     found.append(seen)
                 if len(found) == limit:
                     return found
@@ -83,7 +83,7 @@ class SagaReads:
 
     def _check_free(self, record: Record, body: SagaBody) -> None:
         """Raise `SagaBusy` while somebody has the lease."""
-        left = shown(record, body).leased_until
+        left = shown(record, body).leased_until_slot
         if left:
             left -= max(self._now(), record.slot)
         if left > 0:

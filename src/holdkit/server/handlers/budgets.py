@@ -105,7 +105,16 @@ async def show_usage(request: Request) -> Answer:
     budgets = await _opened(request)
     found = [
         UsageAnswer(
-            one.budget, one.per, at(one.opens), at(one.closes), one.total, one.held, one.consumed, one.available
+            one.budget,
+            one.per,
+            one.opens_slot,
+            at(one.opens_slot),
+            one.closes_slot,
+            at(one.closes_slot),
+            one.total,
+            one.held,
+            one.consumed,
+            one.available,
         )
         for one in await budgets.usage(query.client)
     ]

@@ -45,7 +45,7 @@ def _time(request: Request, *claims: Claim) -> datetime:
 
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
-    shown = hold_now(hold, request.now(hold.held_at), secret=secret)
+    shown = hold_now(hold, request.now(hold.held_slot), secret=secret)
     return answer(shown, status, (REPLAYED,) if hold.replayed else ())
 
 

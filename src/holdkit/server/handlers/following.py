@@ -91,5 +91,5 @@ def _kind(kind: str) -> str:
 
 
 def _record(record: Record) -> RecordAnswer:
-    return RecordAnswer(kind=record.kind, id=record.id, body=record.body, version=record.version, at=at(record.slot),
+    return RecordAnswer(kind=record.kind, id=record.id, body=record.body, version=record.version, slot=record.slot, at=at(record.slot),
                         replayed=record.replayed)  # fmt: skip

@@ -19,7 +19,7 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
     headers: Headers = (JSON, (b"etag", hold_tag(hold)))
     if hold.replayed:
         headers = (*headers, REPLAYED)
-    return Answer(encode(hold_now(hold, request.now(hold.held_at), secret=secret)), status, headers)
+    return Answer(encode(hold_now(hold, request.now(hold.held_slot), secret=secret)), status, headers)
 
 
 async def place_hold(request: Request) -> Answer:

@@ -13,7 +13,7 @@ async def sweep(request: Request) -> Answer:
     """Return what is due, of all tenants; the server does so by itself."""
     wish: SweepWish = request.body
     report = await request.kernel.sweep(wish.limit)
-    return answer(SweepAnswer(report.expired, report.more, at(report.scanned_at)))
+    return answer(SweepAnswer(report.expired, report.more, at(report.scanned_slot)))
 
 
 async def verify(request: Request) -> Answer:

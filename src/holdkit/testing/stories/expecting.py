@@ -17,7 +17,7 @@ LEG: Final[Converters] = dict.fromkeys(("quantity", "held", "confirmed", "return
 MOVED: Final[Converters] = dict.fromkeys(("total", "held", "consumed", "loose"), words.whole)
 HOLD: Final[Converters] = {
     **LEG,
-    **dict.fromkeys(("deadline", "held_at", "ended_at"), words.slot),
+    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), words.slot),
     **dict.fromkeys(("entity", "reason", "actor", "correlation_id", "tenant", "owner", "ticket"), words.text),
     **dict.fromkeys(("fence", "version"), words.whole),
     "metadata": words.document,
@@ -28,7 +28,7 @@ POOL: Final[Converters] = {
     "archived": words.scalar,
 }
 RECORD: Final[Converters] = {"version": words.whole, "body": words.document}
-SWEEP: Final[Converters] = {"expired": words.whole, "more": words.scalar, "scanned_at": words.slot}
+SWEEP: Final[Converters] = {"expired": words.whole, "more": words.scalar, "scanned_slot": words.slot}
 ENTRY: Final[Converters] = {
     **dict.fromkeys(("actor", "reason", "correlation_id", "op", "tenant", "was"), words.text),
     "forced": words.scalar,
@@ -54,7 +54,7 @@ CLAIM: Final[Converters] = {
     **dict.fromkeys(
         ("id", "key", "type", "value", "entity", "correlation_id", "tenant", "owner", "ticket"), words.text
     ),
-    **dict.fromkeys(("deadline", "held_at", "ended_at"), words.slot),
+    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), words.slot),
     "fence": words.whole,
 }
 REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_hold"})
