@@ -431,3 +431,18 @@ def test_the_entry_belongs_to_the_holds_tenant_and_is_nobodys_doing() -> None:
     assert (retired.tenant, retired.subject) == ("acme", hold_id("a"))
     assert (retired.actor, retired.correlation_id) == ("system", "order 9")
     assert world.pools["acme", "p"].loose == 3
+
+
+def test_a_hold_may_be_dropped_when_the_time_of_its_own_rule_is_over(world: World) -> None:
+    done(world.do(consume("a", {"p": 1})))
+    hold = world.held("a")
+    assert may_retire(hold, world.limits, CONSUMED - 1) is False
+    assert may_retire(hold, world.limits, CONSUMED) is True
+    assert may_retire(hold, world.limits, 1, pressed=True) is True
+
+
+def test_one_that_consumes_nothing_is_never_dropped_this_way(world: World) -> None:
+    done(world.do(place("a", "p", 60)))
+    done(world.do(release("a")))
+    assert may_retire(world.held("a"), world.limits, 10 * CONSUMED) is False
+    assert may_retire(world.held("a"), world.limits, 10 * CONSUMED, pressed=True) is False

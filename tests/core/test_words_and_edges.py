@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from holdkit.core.audit_rows import row_name
 from holdkit.core.codec import group_fingerprint
 from holdkit.core.commands import CreatePool, PlaceHold
 from holdkit.core.lanes import in_lane
@@ -90,3 +91,18 @@ def test_a_confirm_of_nothing_releases_in_its_own_tenant_and_for_a_face_that_vou
     answered = done(world.do(command))
     assert answered.hold is not None
     assert (answered.hold.tenant, str(answered.hold.state)) == ("acme", "released")
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        (("", "p"), "p"),
+        (("", "a/p"), "/a/p"),
+        (("acme", "p"), "acme/p"),
+        (("a/b%", "c/d%"), "a%2Fb%25/c/d%"),
+        (("", "saga", "x"), "saga/x"),
+        (("", "sa/ga", "x/y"), "/sa%2Fga/x/y"),
+    ],
+)
+def test_no_two_rows_are_called_the_same(key: tuple[str, ...], name: str) -> None:
+    assert row_name(key) == name
