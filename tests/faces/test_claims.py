@@ -53,7 +53,7 @@ def test_a_claim_is_frozen_and_travels_whole(hk: Any) -> None:
 def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(stage: Stage) -> None:  # noqa: F811
     hk = stage.open()
     claim = hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60), entity="user:1")
-    stage.clock.advance(31 * 86_400)
+    stage.clock.advance(401 * 86_400)
     hk.sweep()
     assert hk.claims.find(entity="user:1").held_at is None
     with pytest.raises(holdkit.InvalidRequest) as wrong:
@@ -66,7 +66,7 @@ def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(stage: Stage) -
         again = hk.claims.reserve("email", "a@b.c", ttl=60)
         assert again.fence == life
         hk.claims.confirm(again, entity=f"user:{life}")
-        stage.clock.advance(31 * 86_400)
+        stage.clock.advance(401 * 86_400)
         hk.sweep()
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve("email", "a@b.c", ttl=60)
@@ -124,7 +124,7 @@ def test_a_retry_by_id_is_the_same_in_a_later_life(stage: Stage) -> None:  # noq
     assert hk.claims.find(id=mine.id).entity == "user:2"
     with pytest.raises(holdkit.OperationConflict):
         hk.claims.release(mine.id, owner="you", op="release")
-    stage.clock.advance(31 * 86_400)
+    stage.clock.advance(401 * 86_400)
     hk.sweep()
     freed = hk.claims.forget(mine.id, reason="closed", op="forget")
     once_more = hk.claims.forget(mine.id, reason="closed", op="forget")
@@ -219,7 +219,7 @@ def test_a_key_that_was_freed_does_not_hide_the_next(stage: Stage) -> None:  # n
     hk = stage.open()
     for number in range(4):
         hk.claims.confirm(hk.claims.reserve("alias", f"{number}", ttl=60), entity="user:1")
-    stage.clock.advance(31 * 86_400)
+    stage.clock.advance(401 * 86_400)
     hk.sweep()
     ids = [claim.id for claim in hk.claims.linked("user:1")]
     for gone in ids[:2]:

@@ -261,6 +261,20 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(stage: Stage, how:
     assert differences(hk) == ()
 
 
+def test_a_new_life_is_not_stopped_by_the_holds_of_the_last(stage: Stage) -> None:
+    """The saga is forgotten, and what it confirmed is not: its hold has the id of the first attempt for a year to come."""
+    hk, sagas, _, _ = opened(stage)
+    once = Once()
+    errand = sagas.register(once)
+    first = errand.run("a", INTENT)
+    stage.clock.advance(30 * DAY)
+    assert sagas.recover().pruned == 1
+    again = errand.run("a", INTENT)
+    assert (again.phase, again.attempt, once.calls.count("effect")) == ("done", 2, 2)
+    assert hk.get(first.hold).state == hk.get(again.hold).state == "confirmed"
+    assert differences(hk) == ()
+
+
 def test_a_phase_begins_with_the_write_that_begins_it(stage: Stage) -> None:
     """Every step takes a second here: `since` names the first write of a phase, neither the one before nor a later one."""
 

@@ -47,6 +47,8 @@ log = logging.getLogger("holdkit")
 
 RENEWALS = 3
 """How often a lease is renewed within its span: two may fail before it is lost."""
+PASSED_OVER = 1_000
+"""Hold ids that are taken, by an earlier life of the saga for example, after which a driver gives up."""
 MACHINERY = (EngineError, Overloaded, OutcomeUnknown)
 """Errors that say nothing of the saga itself: they never abort it."""
 
@@ -75,6 +77,7 @@ class Driver:
         self._stop = Signal()
         self._lost = False
         self._rounds = 0
+        self._passed_over = 0
 
     def drive(self) -> None:
         """Go on until there is nothing left to do. Raises `Aborted`, `LeaseLost`, or whatever has failed."""
@@ -145,8 +148,10 @@ class Driver:
         except (*MACHINERY, LeaseLost):
             raise
         except _Again as again:
-            self._rounds += 1
-            if self._rounds < self._terms.max_attempts:
+            passed_over = isinstance(again.__cause__, HoldExists)
+            self._rounds += not passed_over
+            self._passed_over += passed_over
+            if self._rounds < self._terms.max_attempts and self._passed_over < PASSED_OVER:
                 return
             why = again.__cause__ or again
             self._abort(why, hold)
