@@ -30,6 +30,8 @@ from holdkit.engines.sqlite.driver import Driver, Script, Statement
 from holdkit.engines.sqlite.mending import rows_of
 
 CHUNK = 10_000
+SMALL = 500_000
+"""Entries whose state fits in the memory of whoever makes them."""
 HOLDS_PER_POOL = 25
 LATER = 1_000
 """Holds that begin before one ends: a change is seldom beside its birth."""
@@ -41,11 +43,12 @@ def journal(entries: int, start: int) -> Iterator[Entry]:
         yield structs.replace(entry, seq=seq)
 
 
-def bulk(entries: Iterator[Entry], step: Callable[[int], None] = lambda _: None) -> Iterator[Mended]:
-    """What is to be written, in chunks: the entries, then the rows they come to."""
+def bulk(entries: int, step: Callable[[int], None]) -> Iterator[Mended]:
+    """What is to be written, in chunks: so many entries, then the rows they come to."""
+    told = journal(entries, recently())
     with closing(Spill()) as spill:
-        folded = Folded(spill.table)
-        while chunk := list(islice(entries, CHUNK)):
+        folded = Folded(spill.table) if entries > SMALL else Folded()
+        while chunk := list(islice(told, CHUNK)):
             for entry in chunk:
                 fold(folded, entry)
             yield Mended({}, {}, {}, {}, None, chunk)
@@ -64,7 +67,7 @@ def fill_sqlite(path: Path, entries: int, step: Callable[[int], None] = lambda _
         connection.execute("pragma synchronous = off")
         connection.execute("pragma cache_size = -100000")
         driver = Driver(connection)
-        for mended in bulk(journal(entries, recently()), step):
+        for mended in bulk(entries, step):
             connection.execute("begin immediate")
             driver.run(_script(tuple(rows_of(mended))))
             connection.execute("commit")
@@ -77,7 +80,7 @@ def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _
     engine.close()
     driver = connect(read_url(url), limits)
     try:
-        for mended in bulk(journal(entries, recently()), step):
+        for mended in bulk(entries, step):
             driver.say((BEGIN, *statements_of(mended, limits, lanes, 1), COMMIT))
     finally:
         driver.close()
