@@ -147,6 +147,14 @@ def test_a_changed_entry_is_noticed(world: World) -> None:
     ]
 
 
+def test_what_the_reader_of_the_journal_found_is_passed_on(world: World) -> None:
+    """A row that cannot be read is no entry: the next one tells that its number is missing."""
+    found = Difference("journal", "2", "body", "x", "an entry")
+    said = list(audit([world.entries[0], found, *world.entries[2:]], stored(world), world.limits, 0))
+    assert said[:2] == [found, Difference("journal", "3", "seq", "3", "2")]
+    assert list(audit([found, *world.entries], stored(world), world.limits, 0)) == [found]
+
+
 def test_a_hold_that_was_never_born_is_noticed(world: World) -> None:
     entries = [structs.replace(entry, hold=None) if entry.seq == 2 else entry for entry in world.entries]
     said = differences(world, stored(world), entries)
