@@ -64,6 +64,7 @@ def test_no_key_a_wrong_key_and_a_pasted_key(browser: Browser, tmp_path: Path) -
         expect(page.get_by_role("heading", name="Pools", exact=True)).to_be_visible()
         page.get_by_role("button", name="Forget the key").click()
         expect(page.get_by_role("heading", name="A key, please")).to_be_visible()
+        assert looking.complaints, "the browser itself tells of the wrong key"
         assert all("401" in said for said in looking.complaints), looking.complaints
 
 

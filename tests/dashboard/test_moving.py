@@ -150,6 +150,7 @@ def test_a_server_that_was_gone_is_found_again(browser: Browser, tmp_path: Path)
             expect(page.get_by_role("link", name=re.compile("new"))).to_be_visible()
             expect(page.get_by_text("Live")).to_be_visible()
             expect(page.get_by_role("alert")).to_have_count(0)
+        assert looking.complaints, "the browser itself tells of a server that is gone"
         assert all("Failed to load resource" in said or "ERR_" in said for said in looking.complaints), (
             looking.complaints
         )
