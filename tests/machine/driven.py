@@ -11,10 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec import structs
 
 from holdkit.core.codec import fingerprint
-from holdkit.core.commands import AnyCommand, CreatePool, Group
+from holdkit.core.commands import AnyCommand, CreatePool, Group, ReturnToPool
+from holdkit.core.entries import Action
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Outcome, Refusal
-from holdkit.core.reading import JournalRow
+from holdkit.core.reading import JournalRow, entry_of
 from holdkit.kernel.guarding import guarded
 
 from .fleet import BUILDERS, Builder, Fleet, Step
@@ -59,6 +60,8 @@ class EnginesAgree(RuleBasedStateMachine):
                     self.asked.append(command)
                 if isinstance(outcome, Done) and outcome.hold is not None:
                     self.names.saw(outcome.hold)
+                if isinstance(command, ReturnToPool) and isinstance(outcome, Done):
+                    self.counts["returned by pool"] += 1
                 self.counts["commands"] += 1
                 self.counts[_word(outcome)] += 1
 
@@ -137,6 +140,7 @@ class EnginesAgree(RuleBasedStateMachine):
         """Compare everything that can be read."""
         assert self.fleet is not None
         journal = compare(self.fleet, self.names.known())
+        self.counts["retired"] += sum(entry_of(row).action is Action.HOLD_RETIRED for row in journal)
         self.counts["looks"] += 1
         self.counts["longest"] = max(self.counts["longest"], len(journal))
 

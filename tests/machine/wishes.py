@@ -26,6 +26,7 @@ from holdkit.core.commands import (
     ReleaseHold,
     RemovePool,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
     UnarchivePool,
@@ -46,8 +47,9 @@ OVERFLOW = 1_000_000
 """A span that stands for a deadline beyond the last slot."""
 
 TIGHT = Limits(max_pools=7, max_holds=2, max_operations=8, retry_window=30 * UNIT, retention=40 * UNIT,
-               max_ttl=40 * UNIT, max_lifetime=50 * UNIT, max_due=1)  # fmt: skip
-OPEN = Limits(retry_window=60 * UNIT, retention=80 * UNIT, max_ttl=90 * UNIT, max_lifetime=100 * UNIT, max_due=2)
+               retention_consumed=70 * UNIT, max_ttl=40 * UNIT, max_lifetime=50 * UNIT, max_due=1)  # fmt: skip
+OPEN = Limits(retry_window=60 * UNIT, retention=80 * UNIT, retention_consumed=90 * UNIT, max_ttl=90 * UNIT,
+              max_lifetime=100 * UNIT, max_due=2)  # fmt: skip
 
 
 class Wish(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
@@ -92,7 +94,8 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "release": {"amounts": amounts, "how": three, "hold": hold, "stranger": stranger},
     "extend": {"span": spans, "how": st.integers(0, 3), "hold": hold, "stranger": stranger},
     "expire": {"hold": hold},
-    "return": {"amounts": amounts, "hold": hold, "stranger": stranger},
+    "return": {"amounts": amounts, "how": three, "hold": hold, "stranger": stranger},
+    "return_to_pool": {"hold": pool, "how": three},
     "create": {"hold": pool, "how": ten},
     "resize": {"hold": pool, "how": six},
     "end": {"hold": pool, "how": three},
@@ -241,7 +244,11 @@ class Names:
         return ExpireHold(tenant=tenant, id=hold_id)
 
     def _return(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ReturnUnits:
-        return ReturnUnits(**self._hold(wish), quantity=self._amounts(wish), reason="cancelled")
+        forced = wish.how == 2
+        return ReturnUnits(**self._hold(wish), quantity=self._amounts(wish), reason="cancelled", force=forced)
+
+    def _return_to_pool(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> ReturnToPool:
+        return ReturnToPool(**frame, id=POOLS[wish.hold], quantity=wish.how + 1, force=True, reason="refund")
 
     def _create(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> CreatePool:
         pool = POOLS[wish.hold]

@@ -24,6 +24,7 @@ from ...core.commands import (
     ReleaseHold,
     RemovePool,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
     UnarchivePool,
@@ -105,6 +106,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
         max_operations=shape.choice((4, 30, 1_000)),
         retry_window=shape.choice((50, 500, 10_000)),
         retention=shape.choice((1_500, 10_000, 100_000)),
+        retention_consumed=part(seed, "kept").choice((1_500, 3_000, 200_000)),
         max_ttl=1_000,
         max_lifetime=2_000,
         max_due=shape.choice((1, 3, 1_000)),
@@ -180,7 +182,7 @@ class Clients:
         hold, owner = random.choice(self._holds), random.choice(("me", "me", "me", "you"))
         if random.random() < 0.12:
             self._holds[random.randrange(len(self._holds))] = minted_id(self.slot, random.randbytes(10))
-        match random.choices(range(10), (3, 10, 5, 4, 3, 1, 2, 1, 2, 2))[0]:
+        match random.choices(range(10), (3, 10, 5, 4, 3, 1, 3, 3, 2, 2))[0]:
             case 0:
                 made: AnyCommand = CreatePool(id=self._pool(), total=random.randrange(8), tenant=tenant, op=op)
             case 1:
@@ -197,7 +199,16 @@ class Clients:
             case 6:
                 made = Consume(legs=self._legs(), id=hold, owner=owner, tenant=tenant, op=op)
             case 7:
-                made = ReturnUnits(id=hold, owner=owner, tenant=tenant, op=op)
+                by_hold = ReturnUnits(id=hold, owner=owner, tenant=tenant, op=op)
+                by_pool = ReturnToPool(
+                    id=self._pool(),
+                    quantity=random.choice((1, 1, 2)),
+                    force=True,
+                    reason="refund",
+                    tenant=tenant,
+                    op=op,
+                )
+                made = random.choice((by_hold, by_pool))
             case 8:
                 pool = self._pool()
                 resize = ResizePool(id=pool, total=random.randrange(9), tenant=tenant, op=op)

@@ -16,7 +16,7 @@ from ...engines.resident.engine import ResidentEngine
 from .plan import Apply
 
 TABLES = (
-    "pools", "holds", "operations", "records", "legs", "deadlines", "held", "live", "leftover", "ended", "idle",
+    "pools", "holds", "operations", "records", "legs", "deadlines", "held", "live", "leftover", "kept", "idle",
     "resting", "closing", "linked", "fence_floor", "last_slot",
 )  # fmt: skip
 
