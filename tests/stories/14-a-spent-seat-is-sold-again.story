@@ -9,7 +9,6 @@ items reopen s1 s3 reason=refund            -> quantity_exceeds_consumed subject
 items reopen s9 reason=refund               -> pool_not_found subject=s9
 items reopen s1 reason=refund               -> done
 items states s1 s2 s3                       -> available spent available
-entry    a -1                               -> hold.returned forced=true reason=refund
 items reserve b s1 ttl=60                   -> held
 items reopen s1 reason=refund               -> quantity_exceeds_consumed subject=s1
 items finalize b                            -> confirmed

@@ -8,7 +8,6 @@ sweep                                       -> done
 expect hold a                               -> confirmed
 return   pool/show 1 force reason=refund    -> quantity_exceeds_consumed requested=1 loose=0 consumed=5
 return   a 1 force reason=refund owner=none -> confirmed returned=1
-entry    a -1                               -> hold.returned forced=true reason=refund show.consumed=-1
 return   a 1 owner=none                     -> not_owner
 return   a 1 force owner=none               -> invalid field=reason code=reason_required
 clock    400
@@ -22,7 +21,6 @@ return   a 1                                -> confirmed             # its last 
 return   pool/show 3 force reason=refund    -> quantity_exceeds_consumed requested=3 loose=2 consumed=3
 return   pool/show 2 force reason=refund    -> done consumed=1 loose=0
 history  pool/show                          -> created returned
-entry    pool/show -1                       -> pool.returned forced=true reason=refund show.consumed=-2 show.loose=-2
 return   pool/show 1 force reason=refund    -> quantity_exceeds_consumed loose=0 consumed=1
 clock    799
 sweep                                       -> done

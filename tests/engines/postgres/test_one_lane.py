@@ -18,8 +18,8 @@ from holdkit.engines.postgres.statements import load
 TEXTS, FORMS = load_one_lane()
 LOOKS: Final = {
     "audit_heads", "audit_pools", "audit_holds", "audit_legs", "audit_operations", "audit_records", "audit_size", "count_pools",
-    "count_live_holds", "count_unended_holds", "count_operations", "count_holds", "find_due_holds", "find_idle_pools",
-    "find_rested_pools_by", "find_closed_pools_by",
+    "count_live_holds", "count_unended_holds", "count_consumed_holds", "count_operations", "count_holds", "find_due_holds", "find_idle_pools",
+    "find_rested_pools_by", "find_closed_pools_by", "find_retiring_by",
     "oldest_due", "latest_slot", "find_ended_holds", "find_stale_lanes", "find_retired_lanes", "has_unnumbered", "read_heads", "create_heads",
 }  # fmt: skip
 """Those that go to every lane on purpose: a look at one table, without locks. (And one that fills it, once.)"""

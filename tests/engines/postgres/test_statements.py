@@ -13,6 +13,7 @@ from holdkit.engines.postgres.statements import load
 TABLES: Final = ("pools", "holds", "legs", "journal", "unnumbered", "operations", "records")
 ALL_LANES: Final = {
     "find_sweep": "the earliest deadline anywhere",
+    "find_retiring": "the one whose time was over first anywhere",
     "find_idle_pools": "any empty pool",
     "find_rested_pools": "the one that has rested longest anywhere",
     "find_closed_pools": "the window that ended first anywhere",
@@ -21,6 +22,7 @@ ALL_LANES: Final = {
     "count_pools": "a bound over everything",
     "count_live_holds": "a bound over everything",
     "count_unended_holds": "a bound over everything",
+    "count_consumed_holds": "a bound over everything",
     "count_operations": "a bound over everything",
     "prune_operations": "the oldest anywhere",
     "prune_holds": "the oldest anywhere",

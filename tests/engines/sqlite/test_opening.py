@@ -156,7 +156,7 @@ def test_a_newer_schema_is_refused(open_one: Open, path: Path) -> None:
     open_one().close()
     with outside(path) as future:
         future.execute("insert into holdkit_migrations values (7, '0007_from_the_future', 0)")
-    with pytest.raises(EngineError, match="its schema is version 7, this release knows 2"):
+    with pytest.raises(EngineError, match="its schema is version 7, this release knows 3"):
         open_one()
 
 
@@ -239,7 +239,7 @@ def test_closing_twice_is_quiet_and_calls_afterwards_are_refused(engine: SqliteE
             call()
 
 
-NAMED = ("tenant", "after", "lower", "upper", "reserved", "limit", "now", "state", "entity", "pool")
+NAMED = ("tenant", "after", "lower", "upper", "reserved", "limit", "now", "state", "entity", "pool", "archived")
 
 
 def test_every_statement_has_a_reason_and_is_valid_sql(engine: SqliteEngine, path: Path) -> None:
@@ -272,7 +272,8 @@ def places(sql: str) -> int:
         ("load_sweep", "SEARCH holdkit_holds USING INDEX holdkit_holds_due (deadline>? AND deadline<?)"),
         ("load_empty_pools", "SCAN holdkit_pools USING INDEX holdkit_pools_empty"),
         ("prune_operations", "SEARCH holdkit_operations USING COVERING INDEX holdkit_operations_age (slot<?)"),
-        ("prune_holds", "SEARCH holdkit_holds USING INDEX holdkit_holds_ended (ended_at>? AND ended_at<?)"),
+        ("prune_holds", "SEARCH holdkit_holds USING COVERING INDEX holdkit_holds_kept (kept=? AND kept_from<?)"),
+        ("load_retiring", "SEARCH holdkit_holds USING INDEX holdkit_holds_kept (kept=? AND kept_from<?)"),
         ("read_history", "SEARCH holdkit_journal USING INDEX holdkit_journal_subject (tenant=? AND subject=?)"),
         ("read_pool", "SEARCH l USING PRIMARY KEY (tenant=? AND pool=? AND deadline<?)"),
         ("read_pools", "SEARCH p USING PRIMARY KEY (tenant=? AND id>? AND id<?)"),
