@@ -54,6 +54,13 @@ def spoil(tx: object) -> None:
         tx.needs_rollback = True  # type: ignore[attr-defined]
 
 
+def transaction_ended() -> InvalidRequest:
+    """Application code ended the transaction it was given; or went back behind our call in it, which lets go of the locks."""
+    return invalid("tx", "transaction_ended", "your function ended the transaction it was given, or rolled back to a savepoint "
+                   "from before the call: nothing was held. What it wrote before may be committed. Leave commit and rollback "
+                   "to whoever began the transaction")  # fmt: skip
+
+
 def _derives(tx: object, framework: str) -> bool:
     return any(base.__module__.partition(".")[0] == framework for base in type(tx).__mro__)
 

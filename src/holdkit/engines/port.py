@@ -161,6 +161,31 @@ class Lender(Protocol):
         ...
 
 
+class Mark(Protocol):
+    """A mark in an open transaction, gone if the transaction is ended or rolled back behind it."""
+
+    def check(self) -> None:
+        """Take it away; `InvalidRequest` if it is gone."""
+        ...
+
+    async def check_async(self) -> None:
+        """The same in a task."""
+        ...
+
+
+@runtime_checkable
+class Marking(Protocol):
+    """An engine that can see whether application code has ended a transaction, be it lent or the caller's own."""
+
+    def mark_in(self, tx: Any) -> Mark:
+        """Mark the open transaction of `tx`."""
+        ...
+
+    async def mark_in_async(self, tx: Any) -> Mark:
+        """The same in a task."""
+        ...
+
+
 @runtime_checkable
 class Receiver(Protocol):
     """An engine that can take another one's journal as its own, while it is empty."""

@@ -8,12 +8,13 @@ from collections.abc import MutableMapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..core.commands import Group
 from ..core.model import SECOND
 from ..core.outcomes import Outcome
 from ..core.validation import invalid
 from ..engines.port import Engine
 from ..errors import Overloaded
-from ..kernel.own_transaction import decide_inside, inside, lender_of, refuse_inside
+from ..kernel.own_transaction import ask_inside, asked, asked_async, decide_inside, inside, lender_of, refuse_inside
 from ..kernel.waiters import AsyncSubmitter, Submitter
 from .resources import Question, Resource, asynchronous
 
@@ -61,8 +62,16 @@ class Asker:
         else:
             self._submitter.apply_in(tx, question.lock)
         with inside(self._engine):
-            group = question.ask(tx)
+            group = asked(self._engine, tx, question.ask)
         return self._submitter.apply_in(tx, group)
+
+    def look(self, tx: Any, question: Question[Any, Any]) -> Group:
+        """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
+        refuse_inside(self._engine)
+        if tx is None:
+            return self._submitter.borrow(lambda engine: ask_inside(engine, question.ask))
+        with inside(self._engine):
+            return asked(self._engine, tx, question.ask)
 
 
 class AsyncAsker:
@@ -79,13 +88,7 @@ class AsyncAsker:
         refuse_inside(self._engine)
         if not self._asynchronous:
             return await self._submitter.borrow(lambda engine: _decide(engine, question))
-        if lender_of(self._engine).sql:
-            raise invalid(
-                "capacity",
-                "capacity_needs_tx",
-                "an async def capacity needs your own async transaction: pass tx=, or write it as a plain def, which is then "
-                "called on a thread with a sync connection",
-            )
+        self._refuse_sql()
         await self._take_turn()
         try:
             with inside(self._engine):
@@ -93,6 +96,25 @@ class AsyncAsker:
             return await self._submitter.borrow(lambda engine: _decide(engine, question, group))
         finally:
             self._register.turn.release()
+
+    async def look(self, tx: Any, question: Question[Any, Any]) -> Group:
+        """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
+        refuse_inside(self._engine)
+        if tx is None and not self._asynchronous:
+            return await self._submitter.borrow(lambda engine: ask_inside(engine, question.ask))
+        if tx is None:
+            self._refuse_sql()
+        with inside(self._engine):
+            return await (question.ask_async(None) if tx is None else asked_async(self._engine, tx, question.ask_async))
+
+    def _refuse_sql(self) -> None:
+        if lender_of(self._engine).sql:
+            raise invalid(
+                "capacity",
+                "capacity_needs_tx",
+                "an async def capacity needs your own async transaction: pass tx=, or write it as a plain def, which is then "
+                "called on a thread with a sync connection",
+            )
 
     async def _take_turn(self) -> None:
         """There is no lock to hold while the answer is awaited: resources of this kernel wait for one another."""
@@ -113,7 +135,7 @@ class AsyncAsker:
         else:
             await self._submitter.apply_in(tx, question.lock)
         with inside(self._engine):
-            group = await question.ask_async(tx)
+            group = await asked_async(self._engine, tx, question.ask_async)
         return await self._submitter.apply_in(tx, group)
 
 

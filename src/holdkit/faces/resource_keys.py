@@ -1,7 +1,7 @@
 """Keys and windows of resources as text, and back: equal values give one text, different values different ones.
 
-Plain values only: text, whole numbers, booleans, None, dates, times with their zone, UUIDs, enums, and tuples, dataclasses,
-msgspec Structs and pydantic models of these. A float, a list or a dict is refused, for two that look alike may not be.
+Plain values only: text, whole numbers, booleans, None, dates, times with their zone, UUIDs, enums, and tuples (NamedTuples too),
+dataclasses, msgspec Structs and pydantic models of these. A float, a list or a dict is refused, for two that look alike may not be.
 Never imports pydantic: a model is known by its shape.
 """
 
@@ -178,7 +178,7 @@ def _plain(value: Any, field: str, depth: int) -> Any:
         return value if value.tzinfo is None else value.astimezone(UTC)
     if isinstance(value, date | UUID):
         return value
-    if type(value) is tuple:
+    if isinstance(value, tuple):  # a NamedTuple is read back by its places
         return [_plain(item, field, depth + 1) for item in value]
     return {name: _plain(item, field, depth + 1) for name, item in _fields(value, field)}
 

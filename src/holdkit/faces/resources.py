@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.commands import Consume, CreatePool, Group, PlaceHold, PutRecord
+from ..core.ladders.placing import total_of
 from ..core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ..core.validation import invalid, whole
 from ..kernel.spelling import moment
@@ -169,6 +170,14 @@ class Question(Generic[Key, Window]):
         body = f"[{','.join(self._name.full)}]"
         kept = PutRecord(kind=LONG_NAMES, id=self._name.pool, body=body, if_version=0, tenant=command.tenant)
         return Group((command, kept))
+
+
+def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:
+    """The pool as the first hold would find it: the capacity that was answered, and nothing held."""
+    command = answered.commands[0]
+    assert isinstance(command, PlaceHold | Consume)
+    leg = command.legs[0]
+    return Pool(tenant, name.pool, total_of(leg, 0), version=0, on_demand=True, closes=leg.closes)
 
 
 def one_leg(name: Name, quantity: int) -> tuple[Leg, ...]:

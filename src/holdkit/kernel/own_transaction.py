@@ -7,7 +7,7 @@ given, it would wait for itself: that is refused at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from ..core.commands import Group
 from ..core.outcomes import Done, Outcome
 from ..core.reading import Query
 from ..core.validation import invalid
-from ..engines.port import Applied, Engine, Lender, Lent
+from ..engines.port import Applied, Engine, Lender, Lent, Marking
 from ..errors import OutcomeUnknown
 from .unknowns import ask_again
 
@@ -73,6 +73,47 @@ def lender_of(engine: Engine) -> Lender:
     return engine
 
 
+def asked(engine: Engine, tx: Any, ask: Callable[[Any], T]) -> T:
+    """What application code answers, given a transaction that it must not end; `InvalidRequest` if it did."""
+    if not isinstance(engine, Marking):
+        return ask(tx)
+    mark = engine.mark_in(tx)
+    answer = ask(tx)
+    mark.check()
+    return answer
+
+
+async def asked_async(engine: Engine, tx: Any, ask: Callable[[Any], Awaitable[T]]) -> T:
+    """The same in a task."""
+    if not isinstance(engine, Marking):
+        return await ask(tx)
+    mark = await engine.mark_in_async(tx)
+    answer = await ask(tx)
+    await mark.check_async()
+    return answer
+
+
+class _Answered(Exception):
+    """All that was wanted: roll back."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__("answered")
+        self.answer = answer
+
+
+def ask_inside(engine: Engine, ask: Callable[[Any], T]) -> T:
+    """What application code answers in a transaction of the engine's own, of which nothing is kept."""
+
+    def work(lent: Lent) -> T:
+        raise _Answered(asked(engine, lent.tx, ask))
+
+    try:
+        return lend(engine, work)
+    except _Answered as found:
+        answer: T = found.answer
+        return answer
+
+
 class _Taken(Exception):
     """Something was refused: roll back and answer."""
 
@@ -104,7 +145,7 @@ def decide_inside(
     def work(lent: Lent) -> Applied:
         if lock is not None and not serial:
             lent.apply([lock])
-        applied = lent.apply([ask(lent.tx)])
+        applied = lent.apply([asked(engine, lent.tx, ask)])
         if whole and not all(isinstance(outcome, Done) for outcome in applied.outcomes[0]):
             raise _Taken(applied.outcomes[0])
         return applied

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import psycopg
 from msgspec import structs
 
 from ...core.audit_rows import Difference
@@ -26,7 +27,7 @@ from ...errors import EngineError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
 from ..clocks import Clock, RemoteClock, steady
 from ..metering import Progress
-from ..port import Applied, Board, Grounded, Lent
+from ..port import Applied, Board, Grounded, Lent, Mark
 from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .boarding import Gate
@@ -34,10 +35,11 @@ from .connections import Connections
 from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
 from .in_doubt import InDoubt
 from .joining import Terms as Join
-from .joining import is_aborted, run_joined, run_joined_async
+from .joining import check_connection, is_aborted, run_joined, run_joined_async
 from .lending import Lending
 from .listening import Listener, Teller
 from .looking import look, with_clock
+from .marking import SavepointMark
 from .mending import repair
 from .migrating import Schema, check_schema
 from .one_lane import load_one_lane
@@ -193,6 +195,15 @@ class PostgresEngine:
         assert ran.outcomes is not None
         self._heard(ran.slot, began)
         return Applied(ran.outcomes, None, ran.wrote)
+
+    def mark_in(self, tx: Any) -> Mark:
+        """Mark an open transaction."""
+        return SavepointMark(check_connection(driver_connection(tx), psycopg.Connection)).make()
+
+    async def mark_in_async(self, tx: Any) -> Mark:
+        """The same in a task, on an async connection."""
+        connection = check_connection(await driver_connection_async(tx), psycopg.AsyncConnection)
+        return await SavepointMark(connection).make_async()
 
     def read_in(self, tx: Any, query: Query[T]) -> T:
         """Answer a question about pools, holds or records inside the caller's own transaction."""

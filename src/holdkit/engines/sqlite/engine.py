@@ -24,11 +24,12 @@ from ...errors import EngineError
 from ..callers import driver_connection
 from ..clocks import Clock, wall_clock
 from ..metering import Progress
-from ..port import Applied, Lent
+from ..port import Applied, Lent, Mark
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, check_connection, check_database, in_transaction, run_joined
 from .lending import lend
+from .marking import SavepointMark
 from .mending import Repair
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
@@ -129,6 +130,14 @@ class SqliteEngine:
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
         """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
         return self.read_in(tx, query)
+
+    def mark_in(self, tx: Any) -> Mark:
+        """Mark an open transaction."""
+        return SavepointMark(check_connection(driver_connection(tx)), self._on_statement)
+
+    async def mark_in_async(self, tx: Any) -> Mark:
+        """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
+        return self.mark_in(tx)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""

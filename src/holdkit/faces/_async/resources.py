@@ -11,7 +11,7 @@ from ...core.commands import Amounts, Consume, Overage, PlaceHold, Ttl
 from ...core.model import Leg, Pool, Slot, State
 from ...core.outcomes import Done, Invalid
 from ...core.validation import check, invalid, whole
-from ...errors import InvalidRequest
+from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._async.calls import Call
 from ...kernel._async.desk import AsyncDesk
 from ...kernel._async.kernel import AsyncHolds
@@ -20,7 +20,7 @@ from ...kernel.spelling import hold_id
 from ...kernel.surface import Hold, JournalEntry, SweepReport
 from ..asking import AsyncAsker
 from ..resource_keys import Key, Name, Names, Window
-from ..resources import LONG_NAMES, Question, Resource, ResourceHold, ResourcePool, check_resource, one_leg
+from ..resources import LONG_NAMES, Question, Resource, ResourceHold, ResourcePool, check_resource, one_leg, unused_pool
 
 _ANY: Final[Any] = object()  # None is a key like any other
 
@@ -118,6 +118,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become consumed. The capacity is not asked for again: what was held is yours."""
+        await self._check_kind(hold, call.get("tx"))
         return await self._kernel.confirm(
             hold, owner=owner, entity=entity, quantity=quantity, keep_rest=keep_rest, overage=overage, **call
         )
@@ -138,6 +139,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         """Held units become available, because of a `ReleaseReason` or any text: the second argument, or `reason=`."""
         if why is not None:
             call["reason"] = why
+        await self._check_kind(hold, call.get("tx"))
         return await self._kernel.release(hold, owner=owner, quantity=quantity, force=force, **call)
 
     async def extend(
@@ -151,7 +153,18 @@ class AsyncResourceKernel(Generic[Key, Window]):
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
+        await self._check_kind(hold, call.get("tx"))
         return await self._kernel.extend(hold, by=by, ttl=ttl, until=until, owner=owner, **call)
+
+    async def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
+        """Refuse a hold of another kind. The pools of a hold never change, so a look before the command is enough."""
+        if not isinstance(hold, Hold):
+            try:
+                hold = await self._kernel.get(hold, tx=tx)
+            except (HoldNotFound, HoldRetired):
+                return  # as the command itself will say
+        if not all(leg.pool.startswith(self._names.prefix()) for leg in hold.legs):
+            raise invalid("hold", "hold_foreign", f"is not of the resource {self.kind!r}")
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of every resource: nobody needs it to be right, it keeps tables small."""
@@ -159,12 +172,19 @@ class AsyncResourceKernel(Generic[Key, Window]):
 
     async def history(self, hold: Hold | str | UUID) -> list[JournalEntry]:
         """All that happened to a hold, in journal order."""
+        await self._check_kind(hold, None)
         return await self._kernel.history(hold)
 
-    async def pool(self, key: Key, window: Window = None) -> Pool:  # type: ignore[assignment]
-        """The counters as they are, with the capacity last answered; nobody is asked. Raises `PoolNotFound` where nothing
-        was held yet, or nothing is left."""
-        return await self._kernel.pool(self._names.name(key, window).pool)
+    async def pool(self, key: Key, window: Window = None, *, tx: Any = None) -> Pool:  # type: ignore[assignment]
+        """The counters as they are, with the capacity last answered. Where nothing was held yet, or nothing is left, your
+        `capacity` is asked: nothing is held, and nothing written (`version` is 0)."""
+        name = self._names.name(key, window)
+        try:
+            return await self._kernel.pool(name.pool, tx=tx)
+        except PoolNotFound:
+            command = Consume(legs=one_leg(name, 1), **self._frame({}))
+            question = Question(self._resource, key, window, name, command, minted=True)
+            return unused_pool(name, await self._asker.look(tx, question), command.tenant)
 
     async def pools(
         self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100

@@ -12,7 +12,7 @@ from ...core.commands import Amounts, Consume, Overage, PlaceHold, Ttl
 from ...core.model import Leg, Pool, Slot, State
 from ...core.outcomes import Done, Invalid
 from ...core.validation import check, invalid, whole
-from ...errors import InvalidRequest
+from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._sync.calls import Call
 from ...kernel._sync.desk import Desk
 from ...kernel._sync.kernel import Holds
@@ -21,7 +21,7 @@ from ...kernel.spelling import hold_id
 from ...kernel.surface import Hold, JournalEntry, SweepReport
 from ..asking import Asker
 from ..resource_keys import Key, Name, Names, Window
-from ..resources import LONG_NAMES, Question, Resource, ResourceHold, ResourcePool, check_resource, one_leg
+from ..resources import LONG_NAMES, Question, Resource, ResourceHold, ResourcePool, check_resource, one_leg, unused_pool
 
 _ANY: Final[Any] = object()  # None is a key like any other
 
@@ -119,6 +119,7 @@ class ResourceKernel(Generic[Key, Window]):
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become consumed. The capacity is not asked for again: what was held is yours."""
+        self._check_kind(hold, call.get("tx"))
         return self._kernel.confirm(
             hold, owner=owner, entity=entity, quantity=quantity, keep_rest=keep_rest, overage=overage, **call
         )
@@ -139,6 +140,7 @@ class ResourceKernel(Generic[Key, Window]):
         """Held units become available, because of a `ReleaseReason` or any text: the second argument, or `reason=`."""
         if why is not None:
             call["reason"] = why
+        self._check_kind(hold, call.get("tx"))
         return self._kernel.release(hold, owner=owner, quantity=quantity, force=force, **call)
 
     def extend(
@@ -152,7 +154,18 @@ class ResourceKernel(Generic[Key, Window]):
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
+        self._check_kind(hold, call.get("tx"))
         return self._kernel.extend(hold, by=by, ttl=ttl, until=until, owner=owner, **call)
+
+    def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
+        """Refuse a hold of another kind. The pools of a hold never change, so a look before the command is enough."""
+        if not isinstance(hold, Hold):
+            try:
+                hold = self._kernel.get(hold, tx=tx)
+            except (HoldNotFound, HoldRetired):
+                return  # as the command itself will say
+        if not all(leg.pool.startswith(self._names.prefix()) for leg in hold.legs):
+            raise invalid("hold", "hold_foreign", f"is not of the resource {self.kind!r}")
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of every resource: nobody needs it to be right, it keeps tables small."""
@@ -160,12 +173,19 @@ class ResourceKernel(Generic[Key, Window]):
 
     def history(self, hold: Hold | str | UUID) -> list[JournalEntry]:
         """All that happened to a hold, in journal order."""
+        self._check_kind(hold, None)
         return self._kernel.history(hold)
 
-    def pool(self, key: Key, window: Window = None) -> Pool:  # type: ignore[assignment]
-        """The counters as they are, with the capacity last answered; nobody is asked. Raises `PoolNotFound` where nothing
-        was held yet, or nothing is left."""
-        return self._kernel.pool(self._names.name(key, window).pool)
+    def pool(self, key: Key, window: Window = None, *, tx: Any = None) -> Pool:  # type: ignore[assignment]
+        """The counters as they are, with the capacity last answered. Where nothing was held yet, or nothing is left, your
+        `capacity` is asked: nothing is held, and nothing written (`version` is 0)."""
+        name = self._names.name(key, window)
+        try:
+            return self._kernel.pool(name.pool, tx=tx)
+        except PoolNotFound:
+            command = Consume(legs=one_leg(name, 1), **self._frame({}))
+            question = Question(self._resource, key, window, name, command, minted=True)
+            return unused_pool(name, self._asker.look(tx, question), command.tenant)
 
     def pools(
         self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100
