@@ -100,6 +100,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "claims.listed": ((), ("after", "limit")),
     "claims.is_reserved": (("type", "value"), ("tx",)),
     "items.add": (("ids",), ("op", "reason", "tx")),
+    "items.reopen": (("ids",), ("op", "reason", "tx")),
     "items.reserve": (("ids",), ("ttl", "owner", "metadata", "op")),
     "items.release": (("hold",), ("owner", "op")),
     "items.finalize": (("hold",), ("owner", "entity", "op")),
