@@ -45,7 +45,7 @@ class Laned:
     ) -> None:
         self.lanes, self._by_lane = lanes, by_lane
         self.inner = MemoryEngine(clock=clock or FakeClock(), limits=limits)
-        self.limits, self.clock = self.inner.limits, self.inner.clock
+        self.stored, self.clock = self.inner.stored, self.inner.clock
         self._lock = RLock()
         self.written: list[JournalRow] = []
         self._places: dict[int, tuple[int, int]] = {}
@@ -53,6 +53,10 @@ class Laned:
         self.answered: Callable[[Query[Any]], None] | None = None
         """Called when a read has its answer, before the reader has it."""
         self.after: Callable[[Sequence[Group]], None] | None = None
+
+    @property
+    def limits(self) -> Limits:
+        return self.inner.limits
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         with self._lock:

@@ -101,6 +101,25 @@ def test_looking_at_a_log_in_use(log: Path) -> None:
         assert "open in another process" in run("verify", f"log:///{log}", code=5).stderr
 
 
+def test_limits(log: Path, tmp_path: Path) -> None:
+    for url in (f"log:///{log}", f"sqlite:///{tmp_path}/holds.db"):
+        holdkit.connect(url).close()
+        assert spoken("limits", url)["version"] == 0
+        changed = spoken(
+            "limits", url, "--set", "retention=90d", "--set", "max_holds=none", "--set", "max_ttl=60", "--reason", "r"
+        )
+        told = changed["limits"]
+        assert (told["retention"], told["max_holds"], told["max_ttl"], changed["version"]) == (7_776_000, None, 60, 1)
+        assert spoken("limits", url) == changed
+        shown = run("limits", url).stdout
+        assert "90 days, 0:00:00" in shown
+        assert "unbounded" in shown
+        assert "retentoin" in run("limits", url, "--set", "retentoin=1d", code=2).stderr
+        assert "must look like" in run("limits", url, "--set", "retention", code=2).stderr
+        run("limits", url, "--set", "max_legs=3", "--if-version", "7", code=1)
+        assert spoken("verify", url)["ok"]
+
+
 def test_sweep_and_verify(log: Path, tmp_path: Path) -> None:
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
         for pool in ("gpu", "cpu"):  # a second hold on the same pool would find the first one due

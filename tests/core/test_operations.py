@@ -92,7 +92,7 @@ def test_what_is_remembered(world: World) -> None:
     world.slot = 7
     outcome = done(world.do(CreatePool(id="q", total=1, op="o", tenant="acme")))
     (operation,) = world.operations.values()
-    assert operation == Operation("acme", "o", fingerprint(CreatePool(id="q", total=1)), 7, outcome)
+    assert operation == Operation("acme", "o", fingerprint(CreatePool(id="q", total=1)), 107, outcome)
     assert operation.key == ("acme", "o")
 
 
@@ -104,7 +104,7 @@ def test_at_age_equal_to_the_window_it_is_gone(world: World, age: int, known: bo
     again = world.do(CreatePool(id="q", total=1, op="o"))
     assert said(again) == ("done" if known else "pool_exists")
     if not known:  # and it is remembered anew, with the new answer
-        assert world.operations["", "o"].slot == 5 + age
+        assert world.operations["", "o"].until == 5 + age + 100
         assert refused(world.do(CreatePool(id="q", total=1, op="o"))).replayed
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdkit.core.codec import minted_id
 from holdkit.core.ladders.finding import missing, retired
-from holdkit.core.model import SECOND, State
+from holdkit.core.model import SECOND, Limits, State
 from holdkit.core.outcomes import Reason, Refusal
 
 from .world import World, confirm, done, expire, extend, give_back, place, release, said
@@ -61,7 +61,7 @@ def test_ids_that_were_never_there(world: World) -> None:
     assert world.do(confirm("x", id=young)) == Refusal(Reason.HOLD_NOT_FOUND, young)
     world.slot += 1
     assert world.do(confirm("x", id=young)) == Refusal(Reason.HOLD_RETIRED, young)
-    assert missing("0" * 32, 5, 2**60) == Refusal(Reason.HOLD_NOT_FOUND, "0" * 32)
+    assert missing("0" * 32, Limits(retention=5), 2**60) == Refusal(Reason.HOLD_NOT_FOUND, "0" * 32)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_ids_that_were_never_there(world: World) -> None:
 )
 def test_retired(world: World, state: State, deadline: Any, ended_at: Any, now: int, gone: bool) -> None:
     hold = structs.replace(world.holds["", MINTED], state=state, deadline=deadline, ended_at=ended_at)
-    assert retired(hold, 50, now) is gone
+    assert retired(hold, Limits(retention=50), now) is gone
 
 
 def test_a_refused_command_on_a_retired_hold_still_returns_its_units(world: World) -> None:

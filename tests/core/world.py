@@ -93,7 +93,7 @@ class World:
         _write(self.holds, view.holds.changed)
         _write(self.operations, view.operations.changed)
         _write(self.records, view.records.changed)
-        self.fence_floor = view.fence_floor
+        self.fence_floor, self.limits = view.fence_floor, view.limits
         for entry in view.entries:
             assert decode_entry(encode_entry(entry)) == entry
         self.entries += view.entries
@@ -104,7 +104,7 @@ class World:
         """What an engine would load: everything."""
         horizon = max(self.slot, self.last_slot)
         live = [hold for hold in self.holds.values() if hold.state is State.HELD and not hold.due(self.slot)]
-        young = [row for row in self.operations.values() if self.slot - row.slot < self.limits.retry_window]
+        young = [row for row in self.operations.values() if self.slot < row.until]
         return Loaded(
             slot=self.slot,
             next_seq=len(self.entries) + 1,
@@ -151,7 +151,7 @@ class World:
     def prune(self) -> None:
         """Drop what has retired, as every engine does sooner or later."""
         for key, hold in list(self.holds.items()):
-            if prunable(hold, self.limits.retention, self.slot):
+            if prunable(hold, self.limits, self.slot):
                 del self.holds[key]
 
     def state(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Watched:
     def __init__(self, clock: FakeClock | None = None, limits: Limits | None = None) -> None:
         self.fake = clock or FakeClock()
         self.inner = MemoryEngine(clock=self.fake, limits=limits)
-        self.limits, self.clock = self.inner.limits, self.inner.clock
+        self.limits, self.stored, self.clock = self.inner.limits, self.inner.stored, self.inner.clock
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Semaphore(0)

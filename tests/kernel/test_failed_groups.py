@@ -28,7 +28,7 @@ class TwoServers:
 
     def __init__(self, *script: tuple[HoldkitError, bool] | None) -> None:
         self.inner = MemoryEngine(clock=FakeClock())
-        self.limits, self.clock = self.inner.limits, self.inner.clock
+        self.limits, self.stored, self.clock = self.inner.limits, self.inner.stored, self.inner.clock
         self.script = list(script)
         self.sent: list[list[str]] = []
         self.read: Callable[..., Any] = self.inner.read

@@ -82,7 +82,8 @@ class Struck:
 
     def __init__(self, inner: Engine, points: Points) -> None:
         self.inner, self.points, self.on = inner, points, False
-        self.url, self.lanes, self.limits, self.clock = inner.url, inner.lanes, inner.limits, inner.clock
+        self.url, self.lanes, self.clock = inner.url, inner.lanes, inner.clock
+        self.limits, self.stored = inner.limits, inner.stored
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         if not self.on:

@@ -46,6 +46,7 @@ BODIES: dict[str, Any] = {
     "look_at_windows": {"pools": ["~rates/theirs/c/60s@0"]},
     "move_cursor": {"cursor": "hkc1.W1swLDAsIiJdXQ", "if_version": 0},
     "put_record": {"body": "{}"},
+    "change_limits": {"limits": {"max_legs": 900}},
     "make_key": {"name": "n"},
     "make_webhook": {"url": "https://192.0.2.1/"},
 }

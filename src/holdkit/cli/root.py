@@ -58,6 +58,7 @@ for command in (
     running.run,
     watching.watch,
     doctor.doctor,
+    upkeep.limits,
     upkeep.sweep,
     upkeep.verify,
     upkeep.repair,

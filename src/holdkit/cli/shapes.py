@@ -146,6 +146,14 @@ class SweepDocument(Struct, frozen=True):
     more: bool
 
 
+class LimitsDocument(Struct, frozen=True):
+    """The limits that are stored with the data: intervals in seconds."""
+
+    url: str
+    limits: dict[str, float | int | None]
+    version: int
+
+
 class VerifyDocument(Struct, frozen=True):
     """What `verify` found."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import click
 
+from ..kernel.limiting import SPANS, changes_of, in_seconds
 from ..kernel.opening import migrate as make_tables
 from .opening import call_of, call_options, chosen, kernel, opened, schema_said, whole
 from .progress import bar
-from .shapes import MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
+from .shapes import LimitsDocument, MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
 from .words import FINE, FOUND, Voice
 
 
@@ -57,6 +59,56 @@ def repair(place: str | None, url: str | None, dry_run: bool, yes: bool, in_json
         *(lines or ["every row is exactly what the journal says"]),
     )
     return FINE if report.ok else FOUND
+
+
+@click.command()
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="such as retention=90d, or max_holds=none")
+@click.option("--if-version", type=click.IntRange(0), help="only if they are as you saw them")
+@call_options
+@whole
+def limits(
+    place: str | None, url: str | None, changes: tuple[str, ...], if_version: int | None, in_json: bool, **call: Any
+) -> int:
+    """Show the limits that are stored with the data, or change them for every process. A lowered one cancels nothing.
+
+    \b
+    Example:
+      holdkit limits sqlite:///holds.db
+      holdkit limits --set retention=90d --reason "auditors ask for a quarter"
+    """
+    with kernel(chosen(url, place)) as hk:
+        if changes:
+            wanted = changes_of(dict(map(_change, changes)))
+            said: dict[str, Any] = {
+                name: timedelta(microseconds=value) if name in SPANS else value for name, value in wanted.items()
+            }
+            found = hk.change_limits(if_version=if_version, **_who(call), **said)
+        else:
+            found = hk.limits_in_force()
+    told = in_seconds(found)
+    lines = [f"{name:<20} {_shown(name, value)}" for name, value in told.items()]
+    Voice(in_json).say(LimitsDocument(hk.url, told, found.version), *lines, f"{'version':<20} {found.version}")
+    return FINE
+
+
+def _change(text: str) -> tuple[str, Any]:
+    """A name and a value of the command line."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--set {text}: must look like retention=90d")
+    if value == "none":
+        return name, None
+    return name, int(value) if value.isdecimal() else value
+
+
+def _who(call: dict[str, Any]) -> dict[str, Any]:
+    return {name: call[name] for name in ("op", "actor", "reason", "correlation_id")}
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return "unbounded"
+    return str(timedelta(seconds=value)) if name in SPANS else str(value)
 
 
 @click.command()

@@ -46,7 +46,7 @@ class NotOfKernel:
         "a server cannot join a transaction of yours; name all pools in one hold, or use apply(…, atomic=True)"
     )
     tenant = Absent("the tenant is that of the key; connect with a key of the other tenant")
-    limits = Absent("the server has its own, and checks them; a refusal names the one that was met")
+    limits = Absent("the server has its own, and checks them; limits_in_force() asks for them")
     sweeper = Absent("the server sweeps by itself; sweep() asks it to do so now")
     repair = Absent("every writer waits meanwhile; run `holdkit repair` where the data is")
 

@@ -34,6 +34,7 @@ from .audit_rows import (
 from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
+from .limits import LIMITS_KEY, journaled
 from .model import MAX_SLOT, Key, Limits, Pool, Slot, State, StoredHold
 from .view import View
 
@@ -45,17 +46,19 @@ W = TypeVar("W")
 def audit(
     entries: Iterable[Entry | Difference],
     stored: StoredRows,
-    limits: Limits,
+    created: Limits,
     now: Slot,
     folded: Folded | None = None,
     mismatches: Mismatches | None = None,
 ) -> Iterator[Difference]:
     """Fold the entries and compare, table by table. Differences among the entries are what their reader found wrong with
-    them. Who wants to see what they came to, or which rows differ, gives an empty `folded` and `mismatches`."""
+    them. Who wants to see what they came to, or which rows differ, gives an empty `folded` and `mismatches`. The limits are
+    those that the data was `created` with: what became of them is in the journal too."""
     folded = Folded() if folded is None else folded
     wrong = Mismatches() if mismatches is None else mismatches
     yield from _fold_all(entries, folded)
     folded.latest = latest = max(now, folded.latest)
+    limits = journaled(created, folded.records.get(LIMITS_KEY))
     if folded.fence_floor != stored.fence_floor:
         yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
     yield from _compare("pools", stored.each_pool(), folded.pools.items(), wrong.pools)
@@ -168,13 +171,13 @@ class _Pruning(Struct, frozen=True):
     def excuse(self, mine: StoredHold | None, theirs: StoredHold | None) -> tuple[StoredHold | None, StoredHold | None]:
         """A hold that may be pruned may be there or not; where the table is bounded, ended ones leave early, but none whose
         units are consumed: those leave with an entry."""
-        retention, now = self.limits.retention, self.now
-        if theirs is not None and prunable(theirs, retention, now):
+        limits, now = self.limits, self.now
+        if theirs is not None and prunable(theirs, limits, now):
             theirs = None
-        bounded = self.limits.max_holds is not None
+        bounded = limits.max_holds is not None
         if mine is None and theirs is not None and bounded and theirs.state is not State.HELD and not theirs.consumes:
             theirs = None
-        if mine is not None and theirs is None and prunable(mine, retention, now):
+        if mine is not None and theirs is None and prunable(mine, limits, now):
             mine = None
         return mine, theirs
 

@@ -192,6 +192,15 @@ class PutRecord(Command, frozen=True):
     """0: it must not exist. None: whatever is there."""
 
 
+class ChangeLimits(Command, frozen=True):
+    """Change limits that are stored with the data, for all tenants and all processes."""
+
+    changes: dict[str, int | None]
+    """New values by name, of those in `MEANING`; spans are slots."""
+    if_version: int | None = None
+    """Only if they are as the caller saw them. None: whatever they are."""
+
+
 class Sweep(Command, frozen=True):
     """Return the due legs of up to `limit` holds, earliest deadline first, and prune a little."""
 
@@ -200,7 +209,7 @@ class Sweep(Command, frozen=True):
 
 HoldCommand: TypeAlias = ConfirmHold | ReleaseHold | ExtendHold | ExpireHold | ReturnUnits
 PoolCommand: TypeAlias = CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool
-AnyCommand: TypeAlias = PoolCommand | PlaceHold | Consume | HoldCommand | PutRecord | Sweep
+AnyCommand: TypeAlias = PoolCommand | PlaceHold | Consume | HoldCommand | PutRecord | ChangeLimits | Sweep
 
 
 class Guard(Struct, frozen=True, gc=False):
@@ -219,3 +228,5 @@ class Group(Struct, frozen=True, gc=False):
     atomic: bool = False
     guard: Guard | None = None
     """Where there is one, every command has an operation id of its own too: what it was answered is kept there."""
+    checked: int | None = None
+    """The version of the limits that the commands were checked under; None: they are not to be checked again."""

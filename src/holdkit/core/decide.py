@@ -14,6 +14,7 @@ from msgspec import Struct
 from .commands import (
     AnyCommand,
     ArchivePool,
+    ChangeLimits,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -34,18 +35,21 @@ from .ladders.ending import confirm_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.extending import extend_hold
 from .ladders.finding import prunable
+from .ladders.limits import change_limits
 from .ladders.placing import consume, place_hold
 from .ladders.pools import archive_pool, create_pool, remove_idle_pools, remove_pool, resize_pool, unarchive_pool
 from .ladders.records import put_record
 from .ladders.retiring import retire_holds, return_to_pool
+from .limits import LIMITS_KEY
 from .model import Key, RecordKey, Slot
 from .outcomes import Done, Outcome, Reason, Refusal
+from .rechecking import unfit_for
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
 from .view import View
 
 _BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built anew by every look
 _POOLS: Final = (CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, ReturnToPool)
-_POOLLESS: Final = (PutRecord, Sweep)
+_POOLLESS: Final = (PutRecord, ChangeLimits, Sweep)
 
 
 class Needs(Struct, frozen=True):
@@ -86,6 +90,8 @@ def needs(groups: Iterable[Group]) -> Needs:
                 pools.add((tenant, command.id))
             elif isinstance(command, PutRecord):
                 records.add((tenant, command.kind, command.id))
+            elif isinstance(command, ChangeLimits):
+                records.add(LIMITS_KEY)
             elif isinstance(command, Sweep):
                 limit = max(limit, command.limit)
             else:
@@ -126,6 +132,7 @@ LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
     UnarchivePool: unarchive_pool,
     ReturnToPool: return_to_pool,
     PutRecord: put_record,
+    ChangeLimits: change_limits,
 }
 """Where each command's rules live."""
 
@@ -137,6 +144,7 @@ def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_
 
 def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:
     """Each command for itself; or, if atomic, all of them or none. Rung 0 of a guarded group is its guard."""
+    view.recheck = group.checked is not None and group.checked != view.limits.version
     if group.guard is not None:
         known = recall(view, group.guard)
         if isinstance(known, Refusal):
@@ -191,6 +199,8 @@ def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
     now = view.loaded.slot
     if isinstance(command, Sweep):
         return sweep_up(view, command, due, now)
+    if view.recheck and (unfit := unfit_for(command, view.limits)) is not None:
+        return unfit
     now = catch_up(view, command.tenant, touched(view, command), now)
     return LADDERS[type(command)](view, command, now)
 
@@ -214,7 +224,7 @@ def touched(view: View, command: AnyCommand) -> list[str]:
     if isinstance(command, _POOLLESS):
         return []
     hold = view.holds.get((command.tenant, command.id))
-    if hold is None or prunable(hold, view.limits.retention, view.loaded.slot):
+    if hold is None or prunable(hold, view.limits, view.loaded.slot):
         return []  # engines prune at different times: the journal must not tell
     return [leg.pool for leg in hold.legs]
 

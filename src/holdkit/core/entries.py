@@ -34,6 +34,7 @@ class Action(StrEnum):
     HOLD_RETIRED = "hold.retired"
     LEG_RETURNED = "leg.returned"
     RECORD_PUT = "record.put"
+    LIMITS_CHANGED = "limits.changed"
     JOURNAL_BASELINE = "journal.baseline"
 
 
@@ -73,7 +74,7 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     slot: Slot
     action: Action
     subject: str
-    """The hold's id, the pool's id, or kind/id of a record."""
+    """The hold's id, the pool's id, kind/id of a record, or `~limits`."""
     tenant: str = ""
     effects: tuple[Effect, ...] = ()
     hold: StoredHold | None = None

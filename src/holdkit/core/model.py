@@ -213,6 +213,13 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
 RecordKey: TypeAlias = tuple[str, str, str]
 
 
+class PastRetention(Struct, frozen=True, gc=False, array_like=True):
+    """A `retention` that was in force until a slot, and was shorter than every later one."""
+
+    until: Slot
+    retention: Slot
+
+
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every bound in one place. Spans are slots (microseconds on a wall clock); None means unbounded."""
 
@@ -238,6 +245,19 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Commands waiting for the group commit before callers are turned away."""
     lock_timeout: Slot = 10 * SECOND
     """How long a write waits for other processes before it is turned away."""
+    version: int = 0
+    """How often they were changed since the data was created. Kept with the data, never asked for."""
+    past: tuple[PastRetention, ...] = ()
+    """Shorter retentions of the past, oldest first, as far as they still matter. Kept with the data, never asked for."""
+
+    def retired_until(self, now: Slot) -> Slot:
+        """The latest end of a hold that has retired by `now`: under the present retention, or under an earlier one while
+        that was in force. So nobody can tell whether a row was pruned before the retention was raised."""
+        return max([now - self.retention, *(past.until - past.retention for past in self.past)])
+
+    def shortest_retention(self, since: Slot) -> Slot:
+        """The shortest retention in force at any time since a slot."""
+        return min([self.retention, *(past.retention for past in self.past if past.until >= since)])
 
 
 MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",

@@ -110,7 +110,8 @@ class Operation(Struct, frozen=True, gc=False):
     tenant: str
     id: str
     fingerprint: str
-    slot: Slot
+    until: Slot
+    """When its window is over: the window that it was written under, whatever that is later."""
     outcome: Done | Refusal
 
     @property

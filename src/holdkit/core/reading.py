@@ -156,7 +156,7 @@ def beyond(prefix: str) -> str | None:
 
 def seen_hold(hold: StoredHold | None, limits: Limits, now: Slot) -> StoredHold | None:
     """How a hold looks at `now`: due means expired, past the retention means gone."""
-    if hold is None or retired(hold, limits.retention, now):
+    if hold is None or retired(hold, limits, now):
         return None
     return expired_at(hold, now)
 

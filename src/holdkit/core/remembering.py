@@ -8,6 +8,7 @@ from msgspec import structs
 
 from .commands import AnyCommand, ConfirmHold, Guard, ReleaseHold
 from .ladders.finding import retired
+from .model import MAX_SLOT, Limits, Slot
 from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
 from .view import View
 
@@ -22,19 +23,24 @@ def recall(view: View, command: Askable) -> Outcome | None:
         return None
     slot = view.loaded.slot
     operation = view.operations.get((command.tenant, command.op))
-    if operation is not None and slot - operation.slot < view.limits.retry_window:
+    if operation is not None and slot < operation.until:
         if operation.fingerprint != command.fingerprint:
             return Refusal(Reason.OPERATION_CONFLICT, command.op)
         return structs.replace(operation.outcome, replayed=True)
     if isinstance(command, REMEMBERED):
         hold = view.holds.get((command.tenant, command.id))
-        if hold is None or hold.last_op is None or retired(hold, view.limits.retention, slot):
+        if hold is None or hold.last_op is None or retired(hold, view.limits, slot):
             return None
         if hold.last_op[32:] == command.op:
             if hold.last_op[:32] != command.fingerprint:
                 return Refusal(Reason.OPERATION_CONFLICT, command.op)
             return Done(slot=slot, hold=hold, replayed=True)
     return None
+
+
+def remembered_until(slot: Slot, limits: Limits) -> Slot:
+    """Up to when an answer is remembered that is given in a batch of this slot, under these limits."""
+    return min(slot + limits.retry_window, MAX_SLOT)
 
 
 def operations_full(view: View) -> bool:
@@ -49,7 +55,8 @@ def remember(view: View, command: Askable, outcome: Outcome) -> None:
         return
     if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
         return
-    stored = Operation(command.tenant, command.op, command.fingerprint, view.loaded.slot, outcome)
+    until = remembered_until(view.loaded.slot, view.loaded.limits)
+    stored = Operation(command.tenant, command.op, command.fingerprint, until, outcome)
     view.grown[2] += 1
     view.operations.put((command.tenant, command.op), stored)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from .commands import (
     AnyCommand,
     ArchivePool,
+    ChangeLimits,
     Command,
     ConfirmHold,
     Consume,
@@ -29,6 +30,7 @@ from .commands import (
     Sweep,
     UnarchivePool,
 )
+from .limits import check_change
 from .model import MAX_QUANTITY, SECOND, Leg, Limits
 from .values import (
     MAX_ENTITY,
@@ -243,5 +245,6 @@ _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     ExpireHold: _check_named,
     **dict.fromkeys((CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool), _check_pool),
     PutRecord: _check_record,
+    ChangeLimits: check_change,
     Sweep: _check_sweep,
 }

@@ -86,7 +86,7 @@ class View:
     """The state a batch is decided on. Created for one batch, then written back or dropped."""
 
     __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "get_hold", "grown", "holds", "limits",
-                 "loaded", "operations", "pools", "put_pool", "put_record", "records")  # fmt: skip
+                 "loaded", "operations", "pools", "put_pool", "put_record", "recheck", "records")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -102,7 +102,8 @@ class View:
         self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has come past yet
         self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch made itself
         self._taken: list[tuple[Key, list[DueLeg]]] = []  # handed out since the mark
-        self._mark: tuple[int, int, list[int]] | None = None
+        self.recheck = False  # the group being decided was checked under other limits than these
+        self._mark: tuple[int, int, list[int], Limits] | None = None
 
     @property
     def next_seq(self) -> int:
@@ -141,7 +142,7 @@ class View:
 
     def begin_atomic(self) -> None:
         """Open an undo mark: either `keep` or `roll_back` follows."""
-        self._mark = (len(self.entries), self.fence_floor, self.grown[:])
+        self._mark = (len(self.entries), self.fence_floor, self.grown[:], self.limits)
         for table in self._tables():
             table.undo = {}
 
@@ -155,7 +156,7 @@ class View:
     def roll_back(self) -> None:
         """Forget everything since the mark."""
         assert self._mark is not None
-        length, self.fence_floor, self.grown = self._mark
+        length, self.fence_floor, self.grown, self.limits = self._mark
         del self.entries[length:]
         for table in self._tables():
             table.roll_back()

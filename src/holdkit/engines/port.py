@@ -17,6 +17,7 @@ from ..core.receiving import Carried
 from ..errors import EngineError, HoldkitError
 from .clocks import Clock
 from .metering import Progress
+from .settings import StoredLimits
 
 T = TypeVar("T")
 
@@ -69,9 +70,14 @@ class Engine(Protocol):
     url: str
     lanes: int
     """How many lanes the journal has; never changes. Embedded engines have one."""
-    limits: Limits
+    stored: StoredLimits
     clock: Clock
     """The one authority on time, as well as it can be told here without asking: never behind it."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force, as this process knows them: every transaction goes by those that are stored then."""
+        ...
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or, where the engine is distributed, in several, each

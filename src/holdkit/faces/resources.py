@@ -120,12 +120,13 @@ class Question(Generic[Key, Window]):
         window: Window,
         name: Name,
         command: PlaceHold | Consume,
+        checked: int,
         *,
         minted: bool,
     ) -> None:
         self._resource, self._key, self._window, self._name = resource, key, window, name
         self._counted = overrides(resource, "held")
-        self._command = command
+        self._command, self._checked = command, checked
         self.minted = minted
         self.group = self._with(command)
         self.lock = Group((CreatePool(id=name.pool, total=0, exist_ok=True, on_demand=True, tenant=command.tenant),))
@@ -166,10 +167,10 @@ class Question(Generic[Key, Window]):
 
     def _with(self, command: PlaceHold | Consume) -> Group:
         if not self._name.hashed:
-            return Group((command,))
+            return Group((command,), checked=self._checked)
         body = f"[{','.join(self._name.full)}]"
         kept = PutRecord(kind=LONG_NAMES, id=self._name.pool, body=body, if_version=0, tenant=command.tenant)
-        return Group((command, kept))
+        return Group((command, kept), checked=self._checked)
 
 
 def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:

@@ -23,8 +23,9 @@ def op_within(key: str | None, index: int, own: str | None) -> str | None:
     return own
 
 
-def guarded(commands: tuple[AnyCommand, ...], atomic: bool, key: str | None) -> Group:
-    """Prepared commands as a group, under a guard if there is a key."""
+def guarded(commands: tuple[AnyCommand, ...], atomic: bool, key: str | None, checked: int | None = None) -> Group:
+    """Prepared commands as a group, under a guard if there is a key; `checked` under this version of the limits."""
     if key is None or not commands:
-        return Group(commands, atomic)
-    return Group(commands, atomic, Guard(commands[0].tenant, key, group_fingerprint(commands, atomic)))
+        return Group(commands, atomic, checked=checked)
+    guard = Guard(commands[0].tenant, key, group_fingerprint(commands, atomic))
+    return Group(commands, atomic, guard, checked)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ..core.codec import digest
 from ..core.entries import Action, Effect, Entry
+from ..core.limits import changed_of
 from ..core.model import Slot
 from ..core.reading import JournalRow, entry_of
 from .cursor import Place, encode_cursor
@@ -108,13 +109,18 @@ class JournalEntry:
 
     @property
     def before(self) -> dict[str, Any]:
-        """What changed of the hold, before; empty where it was born."""
+        """What changed of the hold, or of the limits, before; empty where it was born."""
+        if self.entry.action is Action.LIMITS_CHANGED and self.entry.record is not None:
+            return {**changed_of(self.entry.record).was}
         change = self.entry.change
         return {} if change is None else with_times({"state": str(change.was), "deadline": change.was_deadline})
 
     @property
     def after(self) -> dict[str, Any]:
-        """The hold or record after the change, without secrets."""
+        """The hold or record after the change, without secrets; of limits, those that were changed."""
+        if self.entry.action is Action.LIMITS_CHANGED and self.entry.record is not None:
+            changed = changed_of(self.entry.record)
+            return {name: changed.limits[name] for name in changed.was}
         said = self.entry.hold or self.entry.change or self.entry.record
         if said is None:
             return {}

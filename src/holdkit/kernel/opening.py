@@ -6,9 +6,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from msgspec import structs
-
-from ..core.model import MAX_SLOT, Limits
+from ..core.limits import limit_value
+from ..core.model import Limits
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
@@ -155,7 +154,7 @@ def _check_limits(limits: Limits | None) -> None:
         return
     if not isinstance(limits, Limits):
         raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
-    for name, value in structs.asdict(limits).items():
-        unbounded = value is None and name in ("max_pools", "max_holds", "max_operations")
-        if not unbounded and (type(value) is not int or not 0 <= value <= MAX_SLOT):
-            raise invalid("limits", "limits_malformed", f"has {name}={value!r}, which is no whole number from 0 on")
+    if limits.version or limits.past:
+        raise invalid("limits", "limits_malformed", "names version or past, which are kept with the data")
+    for name in limits.__struct_fields__[:-2]:
+        limit_value(name, getattr(limits, name))

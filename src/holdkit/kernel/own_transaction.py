@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ..core.commands import Group
+from ..core.model import Limits
 from ..core.outcomes import Done, Outcome
 from ..core.reading import Query
 from ..core.validation import invalid
@@ -169,7 +170,11 @@ class _Once:
 
     def __init__(self, engine: Engine, work: Callable[[Lent], Applied]) -> None:
         self._engine, self._work = engine, work
-        self.limits = engine.limits
+
+    @property
+    def limits(self) -> Limits:
+        """As they are."""
+        return self._engine.limits
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (they are in `work`)
         """Once more."""

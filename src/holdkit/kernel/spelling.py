@@ -45,6 +45,8 @@ class Legs(tuple[Leg, ...]):
 What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | Legs | str | tuple[str, int]]"
 """A pool id (with a quantity), a mapping of pool to quantity, or a list of legs; faces may give several at once."""
 
+MOST_LEGS: Final = 10_000
+"""Of one hold, whatever the limits are."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -121,8 +123,9 @@ def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def legs_of(what: Any, quantity: int | None, most: int) -> tuple[Leg, ...]:
-    """The legs behind `what`: the same everywhere in the API."""
+def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
+    """The legs behind `what`: the same everywhere in the API. How many there may be is for the limits to say; more than
+    `MOST_LEGS` are not even counted."""
     if isinstance(what, str):
         return (Leg(what, 1 if quantity is None else quantity),)
     if isinstance(what, Leg):
@@ -133,11 +136,13 @@ def legs_of(what: Any, quantity: int | None, most: int) -> tuple[Leg, ...]:
         what = what.items()
     try:
         legs: list[Leg] = []
-        for item in islice(what, most + 1):  # one too many is enough to be refused
+        for item in islice(what, MOST_LEGS + 1):
             legs.extend(item) if isinstance(item, Legs) else legs.append(_leg(item))
-        return tuple(legs)
     except TypeError:
         raise invalid("what", "what_malformed", "must be a pool id, a mapping, or a list of legs") from None
+    if len(legs) > MOST_LEGS:
+        raise invalid("legs", "legs_too_many", f"at most {MOST_LEGS} legs can be asked for at once")
+    return tuple(legs)
 
 
 def _leg(item: Any) -> Leg:

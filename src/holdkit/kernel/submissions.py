@@ -13,12 +13,13 @@ from typing import Final, TypeVar
 from ..core.commands import AnyCommand, Consume, Group, PlaceHold
 from ..core.outcomes import Outcome
 from ..errors import HoldkitError, PromiseBroken
+from .spelling import MOST_LEGS
 
 S = TypeVar("S", bound="Submission")
 
 MAX_COMMANDS: Final = 1_000
 """Commands of one batch: a bound on how long the write lock is held."""
-MAX_LEGS: Final = 10_000
+MAX_LEGS: Final = MOST_LEGS
 """Legs of one batch, as far as its commands name them: the same bound, for holds over many pools."""
 INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
 """What those are told of whom no more can be found out."""

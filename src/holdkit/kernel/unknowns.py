@@ -28,7 +28,10 @@ SHORTEST_WINDOW: Final = 60 * SECOND
 class Askable(Protocol):
     """As much of an engine as asking again needs."""
 
-    limits: Limits
+    @property
+    def limits(self) -> Limits:
+        """Those in force."""
+        ...
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Send it again."""

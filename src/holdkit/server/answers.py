@@ -279,6 +279,14 @@ class SweepAnswer(Struct):
     server_time: datetime
 
 
+class LimitsAnswer(Struct):
+    """The limits that are stored with the data: intervals in seconds."""
+
+    limits: dict[str, float | int | None]
+    version: int
+    server_time: datetime
+
+
 class VerifyAnswer(Struct):
     """Whether every row is what the journal says."""
 

@@ -142,6 +142,13 @@ class SweepWish(Struct, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
 
 
+class ChangeLimitsWish(Body, kw_only=True):
+    """New values for limits that are stored with the data."""
+
+    limits: Annotated[dict[str, Span | None], Meta(description="by name; intervals in seconds, or as text such as 90d")]
+    if_version: int | None = None
+
+
 class NewKeyWish(Struct, kw_only=True, forbid_unknown_fields=True):
     """Make a key for your own tenant."""
 

@@ -24,7 +24,7 @@ from .workbench import Bench
 def test_it_is_an_engine() -> None:
     engine: Engine = MemoryEngine()
     assert engine.url == "memory://"
-    assert engine.limits is BOUNDED
+    assert engine.limits == BOUNDED
     assert (BOUNDED.max_pools, BOUNDED.max_holds, BOUNDED.max_operations) == (100_000, 100_000, 100_000)
     limits = Limits(max_holds=5)
     assert MemoryEngine(limits=limits).limits is limits

@@ -49,7 +49,7 @@ class Bench:
             "legs": sum(map(len, tables.legs.values())),
             "deadlines": sum(map(len, tables.deadlines.values())),
             "orders": len(tables.live) + len(tables.leftover) + tables.ended,
-            "answered": len(tables.operations.ages),
+            "answered": len(tables.operations.ends),
             "idle": len(tables.idle) + len(tables.resting) + len(tables.closing) + len(tables.linked),
         }
 

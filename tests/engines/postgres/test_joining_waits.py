@@ -20,6 +20,7 @@ import holdkit
 from holdkit import AsyncKernel, EngineError, Overloaded
 from holdkit.core.commands import Group, PlaceHold
 from holdkit.core.model import SECOND, Leg
+from holdkit.engines.settings import StoredLimits
 from tests.kernel.frameworks import Application, Psycopg, PsycopgAsync, make_tables
 from tests.kernel.rig import Riders, wait_until
 
@@ -51,13 +52,13 @@ def opened(kind: Any, url: str, **options: Any) -> Iterator[Application]:
 def in_haste(app: Application) -> Iterator[None]:
     """For what is to be turned away: what is to be done may take its time, for a machine may be slow."""
     engine = app.engine_of_kernel
-    before = engine._join, engine.limits
+    before = engine._join, engine.stored
     engine._join = structs.replace(engine._join, patience=0.05)
-    engine.limits = structs.replace(engine.limits, lock_timeout=SECOND // 20)
+    engine.stored = StoredLimits(structs.replace(engine.limits, lock_timeout=SECOND // 20))
     try:
         yield
     finally:
-        engine._join, engine.limits = before
+        engine._join, engine.stored = before
 
 
 @contextmanager

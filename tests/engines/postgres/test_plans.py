@@ -26,7 +26,7 @@ KEYS: Final = {
     "holds": r"\b(id|deadline|ended_at|entity)\b",
     "legs": r"\bpool\b",
     "journal": r"\b(seq|subject)\b",
-    "operations": r"\b(id|slot)\b",
+    "operations": r"\b(id|until)\b",
 }
 """What a look into an index must name, besides the lane."""
 WHOLE: Final = {
@@ -59,7 +59,7 @@ select n % 4, '', 'pool-' || 1 + n % %POOLS%, 1000000 + n, lpad(to_hex(n), 32, '
 from generate_series(%FIRST%, %LAST%) n;
 insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
 select n % 4, n, '', 'hold-' || n, '{}', 0 from generate_series(%FIRST%, %LAST%) n;
-insert into holdkit.operations (lane, tenant, id, fingerprint, slot, outcome, crc)
+insert into holdkit.operations (lane, tenant, id, fingerprint, until, outcome, crc)
 select n % 4, '', 'op-' || n, '', n, '{}', 0 from generate_series(%FIRST%, %LAST%) n;
 """
 

@@ -58,7 +58,7 @@ def engine(engine: SqliteEngine) -> SqliteEngine:
         ("delete from holdkit_journal where seq = 2", "journal", "seq"),
         ("update holdkit_operations set outcome = '{}'", "operations", "crc"),
         ("update holdkit_operations set fingerprint = 'x'", "operations", "crc"),
-        ("update holdkit_operations set slot = slot + 1", "operations", "crc"),
+        ("update holdkit_operations set until = until + 1", "operations", "crc"),
         ("update holdkit_operations set id = 'x'", "operations", "crc"),
         ("update holdkit_records set body = '[]'", "records", "body"),
         ("update holdkit_records set version = 9", "records", "version"),
@@ -82,7 +82,7 @@ def test_a_row_changed_by_hand_is_named(engine: SqliteEngine, path: Path, sql: s
 def test_a_difference_names_its_row(engine: SqliteEngine, path: Path) -> None:
     with outside(path) as someone:
         someone.execute("update holdkit_pools set total = 11")
-        someone.execute("update holdkit_operations set slot = 1")
+        someone.execute("update holdkit_operations set until = 1")
     assert sorted((difference.table, difference.key) for difference in engine.verify()) == [
         ("operations", "o"),
         ("pools", "gpu"),

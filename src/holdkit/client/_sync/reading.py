@@ -11,13 +11,16 @@ from uuid import UUID
 import httpx
 import msgspec
 
-from ...core.model import MAX_SLOT, Pool, Record, State
+from ...core.commands import Ttl
+from ...core.model import MAX_SLOT, SECOND, Limits, Pool, Record, State
 from ...core.validation import flag, invalid, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...engines.metering import Progress
 from ...errors import InvalidRequest
 from ...kernel._sync.background import Subscription, check_listener
 from ...kernel._sync.journal import check_following
+from ...kernel.context import Actor, actor_text
+from ...kernel.limiting import SPANS, changes_of, from_seconds
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
@@ -41,7 +44,7 @@ from ..wire import (
 from .calling import Calling, no_transaction
 from .desk import RemoteDesk
 from .following import RemoteEar, RemoteFollower
-from .transport import Transport
+from .transport import Transport, retry_key
 
 
 class RemoteReads(Calling):
@@ -163,6 +166,30 @@ class RemoteReads(Calling):
         told = msgspec.json.decode(answer.content, type=dict[str, Any])
         return SweepReport(told["expired"], slot_of(datetime.fromisoformat(told["server_time"])), told["more"])
 
+    def limits_in_force(self) -> Limits:
+        """The limits that are stored with the data: for the default tenant's keys."""
+        return limits_answer(self._transport.ask("GET", "/v1/limits"))
+
+    def change_limits(
+        self,
+        *,
+        if_version: int | None = None,
+        actor: Actor | str | None = None,
+        correlation_id: str | None = None,
+        reason: str | None = None,
+        op: str | None = None,
+        **limits: Ttl | None,
+    ) -> Limits:
+        """Change limits that are stored with the data: for admins of the default tenant. Every process obeys from its next
+        batch on; a lowered one cancels nothing. Spans are spelled as a ttl."""
+        said = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
+        if actor is not None:
+            said["actor"] = actor_text(actor)
+        body = {name: value for name, value in said.items() if value is not None}
+        changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
+        answer = self._transport.ask("POST", "/v1/limits", body | {"limits": changes}, op=retry_key(op))
+        return limits_answer(answer)
+
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row: for admins of the default tenant. Names the first
         thousand differences. Its progress is told only where the data is."""
@@ -177,6 +204,12 @@ class RemoteReads(Calling):
         """The server's numbers since it started."""
         answer = self._transport.ask("GET", "/v1/stats")
         return msgspec.json.decode(answer.content, type=dict[str, Any])
+
+
+def limits_answer(answer: httpx.Response) -> Limits:
+    """The limits that a server told."""
+    told = msgspec.json.decode(answer.content, type=dict[str, Any])
+    return from_seconds(told["limits"], told["version"])
 
 
 def _entries(answer: httpx.Response) -> list[RemoteEntry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..codec import minted_at, same_owner
-from ..model import Slot, State, StoredHold
+from ..model import Limits, Slot, State, StoredHold
 from ..outcomes import Reason, Refusal
 from ..view import View
 
@@ -14,30 +14,30 @@ _ENDED = {
 }
 
 
-def retired(hold: StoredHold, retention: Slot, now: Slot) -> bool:
+def retired(hold: StoredHold, limits: Limits, now: Slot) -> bool:
     """Whether the last change of the hold is so long ago that it is gone for every reader, pruned or not. One whose units
     are consumed is there until it is dropped, whatever its age."""
     since = hold.deadline if hold.state is State.HELD and hold.due(now) else hold.changed_at
-    return since is not None and since + retention <= now and not hold.consumes
+    return since is not None and since <= limits.retired_until(now) and not hold.consumes
 
 
-def prunable(hold: StoredHold, retention: Slot, now: Slot) -> bool:
+def prunable(hold: StoredHold, limits: Limits, now: Slot) -> bool:
     """Whether an engine may drop the row: retired, and nothing of it is still out."""
-    return hold.state is not State.HELD and not hold.open and retired(hold, retention, now)
+    return hold.state is not State.HELD and not hold.open and retired(hold, limits, now)
 
 
-def missing(hold_id: str, retention: Slot, now: Slot) -> Refusal:
-    """Why an id cannot be found: one we minted longer ago than the retention has retired."""
+def missing(hold_id: str, limits: Limits, now: Slot) -> Refusal:
+    """Why an id cannot be found: one we minted longer ago than the shortest retention since then has retired."""
     minted = minted_at(hold_id)
-    gone = minted is not None and minted + retention <= now
+    gone = minted is not None and minted + limits.shortest_retention(minted) <= now
     return Refusal(Reason.HOLD_RETIRED if gone else Reason.HOLD_NOT_FOUND, hold_id)
 
 
 def find_hold(view: View, tenant: str, hold_id: str, now: Slot) -> StoredHold | Refusal:
     """First rung of every command that names a hold."""
     hold = view.holds.get((tenant, hold_id))
-    if hold is None or retired(hold, view.limits.retention, now):
-        return missing(hold_id, view.limits.retention, now)
+    if hold is None or retired(hold, view.limits, now):
+        return missing(hold_id, view.limits, now)
     return hold
 
 

@@ -76,7 +76,7 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
     if shut is not None:
         return shut
     existing = view.holds.get((tenant, command.id))
-    if existing is not None and (existing.open or not retired(existing, view.limits.retention, now)):
+    if existing is not None and (existing.open or not retired(existing, view.limits, now)):
         return Refusal(Reason.HOLD_EXISTS, command.id)
     full = bounds_reached(view, new)
     if full is not None:

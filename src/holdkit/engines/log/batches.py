@@ -31,14 +31,14 @@ class Batch(Struct, frozen=True, array_like=True, gc=False):
     operations: list[Operation]
     grants: list[Grant]
 
-    def answers(self) -> Iterator[Operation]:
-        """Every operation record, those of grants made whole again."""
+    def answers(self, until: Slot) -> Iterator[Operation]:
+        """Every operation record, those of grants made whole again, whose window ends at `until`."""
         yield from self.operations
         for grant in self.grants:
             entry = self.entries[grant.entry]
             assert entry.op is not None, "a grant without an operation id is not remembered"
             outcome = Done(entry.slot, entry.seq, entry.hold, token=grant.token)
-            yield Operation(entry.tenant, entry.op, grant.fingerprint, self.slot, outcome)
+            yield Operation(entry.tenant, entry.op, grant.fingerprint, until, outcome)
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -13,15 +13,17 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from ...core.fold import fold
+from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Limits
 from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal
 from ...core.receiving import Carried, check_room, chunks, not_empty, take_in
+from ...core.remembering import remembered_until
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
 from ..clocks import Clock
 from ..resident.engine import ResidentEngine
 from ..resident.reads import answer
-from ..settings import limits_in_force, stored_form
+from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .batches import Batch, decode_batch, encode_batch
 from .disk import Disk
 from .journal import LogJournal
@@ -87,8 +89,9 @@ class LogEngine(ResidentEngine):
             self._log.create(stored_form(self.limits))
             return
         self._log.open_segments()
-        self.limits = limits_in_force(where, self._log.settings, limits, BOUNDED)
+        created = limits_as_created(where, self._log.settings, limits, BOUNDED)
         found = newest_snapshot(self._disk, names)
+        self.stored = StoredLimits(created, None if found is None else found[1].records.get(LIMITS_KEY))
         about = None if found is None else found[0]
         if found is not None:
             self._tables, self.restored_from = found[1], found[0].after_frame
@@ -102,6 +105,7 @@ class LogEngine(ResidentEngine):
                 progress(frame.number)
         if about is not None and (about.log_id != self._log.log_id or self._log.next_frame <= about.after_frame):
             raise mixed(where)
+        check_asked(where, limits, self.stored, BOUNDED)
         self._log.settle(self._journal.last_seq + 1)
         for name in self._disk.names():
             if name.endswith(".new"):  # what a crash left half written
@@ -113,7 +117,7 @@ class LogEngine(ResidentEngine):
         for entry in batch.entries:
             fold(view, entry)
         view.entries = batch.entries
-        for operation in batch.answers():
+        for operation in batch.answers(remembered_until(batch.slot, self.limits)):
             view.operations.put(operation.key, operation)
         self._put(view)
         self._prune(batch.slot)

@@ -20,7 +20,7 @@ from .frames import decode_frame, encode_frame
 PREAMBLE: Final = b"HOLDSNAP"
 START: Final = len(PREAMBLE) + 16
 CHUNK: Final = 5_000
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 
 class Snapshot(Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,6 +20,7 @@ from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, le
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
+from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ..metering import Meter, Progress
 from ..spilling import Spill
@@ -36,12 +37,12 @@ LONG: Final = 3_600.0
 
 
 def verify(
-    driver: Driver, limits: Limits, lanes: int, now: Slot, progress: Progress | None = None
+    driver: Driver, created: Limits, lanes: int, now: Slot, progress: Progress | None = None
 ) -> Iterator[Difference]:
     """Every difference."""
     driver.say((("begin_snapshot", ()), ("no_hurry", ())))
     try:
-        with closing(Audit(driver, limits, lanes, progress)) as audit_of:
+        with closing(Audit(driver, created, lanes, progress)) as audit_of:
             yield from audit_of.differences(now)
     finally:
         if driver.usable and not driver.busy:
@@ -52,8 +53,8 @@ class Audit:
     """One verification, in a transaction that is open. What the journal came to, and the rows that differ, are left for who
     wants to mend them: until it is closed."""
 
-    def __init__(self, driver: Driver, limits: Limits, lanes: int, progress: Progress | None = None) -> None:
-        self._driver, self._limits, self._lanes, self._progress = driver, limits, lanes, progress
+    def __init__(self, driver: Driver, created: Limits, lanes: int, progress: Progress | None = None) -> None:
+        self._driver, self._created, self._lanes, self._progress = driver, created, lanes, progress
         self._patience, driver.patience = driver.patience, LONG
         self._spill = Spill()
         self.folded = Folded(self._spill.table)
@@ -75,8 +76,17 @@ class Audit:
         holds = self._driver.ask("audit_size")[0][0]
         meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
         entries = meter.over(chain.from_iterable(self._lane(row[0], row[1]) for row in heads))
-        yield from audit(_numbered(entries), self.stored, self._limits, now, self.folded, self.mismatches)
+        yield from audit(_numbered(entries), self.stored, self._created, now, self.folded, self.mismatches)
+        yield from self._limits_version()
         meter.finish()
+
+    def _limits_version(self) -> Iterator[Difference]:
+        """Where every transaction looks for it, it is the version of the journal's own record."""
+        record, rows = self.folded.records.get(LIMITS_KEY), self._driver.ask("read_limits_version")
+        said, known = rows[0][0] if rows else 0, 0 if record is None else record.version
+        if said != known:
+            self.mismatches.records.setdefault(LIMITS_KEY, (record, record))
+            yield Difference("records", row_name(LIMITS_KEY), "limits_version", str(said), str(known))
 
     def _lane(self, lane: int, last: int) -> Iterator[Entry | Difference]:
         """A lane's entries, without a gap from the first to the head's number."""

@@ -94,7 +94,7 @@ class PostgresEngine:
         """Whether the tables are distributed by lane: each statement then names one."""
         self.unsafe, stored = self._look_around(limits)
         """Settings of the server that may lose a done answer, allowed by name."""
-        self.lanes, self.limits, self.distributed = stored.lanes, stored.limits, stored.distributed
+        self.lanes, self.stored, self.distributed = stored.lanes, stored.stored, stored.distributed
         if self.distributed:
             self._connections.drop_idle()  # set up before that was known
         named = load_one_lane(self._address.schema)[0] if self.distributed else load(self._address.schema)
@@ -122,6 +122,11 @@ class PostgresEngine:
             if isinstance(error, ConnectionFailed):
                 raise EngineError(f"the connection to {self.url} was lost: {error}") from error
             raise
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force, as this process knows them."""
+        return self.stored.in_force
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
@@ -154,7 +159,7 @@ class PostgresEngine:
         return await self._transactions.fly(groups, sent)
 
     def _terms(self, **terms: Any) -> Terms:
-        return Terms(self.limits, self.lanes, self._slot(), **terms, distributed=self.distributed)
+        return Terms(self.limits, self.lanes, self._slot(), **terms, distributed=self.distributed, stored=self.stored)
 
     def _slot(self) -> Slot | None:
         """An injected clock's, if there is one."""
@@ -240,11 +245,11 @@ class PostgresEngine:
         return self._joined(run_joined(connection, self._join, self._joined_script(groups, ())), began)
 
     def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[Ran]]:
-        terms = self._terms(patient=True, joined=True, several=self.distributed)
         stage = Stage()
         _, lanes = lanes_of(groups, self.lanes)
 
         def script() -> Script[Ran]:
+            terms = self._terms(patient=True, joined=True, several=self.distributed)
             if lock:
                 yield from lock_pools(lock, self.lanes)
             if not groups:
@@ -297,7 +302,7 @@ class PostgresEngine:
         self._check()
         with self._connections.one() as driver:
             try:
-                yield from verify(driver, self.limits, self.lanes, self._read_clock(driver), progress)
+                yield from verify(driver, self.stored.created, self.lanes, self._read_clock(driver), progress)
             except StatementFailed as failed:
                 raise trouble(self._address, failed) from failed
             except ConnectionFailed as failed:
@@ -307,7 +312,7 @@ class PostgresEngine:
         """Make the rows again what the journal says; every writer waits meanwhile."""
         return self._alone(
             lambda driver: repair(
-                driver, self.limits, self.lanes, self._read_clock(driver), command, progress, dry_run=dry_run
+                driver, self.stored.created, self.lanes, self._read_clock(driver), command, progress, dry_run=dry_run
             )
         )
 
@@ -315,7 +320,7 @@ class PostgresEngine:
         """Take another engine's journal as ours, in one transaction; every writer waits meanwhile."""
         self._alone(
             lambda driver: receive(
-                driver, carried, self.limits, self.lanes, self._read_clock(driver), self.url, verify=verify
+                driver, carried, self.stored.created, self.lanes, self._read_clock(driver), self.url, verify=verify
             )
         )
 

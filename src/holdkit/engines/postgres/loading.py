@@ -13,7 +13,7 @@ from msgspec import Struct
 from ...core.decide import Needs, SweepList
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
-from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
 from .driver import BEGIN, Row, Script, Statement
@@ -51,6 +51,8 @@ class Gathered(Struct):
     stamps: dict[Key, int]
     locked_out: set[Key | RecordKey]
     """Pools and records that somebody else has locked."""
+    version: int
+    """Of the limits that are stored."""
     unnumbered: bool
     """Whether entries of callers' transactions wait for their numbers, in any lane."""
 
@@ -69,10 +71,10 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
         begin, standing = [], []
     first = _first(named, holds, standing, records, operations, terms)
     answers = (yield (*begin, *first))[len(begin) :]
-    seen, floor, unnumbered, found = rows.take(answers, bool(records), bool(holds), bool(operations))
+    seen, floor, unnumbered, version, found = rows.take(answers, bool(records), bool(holds), bool(operations))
     slot = seen[-1]
-    touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits.retention, slot)}
-    theirs = rows.pools_of({*listed.holds, *listed.retiring}, terms.limits.retention, slot)
+    touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits, slot)}
+    theirs = rows.pools_of({*listed.holds, *listed.retiring}, terms.limits, slot)
     wanted = {*named, *touched, *theirs}
     if terms.distributed and not terms.several:
         _check_lanes(wanted, holds, terms.lanes)
@@ -99,6 +101,7 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
         found,
         rows.stamps,
         locked_out,
+        version,
         unnumbered,
     )
 
@@ -161,9 +164,9 @@ class Rows(Struct):
 
     def take(
         self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
-    ) -> tuple[tuple[Slot, Slot], int, bool, dict[Key, list[DueLeg]]]:
+    ) -> tuple[tuple[Slot, Slot], int, bool, int, dict[Key, list[DueLeg]]]:
         """Take in the answers of the first round trip: the slot (where lanes were asked one by one: the first and the last),
-        the fence floor, whether entries wait for their numbers, and what is due on locked pools."""
+        the fence floor, whether entries wait for their numbers, the version of the limits, and what is due on locked pools."""
         rest = iter(answers)
         if records:
             for row in next(rest):
@@ -184,13 +187,14 @@ class Rows(Struct):
         if operations:
             for row in next(rest):
                 self.operations[row[0], row[1]] = operation_of(row)
-        slots, floors, waiting = zip(*{row[:3] for row in found}, strict=True)
-        return (min(slots), max(slots)), max(floor or 0 for floor in floors), any(waiting), due
+        slots, floors, waiting, versions = zip(*{(*row[:3], row[7]) for row in found}, strict=True)
+        floor, version = (max(one or 0 for one in each) for each in (floors, versions))
+        return (min(slots), max(slots)), floor, any(waiting), version, due
 
-    def pools_of(self, keys: Iterable[Key], retention: Slot, slot: Slot) -> set[Key]:
+    def pools_of(self, keys: Iterable[Key], limits: Limits, slot: Slot) -> set[Key]:
         """The pools of these holds; one that may be pruned touches none, as in the core's own `touched`."""
         holds = [hold for key in keys if (hold := self.holds.get(key)) is not None]
-        return {(hold.tenant, leg.pool) for hold in holds if not prunable(hold, retention, slot) for leg in hold.legs}
+        return {(hold.tenant, leg.pool) for hold in holds if not prunable(hold, limits, slot) for leg in hold.legs}
 
 
 def _find_locked(pools: set[Key], records: set[RecordKey], terms: Terms) -> Script[set[Key | RecordKey]]:
@@ -242,7 +246,7 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
 def _count(terms: Terms) -> Script[Counts]:
     """How full the bounded tables are; each costs a scan, and others count at the same time: a bound here is not exact."""
     pools, holds, operations = yield (("count_pools", ()), ("count_live_holds", (terms.slot,)),
-                                      ("count_operations", (terms.slot, terms.limits.retry_window)))  # fmt: skip
+                                      ("count_operations", (terms.slot,)))  # fmt: skip
     return Counts(pools[0][0], holds[0][0], operations[0][0])
 
 

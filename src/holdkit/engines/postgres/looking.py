@@ -26,6 +26,7 @@ from ...core.reading import (
 from .driver import Row, Script
 from .in_doubt import find_surely
 from .rows import hold_of, pool_keys, pool_of, record_of
+from .script import load_limits
 from .splitting import by_lane
 from .terms import Terms
 
@@ -105,6 +106,9 @@ def find_hold(terms: Terms, query: FindHold) -> Script[StoredHold | None]:
 
 def seen(terms: Terms, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
     """Each as it looks now. Where lanes are asked one by one, the time of pools in other lanes was not seen by its own."""
+    limits = terms.limits
+    if any((row[17] or 0) != limits.version for row in rows):
+        limits = yield from load_limits(terms)
     holds = [hold_of(row) for row in rows]
     slots = [row[18] for row in rows]
     if terms.distributed:
@@ -114,7 +118,7 @@ def seen(terms: Terms, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
             apart = [pool for pool in pools if lane_of_pool(pool, terms.lanes) != home]
             found = (yield from ask("read_slots", pool_keys(apart, terms.lanes))) if apart else []
             slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
-    return [seen_hold(hold, terms.limits, slot) for hold, slot in zip(holds, slots, strict=True)]
+    return [seen_hold(hold, limits, slot) for hold, slot in zip(holds, slots, strict=True)]
 
 
 def find_record(terms: Terms, query: FindRecord) -> Script[Record | None]:

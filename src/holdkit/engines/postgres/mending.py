@@ -15,6 +15,7 @@ from .driver import BEGIN, COMMIT, ROLLBACK, Driver, Row, Statement
 from .parts import parts_of
 from .rows import NEW, columns, new_hold_row, new_pool_row, record_row
 from .terms import lock_timeout
+from .writing import limits_version
 
 
 def repair(
@@ -62,6 +63,7 @@ def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> lis
         *([("insert_holds", (*columns(holds, 24), len(holds), True))] if holds else []),
         *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),
         *([("insert_records", (*columns(records, 7), len(records), True))] if records else []),
+        *limits_version(mended.records),
         *([("mend_floor", (mended.fence_floor,))] if mended.fence_floor is not None else []),
     ]
     parts = parts_of(mended.entries, lanes)

@@ -14,14 +14,16 @@ import msgspec
 import psycopg
 from msgspec import Struct
 
-from ...core.lanes import MAX_LANES
+from ...core.lanes import MAX_LANES, lane_of_record
+from ...core.limits import LIMITS_KEY
 from ...core.model import MEANING, Limits
 from ...core.validation import invalid, whole
 from ...errors import EngineError
 from ..named_sql import statements_of
-from ..settings import limits_in_force, stored_form
+from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .driver import Driver
 from .opening import Address, check_schema_name, check_version, connect, read_url
+from .rows import record_of
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 
 LANES = 64
@@ -137,7 +139,7 @@ def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any
     """What is fixed when the tables are made; `identity` tells this database from every other."""
     limits_stored = {f"limit.{name}": value for name, value in stored_form(limits).items()}
     distributed = {} if layout == "one server" else {"distributed": True}
-    return {"identity": secrets.token_hex(16), "lanes": lanes, **distributed, **limits_stored}
+    return {"identity": secrets.token_hex(16), "lanes": lanes, "limits_version": 0, **distributed, **limits_stored}
 
 
 def migration_sql(
@@ -179,7 +181,7 @@ class Schema(Struct, frozen=True):
     identity: str
     """As the settings have it: JSON."""
     lanes: int
-    limits: Limits
+    stored: StoredLimits
     distributed: bool
     """By lane."""
 
@@ -201,5 +203,8 @@ def check_schema(driver: Driver, address: Address, asked: Limits | None) -> Sche
     if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
         raise EngineError(f"{address.shown}: its settings lack the number of lanes; restore a backup")
     limits = {name[6:]: value for name, value in stored.items() if name.startswith("limit.") and name[6:] in MEANING}
-    in_force = limits_in_force(address.shown, limits, asked, Limits())
+    created = limits_as_created(address.shown, limits, asked, Limits())
+    rows = driver.ask("read_record", (lane_of_record(LIMITS_KEY, lanes), *LIMITS_KEY))
+    in_force = StoredLimits(created, record_of(rows[0]) if rows else None)
+    check_asked(address.shown, asked, in_force, Limits())
     return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True)

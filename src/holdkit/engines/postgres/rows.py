@@ -160,21 +160,21 @@ def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, int]:
 
 
 def operation_of(row: Row) -> Operation:
-    """tenant, id, fingerprint, slot, outcome."""
+    """tenant, id, fingerprint, until, outcome."""
     return Operation(row[0], row[1], row[2], row[3], decode_outcome(row[4]))
 
 
 def operation_row(operation: Operation, lanes: int) -> Row:
     """For `put_operations`."""
-    tenant, op, fingerprint, slot = operation.tenant, operation.id, operation.fingerprint, operation.slot
+    tenant, op, fingerprint, until = operation.tenant, operation.id, operation.fingerprint, operation.until
     outcome = _encode(operation.outcome)
-    return (lane_of_operation((tenant, op), lanes), tenant, op, fingerprint, slot, outcome,
-            operation_checksum(tenant, op, fingerprint, slot, outcome))  # fmt: skip
+    return (lane_of_operation((tenant, op), lanes), tenant, op, fingerprint, until, outcome,
+            operation_checksum(tenant, op, fingerprint, until, outcome))  # fmt: skip
 
 
-def operation_checksum(tenant: str, op: str, fingerprint: str, slot: Slot, outcome: bytes) -> int:
+def operation_checksum(tenant: str, op: str, fingerprint: str, until: Slot, outcome: bytes) -> int:
     """Of all columns."""
-    return checksum(outcome, zlib.crc32(f"{tenant}\0{op}\0{fingerprint}\0{slot}".encode()))
+    return checksum(outcome, zlib.crc32(f"{tenant}\0{op}\0{fingerprint}\0{until}".encode()))
 
 
 def record_of(row: Row) -> Record:

@@ -16,16 +16,19 @@ from ...core.backlog import backlog, overflow, retirements, return_backlog, spar
 from ...core.commands import Consume, Group, PlaceHold, Sweep
 from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.ladders.finding import prunable
-from ...core.model import Key, RecordKey, Slot
-from ...core.outcomes import Outcome, Refusal
+from ...core.lanes import lane_of_record
+from ...core.limits import LIMITS_KEY
+from ...core.model import Key, Limits, RecordKey, Slot
+from ...core.outcomes import Done, Outcome
 from ...core.view import View
+from ...errors import EngineError
 from .boarding import Gate
 from .driver import COMMIT, ROLLBACK, Row, Script, Statement
 from .in_doubt import Doubt, not_found
 from .loading import Gathered, gather, left_out
 from .numbering import number_apart
 from .positions import place_of, replayed, strip_positions, with_found, with_positions
-from .rows import columns, pool_keys
+from .rows import columns, pool_keys, record_of
 from .sweeping import NOTHING_LISTED, Listed, list_sweep
 from .terms import Terms
 from .writing import prune, write_back
@@ -85,6 +88,8 @@ def apply_script(
     if gate is not None and (yield from gate.wait(need, terms)):
         begun, need, terms = True, needs(groups), terms._replace(slot=gate.now())
     gathered = yield from gather(need, listed, terms, begun=begun)
+    if gathered.version != terms.limits.version:
+        return (yield from take_over(terms, stage))
     view = View(gathered.loaded)
     first = backlog(view, {pool: legs for pool, legs in gathered.due.items() if pool in gathered.loaded.pools})
     if first:
@@ -103,11 +108,28 @@ def apply_script(
     return (yield from finish(groups, view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
 
 
+def take_over(terms: Terms, stage: Stage) -> Script[Ran]:
+    """Another process has changed the limits: run the batch again, from the beginning, under those."""
+    limits = yield from load_limits(terms)
+    stage.counted, stage.sweep_holds, stage.pools_over, stage.retired = False, False, 0, False
+    yield (ROLLBACK,)
+    if limits.version == terms.limits.version:
+        raise EngineError("the setting limits_version does not fit the record of the limits: run `holdkit repair`")
+    return Ran(None, {}, False)
+
+
+def load_limits(terms: Terms) -> Script[Limits]:
+    """The limits that are stored, for all batches to come."""
+    assert terms.stored is not None, "only who can take them over looks"
+    (rows,) = yield (("read_record", (lane_of_record(LIMITS_KEY, terms.lanes), *LIMITS_KEY)),)
+    return terms.stored.adopt(record_of(rows[0]) if rows else None)
+
+
 def in_doubt(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
     """Whether a birth was refused, or undone: it is not written, so nobody would notice that its id is taken, which is a
     reason of its own."""
     return any(
-        isinstance(outcome, Refusal) and any(isinstance(command, PlaceHold | Consume) for command in group.commands)
+        not isinstance(outcome, Done) and any(isinstance(command, PlaceHold | Consume) for command in group.commands)
         for group, answers in zip(groups, outcomes, strict=True)
         for outcome in answers
     )
@@ -127,7 +149,7 @@ def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
         pools: list[Key] = sorted(need.pools)
         for key in sorted(need.standing):
             hold = loaded.holds.get(key)
-            if hold is not None and not prunable(hold, loaded.limits.retention, loaded.slot):
+            if hold is not None and not prunable(hold, loaded.limits, loaded.slot):
                 pools += [(hold.tenant, leg.pool) for leg in hold.legs]
         key_out: Key | RecordKey | None = left_out(pools, sorted(need.records), gathered)
         if key_out is not None:
@@ -201,20 +223,20 @@ def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran
         stage.sweep_holds = False
         listed = yield from list_sweep(terms.limits.max_due, terms, 0)
         if listed.holds:
-            return (yield from _sweep_first(listed, terms, batch))
+            return (yield from _sweep_first(listed, terms, stage, batch))
     if stage.pools_over:  # after the holds, for those may have left their pools empty
         excess, stage.pools_over = stage.pools_over, 0
         listed = yield from list_sweep(1, terms, excess + len(need.pools), pressed=True)
         empty = spare(listed.pools, need, excess)
         if empty:
-            return (yield from _sweep_first(Listed({}, empty, False, {}, pressed=True), terms, batch))
+            return (yield from _sweep_first(Listed({}, empty, False, {}, pressed=True), terms, stage, batch))
     if terms.limits.max_holds is not None and not stage.retired:
         stage.retired = True
-        return (yield from _retire_first(need, terms, batch))
+        return (yield from _retire_first(need, terms, stage, batch))
     return None
 
 
-def _retire_first(need: Needs, terms: Terms, batch: int) -> Script[Ran | None]:
+def _retire_first(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran | None]:
     """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
     unended, consumed = yield (("count_unended_holds", ()), ("count_consumed_holds", ()))
     count = retirements(terms.limits, need, unended[0][0], consumed[0][0])
@@ -225,7 +247,7 @@ def _retire_first(need: Needs, terms: Terms, batch: int) -> Script[Ran | None]:
     if not oldest:
         return None
     retiring = {key: listed.retiring[key] for key in oldest}
-    return (yield from _sweep_first(Listed({}, [], False, retiring, pressed=True), terms, batch))
+    return (yield from _sweep_first(Listed({}, [], False, retiring, pressed=True), terms, stage, batch))
 
 
 def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]]:
@@ -242,8 +264,10 @@ def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]
     return [("drop_ended_holds", columns(ended, 3))] if ended else []
 
 
-def _sweep_first(listed: Listed, terms: Terms, batch: int) -> Script[Ran]:
+def _sweep_first(listed: Listed, terms: Terms, stage: Stage, batch: int) -> Script[Ran]:
     gathered = yield from gather(Needs(set(), set(), set(), set()), listed, terms)
+    if gathered.version != terms.limits.version:
+        return (yield from take_over(terms, stage))
     view = View(gathered.loaded)
     limit = max(1, len(listed.holds), len(listed.retiring))
     decide_groups(view, [Group((Sweep(limit=limit),))], gathered.swept)

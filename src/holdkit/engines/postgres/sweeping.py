@@ -81,8 +81,8 @@ def _portion(found: dict[Key, tuple[str, ...]], limit: int, terms: Terms) -> tup
 def look_around(limit: int, terms: Terms, now: Slot) -> Script[tuple[Listed, set[int]]]:
     """What a sweep would find, and lanes with something to prune, the stalest first; a look without locks."""
     listed = yield from list_sweep(limit, terms)
-    answers = yield (("find_stale_lanes", (now - terms.limits.retry_window, STALE_LANES)),
-                     ("find_retired_lanes", (now - terms.limits.retention, STALE_LANES)))  # fmt: skip
+    answers = yield (("find_stale_lanes", (now, STALE_LANES)),
+                     ("find_retired_lanes", (terms.limits.retired_until(now), STALE_LANES)))  # fmt: skip
     return listed, {row[0] for rows in answers for row in rows}
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...core.model import Limits, Slot
+from ..settings import StoredLimits
 
 
 class Terms(NamedTuple):
     """On what terms a batch is loaded and written."""
 
     limits: Limits
+    """As they were known when the batch was prepared."""
     lanes: int
     slot: Slot | None
     """An injected clock's, or None: the server's, read after the locks."""
@@ -27,6 +29,8 @@ class Terms(NamedTuple):
     trusting: bool = False
     """What is about to be born is not looked for: its id and its operation id are new, as they nearly always are. If one is
     not, the write's own count says so, nothing was done, and the batch is run again without trust."""
+    stored: StoredLimits | None = None
+    """Where limits are taken over that others have changed; None: nobody looks."""
 
 
 def lock_timeout(limits: Limits) -> str:

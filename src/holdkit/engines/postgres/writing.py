@@ -6,11 +6,12 @@ nothing; reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Key, Limits, Slot, State, StoredHold
+from ...core.limits import LIMITS_KEY
+from ...core.model import SECOND, Key, Limits, Record, RecordKey, Slot, State, StoredHold
 from ...core.view import View
 from .driver import Row, Statement
 from .loading import Gathered
@@ -36,6 +37,10 @@ PRUNED = 1_000
 """Rows of each kind that one pruning takes away at most."""
 
 
+LAG = 60 * SECOND
+"""Longer than any transaction of ours takes."""
+
+
 class Writes(NamedTuple):
     """Everything a batch changed: no statement, if nothing did."""
 
@@ -56,8 +61,7 @@ def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writ
         statements += [*pools.statements(stamp, strict), *holds.statements(terms.lanes, strict)]
     if view.operations.changed:
         rows = sorted(operation_row(row, terms.lanes) for row in view.operations.changed.values() if row is not None)
-        cutoff = view.loaded.slot - terms.limits.retry_window
-        statements.append(("put_operations", (*columns(rows, 7), cutoff, len(rows), strict)))
+        statements.append(("put_operations", (*columns(rows, 7), view.loaded.slot, len(rows), strict)))
     if view.records.changed:
         statements += _records(view, terms.lanes, strict)
     parts = parts_of(view.entries, terms.lanes)
@@ -235,7 +239,16 @@ def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
         *_checked("delete_records", gone, 5, strict),
         *_checked("insert_records", born, 7, strict),
         *_checked("update_records", changed, 8, strict),
+        *limits_version(view.records.changed),
     ]
+
+
+def limits_version(records: Mapping[RecordKey, Record | None]) -> list[Statement]:
+    """If the record of the limits is among what is written: its version, where every transaction looks for it."""
+    if LIMITS_KEY not in records:
+        return []
+    record = records[LIMITS_KEY]
+    return [("put_limits_version", (str(0 if record is None else record.version),))]
 
 
 # The journal
@@ -274,8 +287,10 @@ def _unnumbered(view: View, parts: Parts, gathered: Gathered, lanes: int, stamp:
 
 
 def prune(terms: Terms, slot: Slot) -> list[Statement]:
-    """Take away rows that are gone for every reader already."""
+    """Take away rows that are gone for every reader already: holds a little later, because the retention may just have been
+    raised by a transaction that this one could not see yet. (An injected clock stands still meanwhile.)"""
+    lag = LAG if terms.slot is None else 0
     return [
-        ("prune_operations", (slot - terms.limits.retry_window, PRUNED)),
-        ("prune_holds", (slot - terms.limits.retention, PRUNED)),
+        ("prune_operations", (slot, PRUNED)),
+        ("prune_holds", (terms.limits.retired_until(slot - lag), PRUNED)),
     ]

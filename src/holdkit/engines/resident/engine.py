@@ -17,6 +17,7 @@ from ...core.backlog import backlog, overflow, own_time, portion, retirements, r
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
 from ...core.ladders.finding import prunable
+from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
 from ...core.view import Counts, Loaded, View
@@ -24,6 +25,7 @@ from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
 from ..metering import Meter, Progress
 from ..port import Applied, Lent
+from ..settings import StoredLimits
 from ..spilling import Spill
 from .journal import Journal
 from .reads import answer
@@ -52,11 +54,16 @@ class ResidentEngine:
 
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
         self.clock: Clock = clock or wall_clock
-        self.limits = limits or BOUNDED
+        self.stored = StoredLimits(limits or BOUNDED)
         self._tables = Tables()
         self._writing = RLock()  # one batch at a time
         self._lock = RLock()  # what reads and the last step of a batch share: never held while something is synced
         self._closed = False
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force."""
+        return self.stored.in_force
 
     def _persist(self, view: View) -> None:
         """Make the batch durable, or raise: called before anything of it can be seen."""
@@ -134,7 +141,9 @@ class ResidentEngine:
             stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floor)
             now = max(self.clock(), tables.last_slot)
             meter = Meter(progress, self._journal.last_seq)
-            found = list(audit(meter.over(self._journal.whole()), stored, self.limits, now, Folded(spill.table)))
+            found = list(
+                audit(meter.over(self._journal.whole()), stored, self.stored.created, now, Folded(spill.table))
+            )
             meter.finish()
             return iter(found)
 
@@ -147,7 +156,7 @@ class ResidentEngine:
     def _view(self, slot: Slot) -> View:
         tables, limits = self._tables, self.limits
         horizon = max(slot, tables.last_slot)
-        counts = Counts(len(tables.pools), tables.live_at(slot), tables.operations.since(slot - limits.retry_window))
+        counts = Counts(len(tables.pools), tables.live_at(slot), tables.operations.after(slot))
         loaded = Loaded(
             slot=slot,
             next_seq=self._journal.last_seq + 1,
@@ -186,6 +195,8 @@ class ResidentEngine:
             tables.operations.put(operation)
         for record_key, record in view.records.changed.items():
             tables.put_record(record_key, record)
+        if LIMITS_KEY in view.records.changed:
+            self.stored.adopt(tables.records.get(LIMITS_KEY))
         tables.fence_floor = view.fence_floor
         tables.last_slot = max(tables.last_slot, view.loaded.slot)
 
@@ -210,7 +221,7 @@ class ResidentEngine:
         pools = set(wanted.pools)
         for key in wanted.standing:
             hold = self._tables.holds.get(key)
-            if hold is not None and not prunable(hold, self.limits.retention, slot):  # as the core's own `touched`
+            if hold is not None and not prunable(hold, self.limits, slot):  # as the core's own `touched`
                 pools.update((hold.tenant, leg.pool) for leg in hold.legs)
         return sorted(pools)
 
@@ -248,8 +259,8 @@ class ResidentEngine:
     def _prune(self, slot: Slot) -> None:
         """A little housekeeping."""
         tables, limits = self._tables, self.limits
-        tables.operations.forget(slot - limits.retry_window, PRUNED)
-        count = min(PRUNED, tables.ended_until(slot - limits.retention))
+        tables.operations.forget(slot, PRUNED)
+        count = min(PRUNED, tables.ended_until(limits.retired_until(slot)))
         if limits.max_holds is not None:
             count = max(count, len(tables.holds) - limits.max_holds)
         if count > 0:

@@ -1,4 +1,4 @@
-"""Operation records in memory, by key and by age. There is one per command that has an operation id: they are kept small."""
+"""Operation records in memory, by key and by end. There is one per command that has an operation id: they are kept small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Grant(Struct, frozen=True, gc=False):
     """The record of an operation that placed a hold, in one piece: all that is not in the hold itself."""
 
     fingerprint: str
-    slot: Slot
+    until: Slot
     hold: StoredHold
     seq: int
     token: str
@@ -24,7 +24,7 @@ class Grant(Struct, frozen=True, gc=False):
     def whole(self, key: Key) -> Operation:
         """As the core knows it."""
         outcome = Done(self.hold.held_at, self.seq, self.hold, token=self.token)
-        return Operation(key[0], key[1], self.fingerprint, self.slot, outcome)
+        return Operation(key[0], key[1], self.fingerprint, self.until, outcome)
 
 
 class Operations(Mapping[Key, Operation]):
@@ -32,7 +32,7 @@ class Operations(Mapping[Key, Operation]):
 
     def __init__(self) -> None:
         self._rows: dict[Key, Grant | Operation] = {}
-        self.ages = Order()
+        self.ends = Order()
 
     def __getitem__(self, key: Key) -> Operation:
         row = self._rows[key]
@@ -45,7 +45,7 @@ class Operations(Mapping[Key, Operation]):
         return len(self._rows)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operations) and (self._rows, self.ages) == (other._rows, other.ages)
+        return isinstance(other, Operations) and (self._rows, self.ends) == (other._rows, other.ends)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
@@ -55,21 +55,21 @@ class Operations(Mapping[Key, Operation]):
 
     def put(self, operation: Operation) -> None:
         """Write a record, in place of an older one of that id."""
-        key, slot, outcome = operation.key, operation.slot, operation.outcome
+        key, until, outcome = operation.key, operation.until, operation.outcome
         before = self._rows.pop(key, None)
         if before is not None:
-            self.ages.take_out(before.slot, key)
+            self.ends.take_out(before.until, key)
         if isinstance(outcome, Done) and outcome.hold is not None and outcome.token is not None:  # a hold just placed
-            self._rows[key] = Grant(operation.fingerprint, slot, outcome.hold, outcome.seq, outcome.token)
+            self._rows[key] = Grant(operation.fingerprint, until, outcome.hold, outcome.seq, outcome.token)
         else:
             self._rows[key] = operation
-        self.ages.file(slot, key)
+        self.ends.file(until, key)
 
-    def since(self, slot: Slot) -> int:
-        """How many were answered after a slot."""
-        return len(self.ages) - self.ages.count(slot)
+    def after(self, slot: Slot) -> int:
+        """How many have a window that ends after a slot."""
+        return len(self.ends) - self.ends.count(slot)
 
-    def forget(self, until: Slot, limit: int) -> None:
-        """Drop those answered up to a slot, oldest first."""
-        for key in self.ages.drop(min(limit, self.ages.count(until))):
+    def forget(self, slot: Slot, limit: int) -> None:
+        """Drop those whose window ends by a slot, the earliest first."""
+        for key in self.ends.drop(min(limit, self.ends.count(slot))):
             del self._rows[key]

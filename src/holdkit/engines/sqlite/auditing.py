@@ -34,8 +34,8 @@ class Audit:
     """One verification. What the journal came to, and the rows that differ, are left for who wants to mend them: until it is
     closed."""
 
-    def __init__(self, driver: Driver, limits: Limits, progress: Progress | None = None) -> None:
-        self._driver, self._limits, self._progress = driver, limits, progress
+    def __init__(self, driver: Driver, created: Limits, progress: Progress | None = None) -> None:
+        self._driver, self._created, self._progress = driver, created, progress
         self._spill = Spill()
         self.folded = Folded(self._spill.table)
         self.stored = Rows(driver)
@@ -45,11 +45,13 @@ class Audit:
         """Every difference. Begins a transaction for its snapshot, unless one is open; whoever called it ends it."""
         driver = self._driver
         yield from check_migrations(driver)
-        yield from check_settings(driver, self._limits)
+        yield from check_settings(driver, self._created)
         yield from check_operations(driver)
         entries, holds = driver.ask("load_head")[0][0] or 0, driver.ask("count_holds")[0][0]
         meter = self.stored.meter = Meter(self._progress, entries + holds)
-        yield from audit(meter.over(read_journal(driver)), self.stored, self._limits, now, self.folded, self.mismatches)
+        yield from audit(
+            meter.over(read_journal(driver)), self.stored, self._created, now, self.folded, self.mismatches
+        )
         meter.finish()
 
     def close(self) -> None:
@@ -57,9 +59,9 @@ class Audit:
         self._spill.close()
 
 
-def verify(driver: Driver, limits: Limits, now: Slot, progress: Progress | None = None) -> Iterator[Difference]:
+def verify(driver: Driver, created: Limits, now: Slot, progress: Progress | None = None) -> Iterator[Difference]:
     """Every difference."""
-    with closing(Audit(driver, limits, progress)) as audit_of:
+    with closing(Audit(driver, created, progress)) as audit_of:
         yield from audit_of.differences(now)
 
 
@@ -72,7 +74,7 @@ def check_migrations(driver: Driver) -> Iterator[Difference]:
             yield Difference("migrations", str(number), "name", str(stored.get(number)), str(known.get(number)))
 
 
-def check_settings(driver: Driver, limits: Limits) -> Iterator[Difference]:
+def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
     """Every setting is there, is one of ours, and fits its checksum."""
     seen = set()
     for name, value, crc in driver.ask("audit_settings"):
@@ -83,10 +85,10 @@ def check_settings(driver: Driver, limits: Limits) -> Iterator[Difference]:
             yield Difference("settings", name, "crc", str(crc), str(checksum(name, value)))
     for name in sorted(SETTINGS - seen - {"scrubbed"}):
         yield Difference("settings", name, "row", "missing", "there")
-    for name in MEANING:  # changed while we were open: a checksum made to fit would not hide it
+    for name in MEANING:  # as when the file was created; what was changed since is a record
         for row in driver.ask("find_setting", (f"limit.{name}",)):
-            if row[0] != msgspec.json.encode(getattr(limits, name)).decode():
-                yield Difference("settings", f"limit.{name}", "value", row[0], str(getattr(limits, name)))
+            if row[0] != msgspec.json.encode(getattr(created, name)).decode():
+                yield Difference("settings", f"limit.{name}", "value", row[0], str(getattr(created, name)))
 
 
 def check_operations(driver: Driver) -> Iterator[Difference]:

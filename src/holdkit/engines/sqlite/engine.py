@@ -16,15 +16,17 @@ from urllib.parse import quote
 
 from ...core.audit_rows import Difference
 from ...core.commands import Command, Group
+from ...core.limits import LIMITS_KEY
 from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
-from ...core.reading import Query
+from ...core.reading import FindHold, ListHolds, Query
 from ...core.receiving import Carried
 from ...errors import EngineError
 from ..callers import driver_connection
 from ..clocks import Clock, wall_clock
 from ..metering import Progress
 from ..port import Applied, Lent, Mark
+from ..settings import StoredLimits
 from .auditing import verify
 from .driver import Driver, OnStatement, Script
 from .joining import Joined, check_connection, check_database, in_transaction, run_joined
@@ -36,6 +38,7 @@ from .opening import check_library, connect, prepare_file, set_up, system_troubl
 from .readers import Readers
 from .reading import At, answer
 from .receiving import Receiving
+from .rows import record_of
 from .script import Ran, Stage, apply_script
 from .turnstile import Turnstile
 from .writer import Writer
@@ -63,7 +66,7 @@ class SqliteEngine:
         self.url = f"sqlite:///{quote(self.path)}"
         self.clock: Clock = clock or wall_clock
         seconds = (limits or Limits()).lock_timeout / SECOND
-        self.limits, turnstile = _open(self.path, self.clock, limits, seconds, on_statement)
+        self.stored, turnstile = _open(self.path, self.clock, limits, seconds, on_statement)
         self._writer = Writer(self.path, seconds, turnstile, on_statement)
         self._readers = Readers(self.path, seconds)
         self._seconds = seconds
@@ -73,6 +76,11 @@ class SqliteEngine:
         self._closed = False
         self._writer.tidy(opening=True)
 
+    @property
+    def limits(self) -> Limits:
+        """The limits in force, as this process knows them."""
+        return self.stored.in_force
+
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide and write these groups in one transaction, in order."""
         self._check()
@@ -81,7 +89,7 @@ class SqliteEngine:
         stage = Stage()
 
         def make(scrub: bool) -> Script[Ran]:
-            return apply_script(groups, self.clock, self.limits, stage, scrub=scrub)
+            return apply_script(groups, self.clock, self.stored, stage, scrub=scrub)
 
         ran = self._writer.run(make)
         assert ran.outcomes is not None
@@ -102,7 +110,7 @@ class SqliteEngine:
             connection,
             self.path,
             self._writer.identity,
-            lambda: apply_script(groups, self.clock, self.limits, stage),
+            lambda: apply_script(groups, self.clock, self.stored, stage),
             self._on_statement,
         )
         assert ran.outcomes is not None
@@ -120,7 +128,7 @@ class SqliteEngine:
         driver = Driver(check_connection(driver_connection(tx)), self._on_statement)
         try:
             check_database(driver, self.path, self._writer.identity, reading=True)
-            result: T = answer(At(driver, self.limits, self.clock()), query)
+            result: T = answer(At(driver, self._present_limits(driver, query), self.clock()), query)
             return result
         except sqlite3.Error as error:
             raise trouble(self.path, error) from error
@@ -146,7 +154,7 @@ class SqliteEngine:
 
         def make(groups: Sequence[Group]) -> Callable[[], Script[Ran]]:
             stage = Stage()
-            return lambda: apply_script(groups, self.clock, self.limits, stage)
+            return lambda: apply_script(groups, self.clock, self.stored, stage)
 
         return lend(self._writer, self._seconds, make, self._on_statement, work)
 
@@ -157,8 +165,15 @@ class SqliteEngine:
         if self._writer.suspect:
             self._writer.settle()
         with self._readers.one() as driver:
-            result: T = answer(At(driver, self.limits, self.clock()), query)
+            result: T = answer(At(driver, self._present_limits(driver, query), self.clock()), query)
             return result
+
+    def _present_limits(self, driver: Driver, query: Query[Any]) -> Limits:
+        """Whether a hold is gone depends on the retention, which another process may have changed."""
+        if isinstance(query, FindHold | ListHolds):
+            rows = driver.ask("load_record", LIMITS_KEY)
+            self.stored.adopt(record_of(rows[0]) if rows else None)
+        return self.limits
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Nothing to do: nobody tells: followers look by themselves."""
@@ -168,7 +183,7 @@ class SqliteEngine:
         self._check()
         with self._readers.one() as driver:
             try:
-                yield from verify(driver, self.limits, self.clock(), progress)
+                yield from verify(driver, self.stored.created, self.clock(), progress)
             finally:
                 if driver.connection.in_transaction:
                     driver.tell("rollback")
@@ -177,7 +192,7 @@ class SqliteEngine:
         """Make the rows again what the journal says; every writer waits meanwhile."""
         self._check()
         self._joined.check()
-        repair = Repair(self.limits, self.clock(), command, progress, dry_run=dry_run)
+        repair = Repair(self.stored.created, self.clock(), command, progress, dry_run=dry_run)
         self._writer.run(lambda _: repair.script(self._writer.driver))
         return repair.report
 
@@ -185,7 +200,7 @@ class SqliteEngine:
         """Take another engine's journal as ours, in one transaction."""
         self._check()
         self._joined.check()
-        receiving = Receiving(carried, self.limits, self.clock(), self.path, verify=verify)
+        receiving = Receiving(carried, self.stored.created, self.clock(), self.path, verify=verify)
         self._writer.run(lambda _: receiving.script(self._writer.driver))
 
     def close(self) -> None:
@@ -205,7 +220,7 @@ class SqliteEngine:
 
 def _open(
     path: str, clock: Clock, limits: Limits | None, seconds: float, on_statement: OnStatement | None
-) -> tuple[Limits, Turnstile]:
+) -> tuple[StoredLimits, Turnstile]:
     """Create or check the file, bring its schema up to date, and read the limits stored in it."""
     prepare_file(path)
     connection = connect(path, seconds)

@@ -33,6 +33,8 @@ class Gathered(Struct):
     due: dict[Key, list[DueLeg]]
     oldest_operation: Slot | None
     oldest_ended: Slot | None
+    version: int
+    """Of the limits that are stored."""
 
 
 class Rows(Struct):
@@ -98,9 +100,9 @@ def gather(
     for statement, answer in zip(first, answers, strict=True):
         if answer:
             rows.add(statement[0], answer)
-    last_seq, floor, oldest_operation, oldest_ended = answers[0][0]
+    last_seq, floor, oldest_operation, oldest_ended, version = answers[0][0]
     if need.standing and rows.holds:
-        yield from load_pools_of(rows, need.standing, limits.retention, slot)
+        yield from load_pools_of(rows, need.standing, limits, slot)
     swept = NOTHING_DUE
     if need.sweep:
         touched = rows.first_deadlines.copy()
@@ -116,7 +118,7 @@ def gather(
         due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
     loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon,
                     limits, int(floor or 0), counts)  # fmt: skip
-    return Gathered(loaded, swept, due, oldest_operation, oldest_ended)
+    return Gathered(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
 
 
 def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
@@ -143,7 +145,7 @@ def list_sweep(
     due = [hold_of(row) for row in holds]
     listed, more = portion(((hold.key, sum(1 for leg in hold.legs if leg.held)) for hold in due), limit, limits.max_due)
     rows.holds.update({hold.key: hold for hold in due[: len(listed)]})
-    yield from load_pools_of(rows, [*listed, *retiring], limits.retention, slot)
+    yield from load_pools_of(rows, [*listed, *retiring], limits, slot)
     rows.add("load_empty_pools", [row for row in pools if (row[0], row[1]) not in rows.pools])
     return SweepList(listed, [(row[0], row[1]) for row in pools], more or left, pressed, retiring)
 
@@ -165,10 +167,10 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
     return listed, more
 
 
-def load_pools_of(rows: Rows, holds: Iterable[Key], retention: Slot, slot: Slot) -> Script[None]:
+def load_pools_of(rows: Rows, holds: Iterable[Key], limits: Limits, slot: Slot) -> Script[None]:
     """The pools behind these holds' legs; a hold that may be pruned touches none, as in the core's own `touched`."""
     found = [rows.holds[key] for key in holds if key in rows.holds]
-    alive = [hold for hold in found if not prunable(hold, retention, slot)]
+    alive = [hold for hold in found if not prunable(hold, limits, slot)]
     wanted = {(hold.tenant, leg.pool) for hold in alive for leg in hold.legs} - rows.pools.keys()
     if not wanted:
         return
@@ -212,7 +214,7 @@ def count(limits: Limits, slot: Slot) -> Script[Counts]:
     asked = [
         ("pools", limits.max_pools, ask("count_pools")),
         ("live_holds", limits.max_holds, ask("count_live_holds", (slot,))),
-        ("operations", limits.max_operations, ask("count_operations", (slot - limits.retry_window,))),
+        ("operations", limits.max_operations, ask("count_operations", (slot,))),
     ]
     wanted = [(field, statement) for field, bound, statement in asked if bound is not None]
     answers = yield tuple(statement for _, statement in wanted)

@@ -10,11 +10,12 @@ import sqlite3
 
 import msgspec
 
+from ...core.limits import LIMITS_KEY
 from ...core.model import MEANING, Limits, Slot
 from ...errors import EngineError
-from ..settings import limits_in_force
+from ..settings import StoredLimits, check_asked, limits_as_created
 from .driver import Driver, Row, Script, write
-from .rows import setting_row
+from .rows import record_of, setting_row
 from .statements import migrations
 
 
@@ -87,11 +88,13 @@ def _store(limits: Limits) -> Script[None]:
     yield (write("put_setting", rows),)
 
 
-def stored_limits(driver: Driver, path: str, asked: Limits | None) -> Limits:
+def stored_limits(driver: Driver, path: str, asked: Limits | None) -> StoredLimits:
     """The limits in force: those that change meaning as stored, the others as asked for."""
     stored = {
         name[6:]: msgspec.json.decode(value)
         for name, value in driver.ask("load_settings")
         if name.startswith("limit.") and name[6:] in MEANING
     }
-    return limits_in_force(path, stored, asked, Limits())
+    created = limits_as_created(path, stored, asked, Limits())
+    rows = driver.ask("load_record", LIMITS_KEY)
+    return check_asked(path, asked, StoredLimits(created, record_of(rows[0]) if rows else None), Limits())

@@ -99,13 +99,19 @@ def entry_row(entry: Entry) -> Row:
 
 
 def operation_of(row: Row) -> Operation:
-    """tenant, id, fingerprint, slot, outcome."""
+    """tenant, id, fingerprint, until, outcome."""
     return Operation(row[0], row[1], row[2], row[3], decode_outcome(row[4]))
 
 
 def operation_row(operation: Operation) -> Row:
     """For `put_operations`."""
-    columns = (operation.tenant, operation.id, operation.fingerprint, operation.slot, encode_outcome(operation.outcome))
+    columns = (
+        operation.tenant,
+        operation.id,
+        operation.fingerprint,
+        operation.until,
+        encode_outcome(operation.outcome),
+    )
     return (*columns, checksum(*columns))
 
 

@@ -14,13 +14,15 @@ from msgspec import Struct
 from ...core.backlog import backlog, overflow, retirements, return_backlog, spare, unnamed
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, SweepList, decide_groups, needs
+from ...core.limits import LIMITS_KEY
 from ...core.model import Limits, Slot
 from ...core.outcomes import Outcome
 from ...core.view import View
 from ..clocks import Clock
+from ..settings import StoredLimits
 from .driver import Row, Script, Statement, ask
 from .loading import Gathered, gather
-from .rows import operation_row, setting_row
+from .rows import operation_row, record_of, setting_row
 from .writing import prune, write_back
 
 
@@ -49,16 +51,19 @@ class Stage(Struct):
 
 
 def apply_script(
-    groups: Sequence[Group], clock: Clock, limits: Limits, stage: Stage, *, scrub: bool = False
+    groups: Sequence[Group], clock: Clock, stored: StoredLimits, stage: Stage, *, scrub: bool = False
 ) -> Script[Ran]:
-    """Apply the groups in order; with `scrub` something is written in any case."""
+    """Apply the groups in order; with `scrub` something is written in any case. If other limits are stored than we knew of,
+    the run only takes them over."""
     need = needs(groups)
-    slot = clock()
+    slot, limits = clock(), stored.in_force
     if limits.max_pools is not None or limits.max_holds is not None:
-        ran = yield from make_room(need, slot, limits, stage)
+        ran = yield from make_room(need, slot, stored, stage)
         if ran is not None:
             return ran
     gathered = yield from gather(need, slot, limits)
+    if gathered.version != limits.version:
+        return (yield from take_over(stored, stage))
     view = View(gathered.loaded)
     excess = backlog(view, gathered.due)
     if excess:
@@ -73,8 +78,17 @@ def apply_script(
     return ran
 
 
-def make_room(need: Needs, slot: Slot, limits: Limits, stage: Stage) -> Script[Ran | None]:
+def take_over(stored: StoredLimits, stage: Stage) -> Script[Ran]:
+    """Another process has changed the limits: run the batch again, from the beginning, under those."""
+    (rows,) = yield (ask("load_record", LIMITS_KEY),)
+    stored.adopt(record_of(rows[0]) if rows else None)
+    stage.counted, stage.sweep_holds, stage.pools_over, stage.retired = False, False, 0, False
+    return Ran(None, 0, 0, None)
+
+
+def make_room(need: Needs, slot: Slot, stored: StoredLimits, stage: Stage) -> Script[Ran | None]:
     """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
+    limits = stored.in_force
     if not stage.counted:
         stage.counted = True
         unended, pools = yield (ask("count_unended_holds"), ask("count_pools"))
@@ -84,21 +98,22 @@ def make_room(need: Needs, slot: Slot, limits: Limits, stage: Stage) -> Script[R
         stage.sweep_holds = False
         gathered = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
         if gathered.swept.holds:
-            return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, [])))
+            return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, []), stored, stage))
     if stage.pools_over:  # after the holds, for those may have left their pools empty
         excess, stage.pools_over = stage.pools_over, 0
         gathered = yield from gather(_sweeping(1), slot, limits, excess + len(need.pools), pressed=True)
         empty = spare(gathered.swept.pools, need, excess)
         if empty:
-            return (yield from sweep_first(gathered, SweepList([], empty, pressed=True)))
+            return (yield from sweep_first(gathered, SweepList([], empty, pressed=True), stored, stage))
     if limits.max_holds is not None and not stage.retired:
         stage.retired = True
-        return (yield from retire_first(need, slot, limits))
+        return (yield from retire_first(need, slot, stored, stage))
     return None
 
 
-def retire_first(need: Needs, slot: Slot, limits: Limits) -> Script[Ran | None]:
+def retire_first(need: Needs, slot: Slot, stored: StoredLimits, stage: Stage) -> Script[Ran | None]:
     """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
+    limits = stored.in_force
     unended, consumed = yield (ask("count_unended_holds"), ask("count_consumed_holds"))
     count = retirements(limits, need, unended[0][0], consumed[0][0])
     if not count:
@@ -107,11 +122,13 @@ def retire_first(need: Needs, slot: Slot, limits: Limits) -> Script[Ran | None]:
     oldest = unnamed(gathered.swept.retiring, need, count)
     if not oldest:
         return None
-    return (yield from sweep_first(gathered, SweepList([], [], pressed=True, retiring=oldest)))
+    return (yield from sweep_first(gathered, SweepList([], [], pressed=True, retiring=oldest), stored, stage))
 
 
-def sweep_first(gathered: Gathered, listed: SweepList) -> Script[Ran]:
+def sweep_first(gathered: Gathered, listed: SweepList, stored: StoredLimits, stage: Stage) -> Script[Ran]:
     """Sweep these and do nothing else."""
+    if gathered.version != stored.in_force.version:
+        return (yield from take_over(stored, stage))
     view = View(gathered.loaded)
     decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds), len(listed.retiring))),))], listed)
     return (yield from write_only(view))

@@ -156,8 +156,8 @@ def prune(gathered: Gathered, limits: Limits, slot: Slot, written: int, *, sweep
     """Take away a few rows that are gone for every reader already; always more than a batch can add."""
     few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
     statements = []
-    if gathered.oldest_operation is not None and gathered.oldest_operation <= slot - limits.retry_window:
-        statements.append(ask("prune_operations", (slot - limits.retry_window, few)))
-    if gathered.oldest_ended is not None and gathered.oldest_ended <= slot - limits.retention:
-        statements.append(ask("prune_holds", (slot - limits.retention, few)))
+    if gathered.oldest_operation is not None and gathered.oldest_operation <= slot:
+        statements.append(ask("prune_operations", (slot, few)))
+    if gathered.oldest_ended is not None and gathered.oldest_ended <= limits.retired_until(slot):
+        statements.append(ask("prune_holds", (limits.retired_until(slot), few)))
     return statements

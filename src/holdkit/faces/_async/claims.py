@@ -171,7 +171,7 @@ class AsyncClaims(AsyncClaimReads):
             id, token = reference(claim, owner)
             hold = await self._read(FindHold((self._tenant, id)), tx)
             if hold is None:
-                raise refusal_of(missing(id, self._desk.limits.retention, self._desk.now()))
+                raise refusal_of(missing(id, self._desk.limits, self._desk.now()))
             if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):
                 raise part_of_hold(id, id)
             return id, token, hold.legs[0].pool.removeprefix(CLAIMS)

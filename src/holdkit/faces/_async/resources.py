@@ -10,7 +10,7 @@ from uuid import UUID
 from ...core.commands import Amounts, Consume, Overage, PlaceHold, Ttl
 from ...core.model import Leg, Pool, Slot, State
 from ...core.outcomes import Done, Invalid
-from ...core.validation import check, invalid, whole
+from ...core.validation import invalid, whole
 from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._async.calls import Call
 from ...kernel._async.desk import AsyncDesk
@@ -95,10 +95,10 @@ class AsyncResourceKernel(Generic[Key, Window]):
         return hold_of(await self._ask(command, key, window, name, call.get("tx")), owner)
 
     async def _ask(self, command: PlaceHold | Consume, key: Key, window: Window, name: Name, tx: Any) -> Done:
-        check(command, self._desk.limits, faces=True)
+        checked = await self._desk.check(command, faces=True)
         prepared = self._desk.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
-        question = Question(self._resource, key, window, name, prepared, minted=command.id is None)
+        question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
         outcome = (await self._asker.own(question) if tx is None else await self._asker.joined(tx, question))[0]
         if isinstance(outcome, Done):
             return outcome

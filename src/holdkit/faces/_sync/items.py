@@ -65,9 +65,8 @@ class Items(Face):
             for at, leg in enumerate(legs)
         ]
         wish = Consume(legs=legs, **frame)  # the operation stands for all of them, and the first one carries it
-        for command in (first, *others):
-            check(command, self._desk.limits, faces=True)
-        group = Group((self._desk.mint.prepare(first, wish), *others), atomic=True)
+        checked = self._desk.check(first, *others, faces=True)
+        group = Group((self._desk.mint.prepare(first, wish), *others), atomic=True, checked=checked)
         submitter, tx = self._desk.submitter, call.get("tx")
         outcomes = submitter.submit(group) if tx is None else submitter.apply_in(tx, group)
         settled(outcomes)
@@ -224,7 +223,7 @@ class Items(Face):
         else:
             row = self._read(FindHold((self._tenant, id)), tx)
             if row is None:
-                raise refusal_of(missing(id, self._desk.limits.retention, self._desk.now()))
+                raise refusal_of(missing(id, self._desk.limits, self._desk.now()))
             legs = row.legs
         if not all(leg.pool.startswith(ITEMS) for leg in legs):
             raise part_of_hold(id, id)

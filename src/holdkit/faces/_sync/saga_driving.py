@@ -17,7 +17,6 @@ from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, PlaceHo
 from ...core.model import SECOND, Record, State, StoredHold
 from ...core.outcomes import Outcome
 from ...core.reading import FindHold, FindRecord
-from ...core.validation import check
 from ...engines.port import Engine
 from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._sync.desk import Desk
@@ -165,9 +164,9 @@ class Driver:
         attempt = self.body.attempt + 1
         hold_id = hold_id_of(self.record.tenant, self.record.id, attempt)
         what = self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
-        place = PlaceHold(legs=legs_of(what, None, self._desk.limits.max_legs), ttl_slots=self._terms.ttl, id=hold_id,
+        place = PlaceHold(legs=legs_of(what, None), ttl_slots=self._terms.ttl, id=hold_id,
                           metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
-        check(place, self._desk.limits, faces=combined(place))  # a pool that a face has is named by that face alone
+        self._desk.check(place, faces=combined(place))  # a pool that a face has is named by that face alone
         beside: list[AnyCommand] = [place]
         if before is not None and before.state is State.HELD:
             beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))

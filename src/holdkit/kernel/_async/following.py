@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 
 from ...core.codec import digest
+from ...core.entries import Action
 from ...core.reading import FindEnds, FindEntries, JournalRow, ReadJournal
 from ...errors import CursorLost, EngineError, Overloaded
 from ..cursor import Place, decode_cursor, encode_cursor
@@ -141,4 +142,5 @@ async def end_of_journal(desk: AsyncDesk, back: int = 0) -> str:
 
 def _own(entry: JournalEntry) -> bool:
     """Our own bookkeeping: a follower that saw its cursor move would move it again, for ever."""
-    return entry.entry.record is not None and entry.entry.record.kind.startswith("~")
+    record = entry.entry.record if entry.action is Action.RECORD_PUT else None
+    return record is not None and record.kind.startswith("~")

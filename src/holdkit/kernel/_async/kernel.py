@@ -6,9 +6,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from ...core.commands import Ttl
+from ...core.commands import ChangeLimits, Ttl
 from ...core.model import Limits
 from ...core.validation import MAX_SWEEP, invalid, text, whole
+from ..context import Actor
+from ..limiting import changes_of
 from ..spelling import What
 from ..surface import JournalEntry
 from ..turnstile import Stats
@@ -35,6 +37,32 @@ class AsyncHolds(AsyncReads):
     def limits(self) -> Limits:
         """The bounds in force."""
         return self._limits
+
+    async def limits_in_force(self) -> Limits:
+        """The limits as they are stored now, whoever changed them last."""
+        return await self._desk.limits_now()
+
+    async def change_limits(
+        self,
+        *,
+        if_version: int | None = None,
+        actor: Actor | str | None = None,
+        correlation_id: str | None = None,
+        reason: str | None = None,
+        op: str | None = None,
+        **limits: Ttl | None,
+    ) -> Limits:
+        """Change limits that are stored with the data: `change_limits(retention="90d", reason="…")`. They hold for all
+        tenants, and every process obeys from its next batch on; a lowered one cancels nothing.
+
+        Spans are spelled as a ttl. Gives the limits in force. Raises `VersionConflict` if they are not `if_version`.
+        """
+        if self._tenant:
+            raise invalid("tenant", "tenant_bound", "limits hold for all tenants: use the kernel that connect gave you")
+        call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
+        command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
+        await self._desk.do(command, faces=True)
+        return await self._desk.limits_now()
 
     @property
     def url(self) -> str:

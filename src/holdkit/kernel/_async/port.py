@@ -16,7 +16,9 @@ from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 class AsyncDeskPort(Protocol):
     """A desk: commands go in, what they came to comes out, a refusal as an exception."""
 
-    limits: Limits
+    @property
+    def limits(self) -> Limits:
+        """The bounds in force, as well as they are known here."""
 
     @property
     def closed(self) -> bool:

@@ -62,7 +62,7 @@ class AsyncReads(AsyncJournal):
         hold_id(id)
         found = await self._desk.read(FindHold((self._tenant, id)), tx)
         if found is None:
-            raise refusal_of(missing(id, self._limits.retention, self._submitter.engine.clock()))
+            raise refusal_of(missing(id, await self._desk.limits_now(), self._submitter.engine.clock()))
         return Hold(found)
 
     async def holds(

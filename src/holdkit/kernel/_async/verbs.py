@@ -28,7 +28,7 @@ from ...core.commands import (
     Ttl,
     UnarchivePool,
 )
-from ...core.model import Limits, Pool, Record, Slot
+from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of
 from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
@@ -40,7 +40,6 @@ from .port import AsyncDeskPort
 class AsyncVerbs:
     """Everything that changes something, over a desk here or at a distance."""
 
-    _limits: Limits
     if TYPE_CHECKING:  # an attribute of whoever has the verbs
 
         @property
@@ -115,7 +114,7 @@ class AsyncVerbs:
         call: Call,
     ) -> PlaceHold:
         return PlaceHold(
-            legs=legs_of(what, quantity, self._limits.max_legs),
+            legs=legs_of(what, quantity),
             ttl_slots=None if ttl is None else span(ttl),
             deadline=None if deadline is None else moment(deadline),
             id=None if id is None else hold_id(id),
@@ -138,7 +137,7 @@ class AsyncVerbs:
     ) -> Hold:
         """Hold and confirm in one step: for money that came too late, and for whatever needs no second thought."""
         command = Consume(
-            legs=legs_of(what, quantity, self._limits.max_legs),
+            legs=legs_of(what, quantity),
             id=None if id is None else hold_id(id),
             owner=owner,
             entity=entity,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from ...core.commands import AnyCommand, Command, Group
 from ...core.model import Limits
 from ...core.validation import check, invalid, pool_id, text
 from ...core.values import MAX_OP
+from ...errors import InvalidRequest
 from ..answers import Answer, answer_of
 from ..context import Actor, actor_text, correlation_text, current
 from ..guarding import guarded, op_within
@@ -61,9 +63,12 @@ class Calls:
     def __init__(self, submitter: Submitter, mint: Mint, tenant: str = "") -> None:
         self._submitter, self._mint, self._tenant = submitter, mint, tenant
         self._desk = Desk(submitter, mint)
-        self._limits = self._desk.limits
         if tenant:
             text(tenant, "tenant", 64)
+
+    @property
+    def _limits(self) -> Limits:
+        return self._desk.limits
 
     def _frame(self, call: Call) -> dict[str, Any]:
         """The fields every command has, from the call or from the context."""
@@ -103,8 +108,17 @@ class Calls:
         self._submitter.apply_in(tx, None, [(self._tenant, name) for name in names])
 
     def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
-        ready = prepared(commands, atomic, self._tenant, self._limits, op)
-        return guarded(self._mint.prepare_all(ready), atomic, op)
+        limits, asked = self._limits, commands
+        if isinstance(asked, Iterable):
+            asked = [*islice(asked, limits.max_batch + 1)]  # one too many is enough to be refused
+        try:
+            ready = prepared(asked, atomic, self._tenant, limits, op)
+        except InvalidRequest as error:
+            if not self._desk.outdated(error):
+                raise
+            limits = self._limits
+            ready = prepared(asked, atomic, self._tenant, limits, op)
+        return guarded(self._mint.prepare_all(ready), atomic, op, limits.version)
 
 
 def prepared(

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ...core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold
-from ...core.model import Key, Pool, Slot, StoredHold
+from ...core.limits import LIMITS_KEY
+from ...core.model import Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done, Outcome, Refusal
-from ...core.reading import FindHold, FindPools, Query, ReadHistory, entry_of
+from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
+from ...core.rechecking import BY_LIMITS
 from ...core.validation import check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
@@ -24,12 +26,45 @@ from ..workers import Signal, Work, Worker
 T = TypeVar("T")
 
 
+RETRIED = -1
+"""The version that nothing was checked under: the core checks it, behind rung 0."""
+
+
 class Desk:
     """What verbs, blocks and background work share of one kernel."""
 
     def __init__(self, submitter: Submitter, mint: Mint) -> None:
         self.submitter, self.mint = submitter, mint
-        self.limits = submitter.engine.limits
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds in force, as this process knows them."""
+        return self.submitter.engine.limits
+
+    def limits_now(self) -> Limits:
+        """The bounds in force: those that are stored."""
+        return self.submitter.engine.stored.adopt(self.read(FindRecord(LIMITS_KEY)))
+
+    def outdated(self, error: InvalidRequest) -> bool:
+        """Whether a command was refused by a limit that has been changed since this process last heard of it."""
+        known = self.limits.version
+        return error.code in BY_LIMITS and (self.limits_now()).version != known
+
+    def check(self, *commands: AnyCommand, faces: bool | None = False, retried: bool = False) -> int:
+        """Refuse what does not fit the limits in force, even where others have just changed them; gives their version.
+        Without a word on `faces`, those that faces have made legs of may name what is reserved. One that may be `retried`
+        is left to its record."""
+        limits = self.limits
+        try:
+            for command in commands:
+                check(command, limits, faces=combined(command) if faces is None else faces)
+        except InvalidRequest as error:
+            if self.outdated(error):
+                return self.check(*commands, faces=faces, retried=retried)
+            if retried and error.code in BY_LIMITS and commands[0].op is not None:
+                return RETRIED  # it may have been done while the limit was another: its record decides
+            raise
+        return limits.version
 
     @property
     def closed(self) -> bool:
@@ -48,8 +83,8 @@ class Desk:
     ) -> Done:
         """Submit one command; a refusal is raised. `undo` and `stays` say what becomes of it if the caller is cancelled;
         `wish` is what its operation id stands for, where that is not the command itself."""
-        check(command, self.limits, faces=faces)
-        group = Group((self.mint.prepare(command, wish),))
+        checked = self.check(command, faces=faces, retried=True)
+        group = Group((self.mint.prepare(command, wish),), checked=checked)
         if tx is None:
             minted = getattr(command, "id", "") is None
             (outcome,) = self.submitter.submit(group, minted=minted, undo=undo, stays=stays)
@@ -61,15 +96,17 @@ class Desk:
             raise refusal_of(outcome)
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
 
-    def do_checked(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
-        """Submit commands that were normalised, framed and checked already, as one group; what they came to, as users see it."""
-        group = guarded(self.mint.prepare_all(commands), atomic, op)
+    def do_framed(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
+        """Submit commands that were normalised and framed already, as one group; what they came to, as users see it."""
+        checked = self.check(*commands, faces=None)
+        group = guarded(self.mint.prepare_all(commands), atomic, op, checked)
         outcomes = self.submitter.submit(group)
         return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
     def do_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
         """Submit commands of a face as one atomic group: all of them or none. What they came to is given as values."""
-        group = self.together(commands)
+        checked = self.check(*commands, faces=True)
+        group = Group(self.mint.prepare_all([*commands]), atomic=True, checked=checked)
         if tx is None:
             return self.submitter.submit(group)
         return self.submitter.apply_in(tx, group)
@@ -80,9 +117,10 @@ class Desk:
 
     def together(self, commands: Sequence[AnyCommand]) -> Group:
         """Commands of a face as one atomic group, checked and minted."""
+        limits = self.limits
         for command in commands:
-            check(command, self.limits, faces=True)
-        return Group(self.mint.prepare_all([*commands]), atomic=True)
+            check(command, limits, faces=True)
+        return Group(self.mint.prepare_all([*commands]), atomic=True, checked=limits.version)
 
     def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
         """Submit what takes units. Where faces have made some of the legs, a refusal speaks in the callers' own words."""

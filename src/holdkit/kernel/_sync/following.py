@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ...core.codec import digest
+from ...core.entries import Action
 from ...core.reading import FindEnds, FindEntries, JournalRow, ReadJournal
 from ...errors import CursorLost, EngineError, Overloaded
 from ..cursor import Place, decode_cursor, encode_cursor
@@ -142,4 +143,5 @@ def end_of_journal(desk: Desk, back: int = 0) -> str:
 
 def _own(entry: JournalEntry) -> bool:
     """Our own bookkeeping: a follower that saw its cursor move would move it again, for ever."""
-    return entry.entry.record is not None and entry.entry.record.kind.startswith("~")
+    record = entry.entry.record if entry.action is Action.RECORD_PUT else None
+    return record is not None and record.kind.startswith("~")

@@ -17,7 +17,9 @@ from ..workers import Signal, Work, Worker
 class DeskPort(Protocol):
     """A desk: commands go in, what they came to comes out, a refusal as an exception."""
 
-    limits: Limits
+    @property
+    def limits(self) -> Limits:
+        """The bounds in force, as well as they are known here."""
 
     @property
     def closed(self) -> bool:

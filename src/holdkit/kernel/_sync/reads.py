@@ -63,7 +63,7 @@ class Reads(Journal):
         hold_id(id)
         found = self._desk.read(FindHold((self._tenant, id)), tx)
         if found is None:
-            raise refusal_of(missing(id, self._limits.retention, self._submitter.engine.clock()))
+            raise refusal_of(missing(id, self._desk.limits_now(), self._submitter.engine.clock()))
         return Hold(found)
 
     def holds(

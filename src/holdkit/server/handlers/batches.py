@@ -8,9 +8,8 @@ from typing import Final
 from ... import errors
 from ...core.commands import AnyCommand, Consume, PlaceHold
 from ...core.model import Pool
-from ...core.validation import check, invalid
+from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
-from ...kernel.spelling import combined
 from ...kernel.surface import Hold
 from .. import batch_bodies as bodies
 from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
@@ -31,9 +30,7 @@ async def apply_batch(request: Request) -> Answer:
     if len(batch.commands) > limits.max_batch:
         raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
     prepared = commands_of(batch, request.caller, key)
-    for command in prepared:
-        check(command, limits, faces=combined(command))
-    outcomes = await request.kernel.desk.do_checked(prepared, atomic=batch.atomic, op=key)
+    outcomes = await request.kernel.desk.do_framed(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.details["subject"] == key:
         raise first  # no command has the key itself for its own: it is the batch that is another

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from ..answers import KeyAnswer, KeyPage, SweepAnswer, VerifyAnswer, at
-from ..bodies import NewKeyWish, RotateWish, SweepWish
+from typing import Any
+
+from ...kernel.limiting import changes_of, in_seconds
+from ..answers import KeyAnswer, KeyPage, LimitsAnswer, SweepAnswer, VerifyAnswer, at
+from ..bodies import ChangeLimitsWish, NewKeyWish, RotateWish, SweepWish
 from ..keys import NewKey
 from ..problems import Problem
 from ..request import Answer, Request, answer
+from .shared import frame
 
 
 async def sweep(request: Request) -> Answer:
@@ -14,6 +18,21 @@ async def sweep(request: Request) -> Answer:
     wish: SweepWish = request.body
     report = await request.kernel.sweep(wish.limit)
     return answer(SweepAnswer(report.expired, report.more, at(report.scanned_slot)))
+
+
+async def show_limits(request: Request) -> Answer:
+    """As they are stored now."""
+    limits = await request.kernel.limits_in_force()
+    return answer(LimitsAnswer(in_seconds(limits), limits.version, request.now()))
+
+
+async def change_limits(request: Request) -> Answer:
+    """For all tenants: every process obeys from its next batch on."""
+    wish: ChangeLimitsWish = request.body
+    changes: dict[str, Any] = {**wish.limits}
+    changes_of(changes)  # no name of theirs can be taken for an argument
+    limits = await request.kernel.change_limits(if_version=wish.if_version, **frame(request, wish), **changes)
+    return answer(LimitsAnswer(in_seconds(limits), limits.version, request.now()))
 
 
 async def verify(request: Request) -> Answer:

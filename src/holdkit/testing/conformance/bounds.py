@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from ...core.codec import minted_id
-from ...core.commands import ConfirmHold, Consume, CreatePool, Group, ReleaseHold, ReturnToPool, ReturnUnits, Sweep
+from ...core.commands import (
+    ChangeLimits,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    Group,
+    ReleaseHold,
+    ReturnToPool,
+    ReturnUnits,
+    Sweep,
+)
 from ...core.entries import Action
 from ...core.model import Leg
 from ...core.outcomes import Done, Reason
@@ -184,5 +196,48 @@ def fences_outlive_a_pool_that_is_back_at_once(rig: Rig) -> None:
     rig.sound()
 
 
+def changed_limits(rig: Rig) -> None:
+    """Limits that are stored with the data can be changed: the next command goes by them, and what is there stays."""
+    rig.open(retention=1_000_000, retry_window=50)
+    rig.pools(a=9)
+    rig.place(1, ttl=100)
+    rig.done(placing(2, op="before"))
+    changed = rig.done(ChangeLimits(changes={"retry_window": 10, "max_holds": 2}, actor="user:1", reason="r"))
+    demand(changed.record is not None and changed.record.version == 1, "the answer of a change has its record")
+    rig.refused(placing(3), Reason.HOLD_TABLE_FULL)
+    equal((rig.engine.limits.retry_window, rig.engine.limits.version), (10, 1), "the limits after a change")
+    rig.done(ChangeLimits(changes={"max_holds": None}))
+    rig.done(placing(3, op="after"))
+    rig.at(10)
+    demand(rig.done(placing(2, op="before")).replayed, "an operation keeps the window that it was written under")
+    rig.refused(placing(3, op="after"), Reason.HOLD_EXISTS)
+    rig.refused(ChangeLimits(changes={"retention": 5}, if_version=1), Reason.VERSION_CONFLICT)
+    (entry,) = [entry for entry in rig.journal() if entry.action is Action.LIMITS_CHANGED][:1]
+    equal((entry.subject, entry.actor, entry.reason), ("~limits", "user:1", "r"), "the entry of a change")
+    rig.sound()
+
+
+def retention_of_the_past(rig: Rig) -> None:
+    """What retired under a shorter retention stays so when it is raised, whether its row was pruned or not."""
+    ms = 1000
+    rig.open(retention=100 * ms)
+    rig.pools(a=9)
+    early, late = minted_id(START, b"0" * 10), minted_id(START + 80 * ms, b"1" * 10)
+    rig.done(structs.replace(placing(1), id=early))
+    rig.done(ReleaseHold(id=early, owner=TOKEN))
+    rig.at(80 * ms)
+    rig.done(structs.replace(placing(2), id=late))
+    rig.done(ReleaseHold(id=late, owner=TOKEN))
+    rig.done(ChangeLimits(changes={"retention": 50 * ms}))
+    rig.done(ChangeLimits(changes={"retention": 1_000 * ms}))
+    rig.at(200 * ms)
+    rig.done(Sweep())
+    rig.refused(ReleaseHold(id=early, owner=TOKEN), Reason.HOLD_RETIRED)
+    rig.refused(ReleaseHold(id=late, owner=TOKEN), Reason.ALREADY_RELEASED)
+    equal(rig.engine.read(FindHold(("", early))), None, "a hold that has retired")
+    rig.sound()
+
+
 CHECKS = (bounded_pools, bounded_holds, retired_after_retention, consumption_outlives_retention, dropped_for_room,
-          dropped_in_portions, swept_in_portions, fences_grow_for_ever, fences_outlive_a_pool_that_is_back_at_once)  # fmt: skip
+          dropped_in_portions, swept_in_portions, fences_grow_for_ever, fences_outlive_a_pool_that_is_back_at_once,
+          changed_limits, retention_of_the_past)  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from ...core.commands import ConfirmHold, Group, ReleaseHold, Sweep
+from ...core.commands import ChangeLimits, ConfirmHold, Group, ReleaseHold, Sweep
 from ...core.model import Leg
 from ...core.outcomes import Reason
 from ...core.reading import ListHolds, ListPools, ListRecords
@@ -75,4 +75,20 @@ def _everything(rig: Rig) -> list[Any]:
     ]
 
 
-CHECKS = (survives_close, survives_a_crash, fences_survive, failed_batch_stays_gone)
+def changed_limits_survive(rig: Rig) -> None:
+    """Limits that were changed are in force after opening again, and the past with them."""
+    rig.open(retention=1_000)
+    rig.pools(a=9)
+    rig.done(ChangeLimits(changes={"retention": 500}))
+    rig.at(5)
+    rig.done(ChangeLimits(changes={"retention": 2_000, "max_legs": 7}))
+    rig.place(1)
+    before = rig.engine.limits
+    equal((before.retention, before.max_legs, before.version, len(before.past)), (2_000, 7, 2, 1), "the limits")
+    for close in (True, False):
+        rig.reopen(close=close)
+        equal(rig.engine.limits, before, "the limits, after it was opened again")
+        rig.sound()
+
+
+CHECKS = (survives_close, survives_a_crash, fences_survive, failed_batch_stays_gone, changed_limits_survive)

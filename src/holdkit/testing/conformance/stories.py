@@ -8,6 +8,7 @@ from ...core.codec import decode_entry
 from ...core.commands import (
     AnyCommand,
     ArchivePool,
+    ChangeLimits,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -58,6 +59,7 @@ def _before() -> tuple[AnyCommand, ...]:
         ReturnUnits(id=hold_id(5), quantity={"a": 1}, **own),
         PutRecord(kind="k", id="one", body='{"n":1}'),
         PutRecord(kind="k", id="two", body="2"),
+        ChangeLimits(changes={"max_legs": 900}),
         PutRecord(kind="k", id="two", body=None, if_version=1),
         placing(6, "b", 2, ttl=90),
         ConfirmHold(id=hold_id(6), quantity=60, overage="up_to_available", **own),

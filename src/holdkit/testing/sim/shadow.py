@@ -90,7 +90,7 @@ def check_operations(why: str, shadow: MemoryEngine, twins: list[MemoryEngine], 
     for key in sorted({*before, *there}):
         old = before.get(key)
         allowed = [old, *(twin._tables.operations.get(key) for twin in twins)]
-        if old is not None and now - old.slot >= found.limits.retry_window:
+        if old is not None and old.until <= now:
             allowed.append(None)
         if there.get(key) not in allowed:
             raise Broken(f"{why}: the record of operation {key} is not what was acknowledged")

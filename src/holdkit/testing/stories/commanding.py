@@ -205,6 +205,10 @@ class Commander:
         answer = yield self.call(METHODS.get(line.verb, line.verb), *positional, **said)
         self.judge(line, answer)
 
+    def on_change(self, line: Line) -> Step:
+        """Other limits from now on."""
+        self.judge(line, (yield self.call("change_limits", **line.said)))
+
     def on_batch(self, line: Line) -> Step:
         """Several commands as one `apply`."""
         known: dict[str, str | None] = {}

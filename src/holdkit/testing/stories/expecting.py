@@ -8,7 +8,20 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ... import Action, Claim, Hold, InvalidRequest, JournalEntry, Pool, Reason, Record, Refused, State, SweepReport
+from ... import (
+    Action,
+    Claim,
+    Hold,
+    InvalidRequest,
+    JournalEntry,
+    Limits,
+    Pool,
+    Reason,
+    Record,
+    Refused,
+    State,
+    SweepReport,
+)
 from . import words
 
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]
@@ -77,6 +90,7 @@ RECORDS: Final = Kind(("done",), RECORD)
 SEEN_RECORD: Final = Kind(("", "nothing"), RECORD)
 SWEEPS: Final = Kind(("done",), SWEEP)
 ENTRIES: Final = Kind(tuple(Action), ENTRY, MOVED)
+LIMITS: Final = Kind(("done",), {"version": words.whole})
 BATCHES: Final = Kind((), {})
 CLAIMS: Final = Kind((*State, "nothing"), CLAIM)
 OK: Final = Kind(("ok",), {})
@@ -156,6 +170,8 @@ def facts_of(answer: object) -> dict[str, Any]:
         return {name: getattr(answer, name) for name in POOL}
     if isinstance(answer, Record):
         return {"version": answer.version, "body": msgspec.json.decode(answer.body)}
+    if isinstance(answer, Limits):
+        return {"version": answer.version}
     if isinstance(answer, SweepReport):
         return {name: getattr(answer, name) for name in SWEEP}
     return {}

@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from ... import Limits, State
+from ...core.model import MEANING
 from . import expecting, spans, words
 from .expecting import Converters, Kind, Want
 
@@ -162,6 +163,7 @@ VIA: Final[Converters] = {**CALL, "owner": words.text, "via": words.one_of(("tic
 
 VERBS: Final[dict[str, Verb]] = {
     "limits": Verb(none, LIMITS),
+    "change": Verb(none, {**CALL, **dict.fromkeys(MEANING, words.scalar), "if_version": words.scalar}, expecting.LIMITS, may_be_silent=True),
     "clock": Verb(moment),
     "tenant": Verb(lambda said: {"tenant": None} if said == ["none"] else one("tenant")(said)),
     "context": Verb(none, {name: CALL[name] for name in ("actor", "correlation_id", "reason")}),

@@ -22,3 +22,8 @@ select tenant, id, total, held, consumed, greatest(0, total - held - consumed) a
        to_timestamp(slot / 1e6) as changed_at, lane, version, label, to_timestamp(closes / 1e6) as closes, holder, entity,
        archived, loose
 from holdkit.pools;
+
+-- An operation record keeps the end of the window that it was written under.
+
+alter table holdkit.operations rename column slot to until;
+alter index holdkit.operations_age rename to operations_end;

@@ -51,7 +51,7 @@ order by tenant, pool, deadline, hold, lane
 -- name: audit_operations
 -- every remembered answer with its checksum
 declare audit_operations no scroll cursor for
-select tenant, id, fingerprint, slot, outcome, crc, lane from holdkit.operations order by tenant, id, lane
+select tenant, id, fingerprint, until, outcome, crc, lane from holdkit.operations order by tenant, id, lane
 
 -- name: audit_records
 -- every record

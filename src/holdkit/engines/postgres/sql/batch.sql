@@ -54,13 +54,14 @@ from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: load_due
--- the clock, read after the locks; the fence floor of these lanes, and whether any entries wait for their numbers; and what
--- is due on the pools that are named, by their own time, at most $5 legs each: always at least one row
-select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', '')
+-- the clock, read after the locks; the fence floor of these lanes, and whether any entries wait for their numbers; what is
+-- due on the pools that are named, by their own time, at most $5 legs each; the version of the limits: always at least one row
+select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
-           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered
+           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered,
+           (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -84,11 +85,12 @@ with wanted as materialized (
     join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
-select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', '')
+select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
-           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered
+           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered,
+           (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -127,7 +129,7 @@ for no key update of h skip locked
 
 -- name: load_operations
 -- the answers given before. Locked, so that answering from one writes to the log: the replay is as durable as it says
-select o.tenant, o.id, o.fingerprint, o.slot, o.outcome
+select o.tenant, o.id, o.fingerprint, o.until, o.outcome
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.operations o on o.lane = k.lane and o.tenant = k.tenant and o.id = k.id
 order by o.lane, o.tenant, o.id
@@ -190,7 +192,7 @@ select count(*) from holdkit.holds where kept > 0
 -- name: count_operations
 -- asked only where max_operations is set
 select count(*) from holdkit.operations
-where slot > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
+where until > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
 
 -- name: update_pool_terms
 -- what seldom changes: when its window ends, and whether it grants at all
@@ -368,14 +370,14 @@ select 1 / (count(*) = $7::int or not $8::bool)::int, count(*) from born
 -- name: put_operations
 -- the answer, for the retry; an id whose window is over may be used anew, any other may not
 with put as (
-    insert into holdkit.operations as o (lane, tenant, id, fingerprint, slot, outcome, crc)
-    select k.lane, k.tenant, k.id, k.fingerprint, k.slot, k.outcome, k.crc
+    insert into holdkit.operations as o (lane, tenant, id, fingerprint, until, outcome, crc)
+    select k.lane, k.tenant, k.id, k.fingerprint, k.until, k.outcome, k.crc
     from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
-         k(lane, tenant, id, fingerprint, slot, outcome, crc)
+         k(lane, tenant, id, fingerprint, until, outcome, crc)
     order by k.lane, k.tenant, k.id
     on conflict (lane, tenant, id) do update
-    set fingerprint = excluded.fingerprint, slot = excluded.slot, outcome = excluded.outcome, crc = excluded.crc
-    where o.slot <= $8::bigint /* apart: or case when o.slot > $8 then 1 / (o.slot < 0 or not $10::bool)::int = 0 end */
+    set fingerprint = excluded.fingerprint, until = excluded.until, outcome = excluded.outcome, crc = excluded.crc
+    where o.until <= $8::bigint /* apart: or case when o.until > $8 then 1 / (o.until < 0 or not $10::bool)::int = 0 end */
     returning 1
 )
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
@@ -414,6 +416,10 @@ with gone as (
     returning 1
 )
 select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
+
+-- name: put_limits_version
+-- beside the record that says what they are: where every transaction looks, whatever its lanes
+update holdkit.settings s set value = $1::text where s.name = 'limits_version'
 
 -- name: lock_heads
 -- last of all, and in order of lane: an update of several would take them in any order. With patience: who has one is
@@ -496,7 +502,7 @@ cross join lateral (select max(u.stamp) as stamp from holdkit.unnumbered u where
 -- past the retry window they are gone for every reader already
 delete from holdkit.operations o
 using (select p.lane, p.tenant, p.id from holdkit.operations p
-       where p.slot <= $1::bigint /* apart: and p.lane = $lane */ order by p.slot limit $2::int
+       where p.until <= $1::bigint /* apart: and p.lane = $lane */ order by p.until limit $2::int
        for update skip locked) old
 where o.lane = old.lane and o.tenant = old.tenant and o.id = old.id
 

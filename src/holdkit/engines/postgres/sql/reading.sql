@@ -55,15 +55,20 @@ limit $8::int
 select h.lane, h.seq from holdkit.heads h order by h.lane
 
 -- name: read_hold
--- one hold, and the latest slot of its pools
+-- one hold, the latest slot of its pools, and the version of the limits
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
-                 ) s))
+                 ) s)),
+       (select v.value::bigint from holdkit.settings v where v.name = 'limits_version')
 from holdkit.holds h
 where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
+
+-- name: read_limits_version
+-- whether the limits are still those that we know
+select s.value::bigint from holdkit.settings s where s.name = 'limits_version'
 
 -- name: read_holds
 -- a page of holds by id, lane by lane; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
@@ -72,7 +77,8 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
-                 ) s))
+                 ) s)),
+       (select v.value::bigint from holdkit.settings v where v.name = 'limits_version')
 from holdkit.heads d cross join lateral (
     select * from holdkit.holds o
     where o.lane = d.lane and o.tenant = $2::text and o.id >= $3::uuid
@@ -90,7 +96,8 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
-                 ) s))
+                 ) s)),
+       (select v.value::bigint from holdkit.settings v where v.name = 'limits_version')
 from holdkit.holds h
 where h.tenant = $2::text and h.entity = $3::text and h.id >= $4::uuid
   and ($5::text is null or h.state = $5 or h.state = 'held')

@@ -23,3 +23,9 @@ alter table holdkit_holds add column kept_from integer;   -- and from when that 
 
 drop index holdkit_holds_ended;
 create index holdkit_holds_kept on holdkit_holds (kept, kept_from, id) where kept is not null;
+
+-- An operation record keeps the end of the window that it was written under.
+
+alter table holdkit_operations rename column slot to until;
+drop index holdkit_operations_age;
+create index holdkit_operations_end on holdkit_operations (until);

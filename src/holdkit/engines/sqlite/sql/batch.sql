@@ -1,11 +1,13 @@
 -- What a batch loads, writes and prunes. No rule lives here: core.decide decides.
 
 -- name: load_head
--- where the journal ends, the floor of new fences, and whether anything is old enough to prune: four seeks
+-- where the journal ends, the floor of new fences, whether anything is old enough to prune, and the version of the limits:
+-- five seeks
 select (select max(seq) from holdkit_journal),
        (select value from holdkit_settings where name = 'fence_floor'),
-       (select min(slot) from holdkit_operations),
-       (select min(kept_from) from holdkit_holds where kept = 0)
+       (select min(until) from holdkit_operations),
+       (select min(kept_from) from holdkit_holds where kept = 0),
+       (select version from holdkit_records where tenant = '' and kind = '~limits' and id = 'limits')
 
 -- name: load_pool
 -- one pool; its earliest deadline says whether due legs must be asked for at all
@@ -37,11 +39,11 @@ from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.va
 
 -- name: load_operation
 -- the answer given before to an operation id
-select tenant, id, fingerprint, slot, outcome from holdkit_operations where tenant = ? and id = ?
+select tenant, id, fingerprint, until, outcome from holdkit_operations where tenant = ? and id = ?
 
 -- name: load_operations
 -- the same for many
-select o.tenant, o.id, o.fingerprint, o.slot, o.outcome
+select o.tenant, o.id, o.fingerprint, o.until, o.outcome
 from json_each(?2) k cross join holdkit_operations o on o.tenant = ?1 and o.id = k.value
 
 -- name: load_record
@@ -118,7 +120,7 @@ select count(*) from holdkit_holds where kept > 0
 
 -- name: count_operations
 -- asked only where max_operations is set
-select count(*) from holdkit_operations where slot > ?
+select count(*) from holdkit_operations where until > ?
 
 -- name: count_holds
 -- asked only where max_holds is set: how many rows must make room
@@ -200,7 +202,7 @@ insert into holdkit_journal (seq, tenant, subject, body, crc) values (?, ?, ?, ?
 
 -- name: put_operations
 -- the answer, for the retry; an id whose window is over may be used anew
-insert or replace into holdkit_operations (tenant, id, fingerprint, slot, outcome, crc) values (?, ?, ?, ?, ?, ?)
+insert or replace into holdkit_operations (tenant, id, fingerprint, until, outcome, crc) values (?, ?, ?, ?, ?, ?)
 
 -- name: put_records
 -- written or replaced
@@ -217,7 +219,7 @@ insert or replace into holdkit_settings (name, value, crc) values (?, ?, ?)
 -- name: prune_operations
 -- past the retry window they are gone for every reader already
 delete from holdkit_operations where (tenant, id) in
-       (select tenant, id from holdkit_operations where slot <= ? order by slot limit ?)
+       (select tenant, id from holdkit_operations where until <= ? order by until limit ?)
 
 -- name: prune_holds
 -- past the retention they are gone for every reader already

@@ -79,7 +79,7 @@ limit $2::int
 
 -- name: find_stale_lanes
 -- where a sweep finds operations past the retry window, or holds past the retention; a look without locks
-select o.lane from holdkit.operations o where o.slot <= $1::bigint group by o.lane order by min(o.slot), o.lane limit $2::int
+select o.lane from holdkit.operations o where o.until <= $1::bigint group by o.lane order by min(o.until), o.lane limit $2::int
 
 -- name: find_retired_lanes
 -- the same for holds past the retention

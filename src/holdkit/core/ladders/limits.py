@@ -1,0 +1,25 @@
+"""ChangeLimits: new values for what is stored with the data. A lowered limit cancels nothing that is there."""
+
+from __future__ import annotations
+
+from ..commands import ChangeLimits
+from ..entries import Action
+from ..limits import LIMITS_KEY, SUBJECT, changed_record, in_force
+from ..model import Slot
+from ..outcomes import Done, Outcome, Reason, Refusal
+from ..view import View
+from .recording import record
+
+
+def change_limits(view: View, command: ChangeLimits, now: Slot) -> Outcome:
+    """Write what differs; the commands behind it are decided under the new ones."""
+    limits, before = view.limits, view.records.get(LIMITS_KEY)
+    if command.if_version is not None and command.if_version != limits.version:
+        return Refusal(Reason.VERSION_CONFLICT, SUBJECT, found=limits.version)
+    changes = {name: value for name, value in command.changes.items() if value != getattr(limits, name)}
+    if not changes:
+        return Done(slot=now, record=before)
+    after = changed_record(limits, changes, before, now)
+    record(view, Action.LIMITS_CHANGED, SUBJECT, now, command, stored=after)
+    view.limits = in_force(limits, after)
+    return Done(slot=now, seq=view.next_seq - 1, record=after)

@@ -1,0 +1,273 @@
+"""Limits that are stored with the data can be changed: the ladder, the past that matters, and who is checked again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from holdkit.core.audit import audit
+from holdkit.core.audit_rows import Folded, Stored
+from holdkit.core.codec import minted_id
+from holdkit.core.commands import ChangeLimits, CreatePool, Group
+from holdkit.core.entries import Action
+from holdkit.core.fold import fold
+from holdkit.core.ladders.finding import missing
+from holdkit.core.limits import LIMITS_KEY, MOST_PAST, changed_of, changed_record, in_force, journaled
+from holdkit.core.model import Limits, PastRetention, Record
+from holdkit.core.outcomes import Invalid, Reason, Refusal
+from holdkit.core.validation import check
+from holdkit.errors import InvalidRequest
+
+from .world import World, done, hold_id, place, refused, release, said
+
+
+def change(**changes: Any) -> ChangeLimits:
+    return ChangeLimits(changes=changes, actor="user:7", reason="audit")
+
+
+def test_a_change_is_an_entry_with_its_complete_effect() -> None:
+    world = World(retention=50, max_ttl=100)
+    world.slot = 9
+    answer = done(world.do(change(retention=80, max_ttl=100)))
+    (entry,) = world.entries
+    assert (entry.action, entry.subject, entry.tenant) == (Action.LIMITS_CHANGED, "~limits", "")
+    assert (entry.actor, entry.reason, entry.slot) == ("user:7", "audit", 9)
+    assert entry.record is not None
+    assert entry.record == answer.record == world.records[LIMITS_KEY]
+    changed = changed_of(entry.record)
+    assert (changed.was, changed.limits) == ({"retention": 50}, {"retention": 80})
+    assert (world.limits.retention, world.limits.version) == (80, 1)
+    assert world.limits.past == (PastRetention(9, 50),)
+
+
+def test_the_same_again_changes_nothing() -> None:
+    world = World(retention=50)
+    assert done(world.do(change(retention=50))).record is None
+    assert world.entries == []
+    done(world.do(change(retention=60)))
+    assert done(world.do(change(retention=60))).seq == 0
+    assert len(world.entries) == 1
+
+
+def test_only_as_the_caller_saw_them() -> None:
+    world = World(retention=50)
+    done(world.do(structs.replace(change(retention=60), if_version=0)))
+    refusal = refused(world.do(structs.replace(change(retention=70), if_version=0)))
+    assert (refusal.reason, refusal.found) == (Reason.VERSION_CONFLICT, 1)
+    done(world.do(structs.replace(change(retention=70), if_version=1)))
+    assert world.limits.version == 2
+
+
+def test_what_is_behind_it_in_the_batch_goes_by_it() -> None:
+    world = World(max_pools=1)
+    first, _, second = world.batch(CreatePool(id="a", total=1), change(max_pools=2), CreatePool(id="b", total=1))
+    assert (said(first), said(second)) == ("done", "done")
+
+
+def test_an_aborted_change_never_was() -> None:
+    world = World(max_pools=1)
+    done(world.do(CreatePool(id="a", total=1)))
+    answers = world.atomic(change(max_pools=2), CreatePool(id="a", total=1))
+    assert [said(one) for one in answers] == ["aborted", "pool_exists"]
+    assert (world.limits.max_pools, world.limits.version) == (1, 0)
+    assert said(world.do(CreatePool(id="b", total=1))) == "pool_table_full"
+
+
+def test_a_lowered_limit_cancels_nothing() -> None:
+    world = World()
+    done(world.do(CreatePool(id="p", total=9)))
+    for name in ("a", "b"):
+        done(world.do(place(name, "p", ttl=500)))
+    done(world.do(change(max_holds=1, max_ttl=5, max_lifetime=5, max_pools=0)))
+    assert said(world.do(place("c", "p", ttl=5))) == "hold_table_full"
+    assert said(world.do(release("a"))) == "done"
+    assert world.pools["", "p"].held == 1
+
+
+def test_a_command_that_was_checked_under_other_limits_is_checked_again() -> None:
+    world = World()
+    done(world.do(CreatePool(id="p", total=9)))
+    done(world.do(change(max_ttl=5)))
+    stale = Group((place("a", "p", ttl=6), place("b", "p", ttl=5)), checked=0)
+    refusal, granted = world.apply(stale)[0]
+    assert refusal == Invalid("ttl", "ttl_too_long", "must be at most 5e-06 s")
+    assert said(granted) == "done"
+    (trusted,) = world.apply(Group((place("c", "p", ttl=6),), checked=1))[0]
+    assert said(trusted) == "done"  # whoever says that it fits has checked it
+    (unchecked,) = world.apply(Group((place("d", "p", ttl=6),)))[0]
+    assert said(unchecked) == "done"
+
+
+def test_a_retry_is_answered_before_it_is_checked_again() -> None:
+    world = World()
+    done(world.do(CreatePool(id="p", total=9)))
+    asked = place("a", "p", ttl=6, op="o")
+    done(world.do(asked))
+    done(world.do(change(max_ttl=5)))
+    (again,) = world.apply(Group((asked,), checked=0))[0]
+    assert done(again).replayed
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "code"),
+    [
+        ({}, "limits", "limits_required"),
+        ({"retention": -1}, "retention", "retention_malformed"),
+        ({"retention": True}, "retention", "retention_malformed"),
+        ({"retention": None}, "retention", "retention_malformed"),
+        ({"max_queue": 5}, "max_queue", "limit_unknown"),
+        ({"version": 5}, "version", "limit_unknown"),
+    ],
+)
+def test_bad_changes_are_named(changes: dict[str, Any], field: str, code: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check(change(**changes), Limits(), faces=True)
+    assert (caught.value.field, caught.value.code) == (field, code)
+
+
+def test_who_may_change_them() -> None:
+    check(structs.replace(change(max_holds=None), if_version=3), Limits(), faces=True)
+    with pytest.raises(InvalidRequest) as caught:
+        check(change(max_holds=None), Limits())
+    assert caught.value.code == "commands_reserved"
+    with pytest.raises(InvalidRequest) as caught:
+        check(structs.replace(change(max_holds=None), tenant="acme"), Limits(), faces=True)
+    assert caught.value.code == "tenant_bound"
+
+
+def test_an_operation_keeps_the_window_it_was_written_under() -> None:
+    world = World(retry_window=100)
+    asked = CreatePool(id="a", total=1, op="long")
+    done(world.do(asked))
+    done(world.do(change(retry_window=10)))
+    short = CreatePool(id="b", total=1, op="short")
+    done(world.do(short))
+    world.slot = 50
+    assert done(world.do(asked)).replayed
+    assert said(world.do(short)) == "pool_exists"
+    world.slot = 100
+    assert said(world.do(asked)) == "pool_exists"
+
+
+# The past
+
+
+def minted(slot: int) -> str:
+    return minted_id(slot * 1000, b"0123456789")
+
+
+def test_a_missing_id_goes_by_the_shortest_retention_since_it_was_minted() -> None:
+    ms = 1000  # an id knows its age to the millisecond
+    world = World(retention=100 * ms)
+    young, old = minted(40), minted(10)
+    world.slot = 30 * ms
+    done(world.do(change(retention=20 * ms)))
+    world.slot = 50 * ms
+    done(world.do(change(retention=300 * ms)))
+    limits = world.limits
+    assert limits.past == (PastRetention(50 * ms, 20 * ms),)
+    assert missing(old, limits, 55 * ms).reason is Reason.HOLD_RETIRED  # older than the 20 it lived through
+    assert missing(young, limits, 55 * ms).reason is Reason.HOLD_NOT_FOUND
+    assert missing(young, limits, 60 * ms).reason is Reason.HOLD_RETIRED
+    assert missing(minted(51), limits, 300 * ms).reason is Reason.HOLD_NOT_FOUND  # it has known nothing but 300
+    assert missing(minted(51), limits, 351 * ms).reason is Reason.HOLD_RETIRED
+
+
+def test_nobody_can_tell_whether_a_row_was_pruned_before_the_retention_was_raised() -> None:
+    world = World(retention=20)
+    done(world.do(CreatePool(id="p", total=9)))
+    for name in ("a", "b"):
+        done(world.do(place(name, "p", ttl=100)))
+    done(world.do(release("a")))
+    world.slot = 15
+    done(world.do(release("b")))
+    world.slot = 30
+    done(world.do(change(retention=1000)))  # by now a has retired, b has not
+    world.slot = 500
+    assert said(world.do(release("a"))) == "hold_not_found"  # chosen by the caller: nobody minted it
+    assert said(world.do(release("b"))) == "already_released"
+    world.prune()
+    assert set(world.holds) == {("", hold_id("b"))}
+
+
+SPANS = st.integers(0, 60)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), SPANS), max_size=12), SPANS, st.integers(0, 150), st.integers(0, 100))
+def test_the_past_that_is_kept_decides_as_the_whole_past_would(
+    steps: list[tuple[int, int]], first: int, begun: int, later: int
+) -> None:
+    limits, record, now = Limits(retention=first), None, 0
+    told: list[tuple[int, int]] = []  # (until, retention), all of them
+    for pause, retention in steps:
+        now += pause
+        if retention == limits.retention:
+            continue
+        told.append((now, limits.retention))
+        record = changed_record(limits, {"retention": retention}, record, now)
+        limits = in_force(limits, record)
+    now += later
+    since = min(begun, now)
+    shortest = min([limits.retention, *(retention for until, retention in told if until >= since)])
+    assert (since + limits.shortest_retention(since) <= now) == (since + shortest <= now)
+    gone = since + limits.retention <= now or any(since + retention <= until for until, retention in told)
+    assert (since <= limits.retired_until(now)) == gone
+
+
+def test_the_past_is_bounded() -> None:
+    limits, record = Limits(retention=1000), None
+    for step in range(2 * MOST_PAST):
+        record = changed_record(limits, {"retention": 1001 + step}, record, step)
+        limits = in_force(limits, record)
+    assert len(limits.past) == MOST_PAST
+    assert limits.past[0] == PastRetention(MOST_PAST, 1000)
+    assert limits.past[-1] == PastRetention(2 * MOST_PAST - 1, 999 + 2 * MOST_PAST)
+
+
+# What is stored
+
+
+def test_folding_rebuilds_them() -> None:
+    world = World(retention=50)
+    done(world.do(change(retention=80)))
+    world.slot = 5
+    done(world.do(change(retention=70, max_legs=3)))
+    folded = Folded()
+    for entry in world.entries:
+        fold(folded, entry)
+    assert in_force(Limits(retention=50), folded.records.get(LIMITS_KEY)) == world.limits
+    assert world.limits.max_legs == 3
+
+
+def test_a_record_that_cannot_be_read_changes_nothing() -> None:
+    broken = Record(*LIMITS_KEY, "{}", 3, 0)
+    assert journaled(Limits(retention=5), broken) == Limits(retention=5)
+    assert journaled(Limits(retention=5), None) == Limits(retention=5)
+
+
+def test_a_limit_that_this_release_does_not_know_is_passed_over() -> None:
+    strange = Record(*LIMITS_KEY, '{"limits":{"retention":9,"later":1},"was":{}}', 1, 0)
+    assert in_force(Limits(), strange) == Limits(retention=9, version=1)
+
+
+def test_verify_goes_by_the_limits_of_the_journal() -> None:
+    world = World(retention=20)
+    done(world.do(CreatePool(id="p", total=9)))
+    done(world.do(place("a", "p", ttl=100)))
+    done(world.do(release("a")))
+    done(world.do(change(retention=500)))
+    stored = Stored(world.pools, {}, world.records, {}, 0)
+    created = Limits(retention=20)
+    assert [one.table for one in audit(world.entries, stored, created, 100)] == ["holds"]
+    assert [*audit(world.entries, stored, created, 500)] == []
+
+
+def test_a_refused_change_says_what_is_there() -> None:
+    world = World()
+    assert world.do(structs.replace(change(max_legs=3), if_version=4)) == Refusal(
+        Reason.VERSION_CONFLICT, "~limits", found=0
+    )
