@@ -17,8 +17,9 @@ from holdkit.core.entries import Action
 from holdkit.core.fold import fold
 from holdkit.core.ladders.finding import missing
 from holdkit.core.limits import LIMITS_KEY, MOST_PAST, changed_of, changed_record, in_force, journaled
-from holdkit.core.model import Limits, PastRetention, Record
+from holdkit.core.model import Limits, Record
 from holdkit.core.outcomes import Invalid, Reason, Refusal
+from holdkit.core.retention import PastRetention, retired_until, shortest_retention
 from holdkit.core.validation import check
 from holdkit.errors import InvalidRequest
 
@@ -213,9 +214,9 @@ def test_the_past_that_is_kept_decides_as_the_whole_past_would(
     now += later
     since = min(begun, now)
     shortest = min([limits.retention, *(retention for until, retention in told if until >= since)])
-    assert (since + limits.shortest_retention(since) <= now) == (since + shortest <= now)
+    assert (since + shortest_retention(limits, since) <= now) == (since + shortest <= now)
     gone = since + limits.retention <= now or any(since + retention <= until for until, retention in told)
-    assert (since <= limits.retired_until(now)) == gone
+    assert (since <= retired_until(limits, now)) == gone
 
 
 def test_the_past_is_bounded() -> None:

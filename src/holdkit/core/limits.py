@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from .commands import ChangeLimits
-from .model import MAX_QUANTITY, MAX_SLOT, MEANING, Limits, PastRetention, Record, RecordKey, Slot
+from .model import MAX_QUANTITY, MAX_SLOT, MEANING, Limits, Record, RecordKey, Slot
+from .retention import PastRetention
 from .values import for_faces, invalid, whole
 
 LIMITS_KEY: Final[RecordKey] = ("", "~limits", "limits")

@@ -1,15 +1,18 @@
 """The nouns: pools, legs, holds, records, limits.
 
 Frozen records and nothing else. A hold is alive if and only if ``now < deadline``; `Pool.available` is total - held -
-consumed. Never reads a clock, never mutates: a changed record is a new record.
+consumed. Never reads a clock, never mutates.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from .retention import PastRetention
 
 Slot: TypeAlias = int
 """A point in time: microseconds UTC on a wall clock, any integer in a simulation."""
@@ -213,15 +216,9 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
 RecordKey: TypeAlias = tuple[str, str, str]
 
 
-class PastRetention(Struct, frozen=True, gc=False, array_like=True):
-    """A `retention` that was in force until a slot, and was shorter than every later one."""
-
-    until: Slot
-    retention: Slot
-
-
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every bound in one place. Spans are slots (microseconds on a wall clock); None means unbounded."""
+    """Every bound in one place. Spans are slots (microseconds on a wall clock); None means unbounded. `version` (how often
+    they were changed) and `past` (shorter retentions, oldest first) are kept with the data, never asked for."""
 
     max_pools: int | None = None
     max_holds: int | None = None
@@ -239,25 +236,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_legs: int = 1_000
     max_due: int = 1_000
     """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
-    max_batch: int = 1_000
-    """Commands of one `apply`."""
+    max_batch: int = 1_000  # commands of one `apply`
     max_queue: int = 10_000
     """Commands waiting for the group commit before callers are turned away."""
     lock_timeout: Slot = 10 * SECOND
     """How long a write waits for other processes before it is turned away."""
     version: int = 0
-    """How often they were changed since the data was created. Kept with the data, never asked for."""
     past: tuple[PastRetention, ...] = ()
-    """Shorter retentions of the past, oldest first, as far as they still matter. Kept with the data, never asked for."""
-
-    def retired_until(self, now: Slot) -> Slot:
-        """The latest end of a hold that has retired by `now`: under the present retention, or under an earlier one while
-        that was in force. So nobody can tell whether a row was pruned before the retention was raised."""
-        return max([now - self.retention, *(past.until - past.retention for past in self.past)])
-
-    def shortest_retention(self, since: Slot) -> Slot:
-        """The shortest retention in force at any time since a slot."""
-        return min([self.retention, *(past.retention for past in self.past if past.until >= since)])
 
 
 MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",

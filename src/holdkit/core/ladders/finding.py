@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..codec import minted_at, same_owner
 from ..model import Limits, Slot, State, StoredHold
 from ..outcomes import Reason, Refusal
+from ..retention import retired_until, shortest_retention
 from ..view import View
 
 _ENDED = {
@@ -18,7 +19,7 @@ def retired(hold: StoredHold, limits: Limits, now: Slot) -> bool:
     """Whether the last change of the hold is so long ago that it is gone for every reader, pruned or not. One whose units
     are consumed is there until it is dropped, whatever its age."""
     since = hold.deadline if hold.state is State.HELD and hold.due(now) else hold.changed_at
-    return since is not None and since <= limits.retired_until(now) and not hold.consumes
+    return since is not None and since <= retired_until(limits, now) and not hold.consumes
 
 
 def prunable(hold: StoredHold, limits: Limits, now: Slot) -> bool:
@@ -29,7 +30,7 @@ def prunable(hold: StoredHold, limits: Limits, now: Slot) -> bool:
 def missing(hold_id: str, limits: Limits, now: Slot) -> Refusal:
     """Why an id cannot be found: one we minted longer ago than the shortest retention since then has retired."""
     minted = minted_at(hold_id)
-    gone = minted is not None and minted + limits.shortest_retention(minted) <= now
+    gone = minted is not None and minted + shortest_retention(limits, minted) <= now
     return Refusal(Reason.HOLD_RETIRED if gone else Reason.HOLD_NOT_FOUND, hold_id)
 
 

@@ -107,7 +107,7 @@ def find_hold(terms: Terms, query: FindHold) -> Script[StoredHold | None]:
 def seen(terms: Terms, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
     """Each as it looks now. Where lanes are asked one by one, the time of pools in other lanes was not seen by its own."""
     limits = terms.limits
-    if any((row[17] or 0) != limits.version for row in rows):
+    if any((row[19] or 0) != limits.version for row in rows):
         limits = yield from load_limits(terms)
     holds = [hold_of(row) for row in rows]
     slots = [row[18] for row in rows]

@@ -9,6 +9,7 @@ from ...core.backlog import portion
 from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, Key, RecordKey, Slot
+from ...core.retention import retired_until
 from .driver import Script
 from .rows import legs_of
 from .terms import Terms
@@ -82,7 +83,7 @@ def look_around(limit: int, terms: Terms, now: Slot) -> Script[tuple[Listed, set
     """What a sweep would find, and lanes with something to prune, the stalest first; a look without locks."""
     listed = yield from list_sweep(limit, terms)
     answers = yield (("find_stale_lanes", (now, STALE_LANES)),
-                     ("find_retired_lanes", (terms.limits.retired_until(now), STALE_LANES)))  # fmt: skip
+                     ("find_retired_lanes", (retired_until(terms.limits, now), STALE_LANES)))  # fmt: skip
     return listed, {row[0] for rows in answers for row in rows}
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key, Limits, Record, RecordKey, Slot, State, StoredHold
+from ...core.retention import retired_until
 from ...core.view import View
 from .driver import Row, Statement
 from .loading import Gathered
@@ -292,5 +293,5 @@ def prune(terms: Terms, slot: Slot) -> list[Statement]:
     lag = LAG if terms.slot is None else 0
     return [
         ("prune_operations", (slot, PRUNED)),
-        ("prune_holds", (terms.limits.retired_until(slot - lag), PRUNED)),
+        ("prune_holds", (retired_until(terms.limits, slot - lag), PRUNED)),
     ]

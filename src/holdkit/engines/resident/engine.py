@@ -20,6 +20,7 @@ from ...core.ladders.finding import prunable
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
+from ...core.retention import retired_until
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
@@ -260,7 +261,7 @@ class ResidentEngine:
         """A little housekeeping."""
         tables, limits = self._tables, self.limits
         tables.operations.forget(slot, PRUNED)
-        count = min(PRUNED, tables.ended_until(limits.retired_until(slot)))
+        count = min(PRUNED, tables.ended_until(retired_until(limits, slot)))
         if limits.max_holds is not None:
             count = max(count, len(tables.holds) - limits.max_holds)
         if count > 0:

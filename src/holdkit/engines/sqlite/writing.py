@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ...core.audit import leg_deadline
 from ...core.model import Limits, Slot, State, StoredHold
+from ...core.retention import retired_until
 from ...core.view import View
 from .driver import Row, Statement, ask, write
 from .loading import Gathered
@@ -158,6 +159,6 @@ def prune(gathered: Gathered, limits: Limits, slot: Slot, written: int, *, sweep
     statements = []
     if gathered.oldest_operation is not None and gathered.oldest_operation <= slot:
         statements.append(ask("prune_operations", (slot, few)))
-    if gathered.oldest_ended is not None and gathered.oldest_ended <= limits.retired_until(slot):
-        statements.append(ask("prune_holds", (limits.retired_until(slot), few)))
+    if gathered.oldest_ended is not None and gathered.oldest_ended <= retired_until(limits, slot):
+        statements.append(ask("prune_holds", (retired_until(limits, slot), few)))
     return statements

@@ -184,7 +184,7 @@ class ResourceKernel(Generic[Key, Window]):
             return self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:
             command = Consume(legs=one_leg(name, 1), **self._frame({}))
-            question = Question(self._resource, key, window, name, command, minted=True)
+            question = Question(self._resource, key, window, name, command, self._desk.limits.version, minted=True)
             return unused_pool(name, self._asker.look(tx, question), command.tenant)
 
     def pools(

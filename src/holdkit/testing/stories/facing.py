@@ -109,9 +109,7 @@ class Facing(Commander):
         if line.verb != "combine":
             return super().as_command(line, known)
         said = {name: value for name, value in line.said.items() if name not in ("name", "ids")}
-        return PlaceHold(
-            legs=Legs(leg for word in line.said["ids"] for leg in legs_of([_part(word)], None, 1_000)), **said
-        )
+        return PlaceHold(legs=Legs(leg for word in line.said["ids"] for leg in legs_of([_part(word)], None)), **said)
 
     def on_items_states(self, line: Line) -> Step:
         """What each is, in the order asked."""

@@ -1,0 +1,25 @@
+"""Retention over time: what the present `retention` and shorter ones of the past have let go."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .model import Limits, Slot
+
+
+class PastRetention(Struct, frozen=True, gc=False, array_like=True):
+    """A `retention` that was in force until a slot, and was shorter than every later one."""
+
+    until: Slot
+    retention: Slot
+
+
+def retired_until(limits: Limits, now: Slot) -> Slot:
+    """The latest last change of a hold that has retired by `now`: under the present retention, or under an earlier one while
+    that was in force. So nobody can tell whether a row was pruned before the retention was raised."""
+    return max([now - limits.retention, *(past.until - past.retention for past in limits.past)])
+
+
+def shortest_retention(limits: Limits, since: Slot) -> Slot:
+    """The shortest retention in force at any time since a slot."""
+    return min([limits.retention, *(past.retention for past in limits.past if past.until >= since)])
