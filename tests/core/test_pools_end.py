@@ -167,6 +167,18 @@ def test_ids_are_checked(command: Any, id: Any, code: str) -> None:
     with pytest.raises(InvalidRequest) as no:
         check(command(id=id), Limits())
     assert no.value.code == code
+    check(command(id="p"), Limits())
+    check(command(id="~x"), Limits(), faces=True)
+
+
+def test_a_pool_made_anew_is_another_one(world: World) -> None:
+    before = world.row("p")
+    done(world.do(place("a", "p", 100)))
+    done(world.do(release("a")))
+    assert world.row("p").same_life(before)
+    done(world.do(RemovePool(id="p")))
+    world.pool("p", 7)
+    assert not world.row("p").same_life(before)
 
 
 # Windows that the application closes

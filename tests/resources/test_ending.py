@@ -8,6 +8,8 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 import holdkit
 from holdkit import InvalidRequest, Resource
@@ -119,6 +121,20 @@ def test_a_savepoint_of_the_callers_own_is_no_end(joined: Theatre) -> None:
     check_refused(joined, end=saying(("rollback to mine",)), tx=tx)
     tx.rollback()
     tx.close()
+    check_nothing_held(joined)
+
+
+@pytest.mark.parametrize("kind", [Session, sa.Connection])
+@pytest.mark.parametrize(
+    "end", [lambda tx: tx.commit(), lambda tx: tx.rollback(), lambda tx: tx.execute(sa.text("commit"))]
+)
+def test_through_sqlalchemy(joined: Theatre, kind: type[Any], end: Callable[[Any], None]) -> None:
+    url = joined.stage.url.replace("postgresql://", "postgresql+psycopg://")
+    engine = sa.create_engine(url)
+    with Session(engine) if kind is Session else engine.connect() as tx:
+        check_refused(joined, end=end, tx=tx)
+        tx.rollback()
+    engine.dispose()
     check_nothing_held(joined)
 
 
