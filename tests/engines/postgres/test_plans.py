@@ -23,7 +23,7 @@ POOLS: Final = 20_000
 BIG: Final = {"pools", "holds", "legs", "journal", "operations"}
 KEYS: Final = {
     "pools": r"\b(id|resting|closes|entity)\b",
-    "holds": r"\b(id|deadline|ended_at|entity)\b",
+    "holds": r"\b(id|deadline|kept_from|entity)\b",
     "legs": r"\bpool\b",
     "journal": r"\b(seq|subject)\b",
     "operations": r"\b(id|until)\b",
@@ -34,6 +34,7 @@ WHOLE: Final = {
     "latest_slot": "asked by health checks",
     "count_live_holds": "asked only where a bound is set",
     "count_unended_holds": "asked only where a bound is set",
+    "count_consumed_holds": "asked only where a bound is set",
     "make_room": "asked only where a bound is set",
     "find_idle_pools": "the partial index holds nothing else",
     "is_used": "stops at the first row",
