@@ -74,7 +74,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "release": (("hold",), ("owner", "quantity", "force", "op", "reason")),
     "extend": (("hold",), ("by", "ttl", "until", "owner", "op")),
     "expire": (("hold",), ("op",)),
-    "return_units": (("hold",), ("owner", "quantity", "op")),
+    "return_units": (("hold",), ("owner", "quantity", "op", "pool", "force", "reason")),
     "put_record": (("kind", "id", "body"), ("if_version", "op")),
     "apply": (("commands",), ("atomic", "tx")),
     "sweep": ((), ("limit",)),
@@ -123,6 +123,7 @@ COMMANDS: dict[type[commands.Command], tuple[str, ...]] = {
     commands.ReleaseHold: ("id",),
     commands.ExtendHold: ("id",),
     commands.ReturnUnits: ("id",),
+    commands.ReturnToPool: ("id", "quantity"),
     commands.PutRecord: ("kind", "id", "body"),
     commands.Sweep: (),
 }

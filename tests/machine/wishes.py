@@ -102,7 +102,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "record": {"hold": three, "how": six, "span": st.integers(-1, 3)},
     "sweep": {"how": st.integers(1, 6)},
 }
-KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize")
+KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize", "resize", "resize")
 """What is asked for more often stands here more often."""
 
 

@@ -23,6 +23,7 @@ SMALLER = {"read": None, "hold": "read", "admin": "hold"}
 BODIES: dict[str, Any] = {
     "create_pool": {"id": "fresh", "total": 5},
     "resize_pool": {"total": 9},
+    "return_to_pool": {"quantity": 1, "force": True, "reason": "refund"},
     "hold": {"pool": "theirs", "ttl": 60},
     "consume": {"pool": "theirs"},
     "extend": {"by": 60},
@@ -35,6 +36,7 @@ BODIES: dict[str, Any] = {
     "confirm_claim": {"entity": "user:1"},
     "extend_claim": {"by": 60},
     "add_items": {"ids": ["seat"]},
+    "reopen_items": {"ids": ["seat"], "reason": "refund"},
     "item_states": {"ids": ["seat"]},
     "reserve_items": {"ids": ["seat"]},
     "release_items": {"hold": "0" * 32},
