@@ -128,7 +128,7 @@ SYNTAX = {
     "hold a gpu 1 ttl=60 -> held fence=one": "not a whole number",
     "hold a gpu 1 ttl=60 -> held held": "several answers",
     "hold a gpu 1 ttl=60 -> held fence=1 fence=1": "expected twice",
-    "hold a gpu 1 ttl=60 -> hold_expired deadline=60": "has no 'deadline'",
+    "hold a gpu 1 ttl=60 -> hold_expired fence=1": "has no 'fence'",
     "hold a gpu 1 tll=60 -> held": "takes no 'tll'",
     "hold a gpu 1 ttl=60 ttl=60 -> held": "takes no 'ttl', or not twice",
     "hold a gpu cpu ttl=60 -> held": "is not pool:quantity",

@@ -310,7 +310,7 @@ def check_hold(hold: StoredHold) -> None:
 
 
 def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None:
-    """Lives read as they must, time and fences never fall along a pool, and every unit of a hold is accounted for."""
+    """Lives read as they must, time never falls along a pool nor a fence along its id, and every unit of a hold is accounted for."""
     lives: dict[Key, list[str]] = defaultdict(list)
     moved: Counter[tuple[str, Key, str]] = Counter()
     slots: dict[Key, int] = {}
@@ -330,7 +330,8 @@ def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None
                 swept.add(pool)  # a window, with what was consumed there
             assert entry.slot == effect.pool.slot >= slots.get(pool, 0)
             assert effect.pool.fence >= fences.get(pool, 0) + (entry.action is Action.HOLD_HELD)
-            slots[pool], fences[pool] = effect.pool.slot, effect.pool.fence
+            fences[pool] = effect.pool.fence
+            slots[pool] = 0 if entry.removed else effect.pool.slot  # another pool of this id begins by the clock
             if entry.hold is not None or entry.change is not None:
                 moved["held", key, effect.pool.id] += effect.held
                 moved["consumed", key, effect.pool.id] += effect.consumed

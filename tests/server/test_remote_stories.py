@@ -28,6 +28,7 @@ OTHERWISE = {
     "06-cursors-and-pages": "the server's own keys are in the journal too, and hidden",
     "09-resources": "what is answered by a function of the application",
     "14-a-window-that-its-application-closes": "what is answered by a function of the application",
+    "14-limits-hold-for-all-tenants": "a tenant's key is refused, not its argument",
     "11-the-context-is-inherited": "who names no actor is the key's own",
     "13-b04-a-full-operation-table-does-not-lock-the-till": "every call has a retry key here",
 }

@@ -1,5 +1,5 @@
 # Folding the journal rebuilds exactly what is stored, after every kind of change.
-limits   retention=50 retry_window=50
+limits   retention=50 retention_consumed=50 retry_window=50
 pool     gpu total=6
 pool     cpu total=6
 hold     a gpu:2 cpu:2 ttl=20 op=1          -> held

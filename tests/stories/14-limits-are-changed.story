@@ -19,5 +19,3 @@ clock    900
 sweep                                       -> done
 expect hold a                               -> released
 change   max_legs=3 if_version=0            -> version_conflict
-tenant   acme
-change   max_legs=3                         -> invalid field=tenant code=tenant_bound
