@@ -74,6 +74,18 @@ def test_a_hold_whose_units_are_consumed_is_there_until_a_sweep_drops_it(world: 
     assert done(world.do(give_back("a", 1))).hold == world.held("a")
 
 
+def test_it_is_never_kept_shorter_than_any_other() -> None:
+    world = World(retention=KEPT, retention_consumed=10)
+    world.pool("p", 10)
+    done(world.do(consume("a", {"p": 3})))
+    world.slot = KEPT - 1
+    done(world.do(Sweep()))
+    assert world.held("a").state is State.CONFIRMED
+    world.slot = KEPT
+    done(world.do(Sweep()))
+    assert world.holds == {}
+
+
 def test_dropping_it_is_journaled_and_its_units_become_loose(world: World) -> None:
     world.slot = 5
     done(world.do(place("a", {"p": 3}, 60, correlation_id="c", actor="user:1")))

@@ -26,7 +26,7 @@ class Keeping(IntEnum):
     WINDOW = 1
     """Consumed in windows only: for `retention` from the end of the last one, and there until a sweep drops it."""
     CONSUMED = 2
-    """For `retention_consumed`, and there until a sweep drops it."""
+    """For `retention_consumed` (or `retention`, if that is longer), and there until a sweep drops it."""
 
 
 def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
@@ -42,8 +42,8 @@ def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
 
 
 def kept_for(rule: Keeping, limits: Limits) -> Slot:
-    """How long a hold is kept under a rule."""
-    return limits.retention_consumed if rule is Keeping.CONSUMED else limits.retention
+    """How long a hold is kept under a rule: one whose units are consumed never shorter than any other."""
+    return max(limits.retention, limits.retention_consumed) if rule is Keeping.CONSUMED else limits.retention
 
 
 def may_retire(hold: StoredHold, limits: Limits, now: Slot, *, pressed: bool = False) -> bool:
