@@ -113,31 +113,59 @@ def test_a_retry_is_answered_before_it_is_checked_again() -> None:
     assert done(again).replayed
 
 
+STORED = "max_pools, max_holds, max_operations, retry_window, retention, retention_consumed, min_ttl, max_ttl, max_lifetime, max_legs"
+
+
 @pytest.mark.parametrize(
-    ("changes", "field", "code"),
+    ("changes", "field", "code", "words"),
     [
-        ({}, "limits", "limits_required"),
-        ({"retention": -1}, "retention", "retention_malformed"),
-        ({"retention": True}, "retention", "retention_malformed"),
-        ({"retention": None}, "retention", "retention_malformed"),
-        ({"max_queue": 5}, "max_queue", "limit_unknown"),
-        ({"version": 5}, "version", "limit_unknown"),
+        ({}, "limits", "limits_required", "name at least one limit to change"),
+        ({"retention": "90d"}, "retention", "retention_malformed",
+         "has retention='90d', which is no whole number from 0 on"),
+        ({"retention": -1}, "retention", "retention_malformed", "has retention=-1, which is no whole number from 0 on"),
+        ({"retention": 2**63}, "retention", "retention_malformed",
+         "has retention=9223372036854775808, which is no whole number from 0 on"),
+        ({"retention": True}, "retention", "retention_malformed",
+         "has retention=True, which is no whole number from 0 on"),
+        ({"retention": None}, "retention", "retention_malformed",
+         "has retention=None, which is no whole number from 0 on"),
+        ({"max_queue": 5}, "max_queue", "limit_unknown", f"is not a limit that is stored with the data: {STORED}"),
+        ({"version": 5}, "version", "limit_unknown", f"is not a limit that is stored with the data: {STORED}"),
     ],
-)
-def test_bad_changes_are_named(changes: dict[str, Any], field: str, code: str) -> None:
+)  # fmt: skip
+def test_bad_changes_are_named(changes: dict[str, Any], field: str, code: str, words: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check(change(**changes), Limits(), faces=True)
     assert (caught.value.field, caught.value.code) == (field, code)
+    assert str(caught.value) == f"holdkit: {field}: {words}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "version"),
+    [({"retention": 0}, None), ({"retention": 2**63 - 1}, 0), ({"max_holds": None, "max_legs": 3}, 2**53 - 1)],
+)
+def test_the_bounds_of_a_change(changes: dict[str, Any], version: int | None) -> None:
+    check(structs.replace(change(**changes), if_version=version), Limits(), faces=True)
+
+
+@pytest.mark.parametrize(("version", "code"), [(-1, "if_version_out_of_range"), (True, "if_version_not_whole")])
+def test_a_version_that_none_can_have(version: Any, code: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check(structs.replace(change(retention=5), if_version=version), Limits(), faces=True)
+    assert (caught.value.field, caught.value.code) == ("if_version", code)
 
 
 def test_who_may_change_them() -> None:
     check(structs.replace(change(max_holds=None), if_version=3), Limits(), faces=True)
     with pytest.raises(InvalidRequest) as caught:
         check(change(max_holds=None), Limits())
-    assert caught.value.code == "commands_reserved"
+    assert (caught.value.field, caught.value.code) == ("commands", "commands_reserved")
+    assert str(caught.value) == "holdkit: commands: limits are changed by change_limits alone"
     with pytest.raises(InvalidRequest) as caught:
         check(structs.replace(change(max_holds=None), tenant="acme"), Limits(), faces=True)
-    assert caught.value.code == "tenant_bound"
+    assert (caught.value.field, caught.value.code) == ("tenant", "tenant_bound")
+    words = "limits hold for all tenants: change them on a kernel without a tenant"
+    assert str(caught.value) == f"holdkit: tenant: {words}"
 
 
 def test_an_operation_keeps_the_window_it_was_written_under() -> None:

@@ -353,6 +353,9 @@ def test_room_is_made_for_what_is_to_be_born_and_a_little_more() -> None:
     assert retirements(Limits(max_holds=5), two, 2, 2) == 1
     assert retirements(Limits(max_holds=5), two, 5, 1) == 1
     assert retirements(Limits(max_holds=500), two, 10, 489) == 5
+    assert retirements(Limits(max_holds=550), two, 10, 539) == 5
+    assert retirements(Limits(max_holds=500), two, 10, 488) == 0  # it just fits
+    assert retirements(Limits(max_holds=500), two, 10, 100) == 0
     keys = [("", hold_id(name)) for name in "cdefab"]
     assert unnamed(keys, two, 2) == [("", hold_id("d")), ("", hold_id("e"))]
 

@@ -17,6 +17,7 @@ from holdkit.core.commands import (
     PutRecord,
     ReleaseHold,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
     Sweep,
 )
@@ -36,13 +37,14 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     ExtendHold: {"id": HOLD, "by_slots": 60},
     ExpireHold: {"id": HOLD},
     ReturnUnits: {"id": HOLD},
+    ReturnToPool: {"id": "p", "quantity": 1, "force": True, "reason": "why"},
     PutRecord: {"kind": "k", "id": "i", "body": "{}"},
     Sweep: {},
 }
 NAMED: list[type[Any]] = [ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits]
 BIRTHS: list[type[Any]] = [PlaceHold, Consume]
 OWNED: list[type[Any]] = [PlaceHold, Consume, ConfirmHold, ReleaseHold, ExtendHold, ReturnUnits]
-VOUCHED: list[type[Any]] = [ConfirmHold, ReleaseHold, ExtendHold]
+VOUCHED: list[type[Any]] = [ConfirmHold, ReleaseHold, ExtendHold, ReturnUnits]
 FOR_FACES = "is for faces, which vouch for the caller"
 AMOUNTS: list[type[Any]] = [ConfirmHold, ReleaseHold, ReturnUnits]
 ENTITIES: list[type[Any]] = [PlaceHold, Consume, ConfirmHold]
@@ -229,6 +231,17 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     (ConfirmHold, {"keep_rest": 1}, "keep_rest", "keep_rest_not_boolean", "must be True or False"),
     (ReleaseHold, {"force": "yes"}, "force", "force_not_boolean", "must be True or False"),
     (ReleaseHold, {"force": True}, "reason", "reason_required", "a forced release must say why"),
+    (ReturnUnits, {"force": 1}, "force", "force_not_boolean", "must be True or False"),
+    (ReturnUnits, {"force": True}, "reason", "reason_required", "a forced return must say why"),
+    (ReturnToPool, {"id": "~p"}, "pool", "pool_reserved", "ids that begin with ~ are reserved"),
+    (ReturnToPool, {"id": ""}, "pool", "pool_required", "must not be empty or blank"),
+    (ReturnToPool, {"quantity": 0}, "quantity", "quantity_out_of_range", BOUNDS.format(1)),
+    (ReturnToPool, {"quantity": BIG}, "quantity", "quantity_out_of_range", BOUNDS.format(1)),
+    (ReturnToPool, {"quantity": True}, "quantity", "quantity_not_whole", NUMBER + "bool"),
+    (ReturnToPool, {"force": "yes"}, "force", "force_not_boolean", "must be True or False"),
+    (ReturnToPool, {"reason": None}, "reason", "reason_required", "a forced return must say why"),
+    (ReturnToPool, {"force": False}, "force", "force_required",
+     "a return by pool asks for nobody's token: say force=True, and why"),
     (PutRecord, {"kind": "~k"}, "kind", "kind_reserved", "kinds that begin with ~ are reserved"),
     (PutRecord, {"kind": "a/b"}, "kind", "kind_malformed", "must not contain /"),
     (ResizePool, {"if_version": 0}, "if_version", "if_version_out_of_range", BOUNDS.format(1)),
@@ -314,6 +327,8 @@ BOUNDARIES: list[tuple[type[Any], dict[str, Any]]] = [
     (ConfirmHold, {"overage": "if_available", "keep_rest": True}),
     (ConfirmHold, {"overage": "up_to_available"}),
     (ReleaseHold, {"force": True, "reason": "why"}),
+    (ReturnUnits, {"force": True, "reason": "why"}),
+    (ReturnToPool, {"quantity": 2**53 - 1}),
     (PutRecord, {"kind": "k" * 64, "id": "a/b" + "x" * 509, "if_version": 0}),
     (PutRecord, {"body": None, "if_version": 2**53 - 1}),
     (ResizePool, {"if_version": 1}),
@@ -332,6 +347,7 @@ def test_the_bounds_themselves_are_allowed(command: type[Any], fields: dict[str,
 FACES: list[tuple[type[Any], dict[str, Any]]] = [
     (CreatePool, {"id": "~p"}),
     (ResizePool, {"id": "~p"}),
+    (ReturnToPool, {"id": "~p"}),
     (PlaceHold, legs(Leg("~p"))),
     (PlaceHold, legs(Leg("p"), Leg("~p")) | {"ttl_slots": None}),  # without a deadline: items and sagas
     (Consume, legs(Leg("~p"))),
