@@ -95,6 +95,7 @@ from .kernel.context import Actor, ReleaseReason, context
 from .kernel.opening import migrate
 from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
+from .kernel.tenants import ALL
 from .kernel.turnstile import Stats
 
 try:
@@ -103,6 +104,7 @@ except PackageNotFoundError:  # a source tree that nobody installed
     __version__ = "0"
 
 __all__ = [
+    "ALL",
     "Aborted",
     "Action",
     "Actor",

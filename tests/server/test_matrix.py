@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import fields
 
 from holdkit import Saga
 from holdkit.server.routes import ROUTES
@@ -188,6 +189,27 @@ def test_another_tenants_things_do_not_exist() -> None:
                 if route.method == "GET":
                     assert "theirs" not in answer.text, name_of(route)
         assert await state(here) == before
+
+    play(work)
+
+
+def test_all_tenants_are_for_operators_only() -> None:
+    """Every route whose query can ask for all of them; nothing of it reaches a tenant's key, and nothing is done."""
+    wide = [route for route in GUARDED if "all_tenants" in {field.name for field in fields(route.query)}]
+    assert {route.kind for route in wide} == {"journal", "events", "show_cursor", "move_cursor"}
+
+    async def work(here: Stand, ids: dict[str, str]) -> None:
+        before = await state(here)
+        for route in wide:
+            for scope in ("read", "hold", "admin"):
+                if route.scope != "read" and scope == "read":
+                    continue
+                answer = await ask(here, route, ids, tenant="rival", key=scope, params={"all_tenants": "true"})
+                assert (answer.status_code, answer.json()["reason"]) == (403, "operator_only"), name_of(route)
+                assert "theirs" not in answer.text
+        assert await state(here) == before
+        everything = await here.call("GET", "/v1/journal?all_tenants=true", key="read")
+        assert {entry["tenant"] for entry in everything.json()["items"]} == {"acme"}
 
     play(work)
 

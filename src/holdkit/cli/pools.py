@@ -1,4 +1,4 @@
-"""``holdkit pools``: list, show, create, resize, return, remove, archive, unarchive."""
+"""``holdkit pools``: list, show, create, resize, return, remove, archive, unarchive; ``holdkit tenants``: whose there are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import click
 
 from ..core.model import Pool
 from .documents import pool_document
-from .opening import call_of, call_options, kernel, of_tenant
-from .words import FINE, Voice
+from .opening import call_of, call_options, kernel, of_tenant, url_option
+from .shapes import TenantDocument
+from .words import FINE, Voice, as_json
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")
 
@@ -155,6 +156,24 @@ def unarchive(url: str | None, tenant: str, in_json: bool, pool: str, **call: An
     """
     with kernel(url, tenant) as hk:
         _tell(hk.unarchive_pool(pool, **call_of(call)), in_json)
+    return FINE
+
+
+@click.command()
+@click.option("--after", default="", help="go on behind this one")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@url_option
+@as_json
+def tenants(url: str | None, in_json: bool, after: str, limit: int) -> int:
+    """Names of the tenants that have pools, in order. The default tenant has no name, and is not listed.
+
+    \b
+    Example:
+      holdkit tenants --url sqlite:///holds.db
+    """
+    with kernel(url) as hk:
+        found = hk.tenants(after=after, limit=limit)
+    Voice(in_json).table([TenantDocument(name) for name in found], ("tenant",), [[name] for name in found])
     return FINE
 
 

@@ -46,6 +46,7 @@ def root() -> None:
 
 for command in (
     pools.pools,
+    pools.tenants,
     holds.hold,
     holds.confirm,
     holds.release,

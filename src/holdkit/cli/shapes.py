@@ -138,6 +138,12 @@ class EntryDocument(Struct, frozen=True):
     cursor: str
 
 
+class TenantDocument(Struct, frozen=True):
+    """A tenant that has pools."""
+
+    tenant: str
+
+
 class SweepDocument(Struct, frozen=True):
     """What a sweep did."""
 

@@ -106,6 +106,8 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
     pools: list[dict[str, Any]]
     before: dict[str, Any]
     after: dict[str, Any]
+    tenant: str | None = None
+    """Whose it is, where all tenants were asked for; else it is the key's own."""
 
 
 class HoldPage(Struct):
@@ -124,6 +126,12 @@ class EntryPage(Struct):
     """Entries."""
 
     items: list[RemoteEntry]
+
+
+class TenantPage(Struct):
+    """Names of tenants."""
+
+    items: list[str]
 
 
 class WireWindow(Struct, kw_only=True):
@@ -204,6 +212,7 @@ read_pool: Final = msgspec.json.Decoder(WirePool).decode
 read_pools: Final = msgspec.json.Decoder(PoolPage).decode
 read_entry: Final = msgspec.json.Decoder(RemoteEntry).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
+read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
 read_batch: Final = msgspec.json.Decoder(WireBatch).decode
 read_window: Final = msgspec.json.Decoder(WireWindow).decode
 read_windows: Final = msgspec.json.Decoder(WindowPage).decode

@@ -78,6 +78,14 @@ class ListRecords(Query[list[Record]], frozen=True):
     limit: int = 100
 
 
+class ListTenants(Query[list[str]], frozen=True):
+    """Names of the tenants that have pools, reserved and archived ones included, in order, after a given one. The default
+    tenant has no name, and is not among them."""
+
+    after: str = ""
+    limit: int = 100
+
+
 class ReadClock(Query[Slot], frozen=True):
     """What the engine's one authority on time says."""
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ..core.audit_rows import Difference
 from ..core.model import Pool, Slot, StoredHold
@@ -195,9 +195,12 @@ class EntryAnswer(Struct, kw_only=True):
     pools: list[Effect]
     before: dict[str, Any]
     after: dict[str, Any]
+    tenant: Annotated[str | UnsetType, Meta(description="whose it is; there only where all tenants were asked for")] = (
+        UNSET
+    )
 
 
-def entry_answer(entry: JournalEntry, cursor: str | None = None) -> EntryAnswer:
+def entry_answer(entry: JournalEntry, cursor: str | None = None, *, says_tenant: bool = False) -> EntryAnswer:
     """An entry as it is shown."""
     return EntryAnswer(
         position=PositionAnswer(entry.position.lane, entry.position.seq),
@@ -218,6 +221,7 @@ def entry_answer(entry: JournalEntry, cursor: str | None = None) -> EntryAnswer:
         ],
         before=entry.before,
         after=_shown(entry.after),
+        tenant=entry.tenant if says_tenant else UNSET,
     )
 
 
@@ -294,6 +298,14 @@ class VerifyAnswer(Struct):
     differences: list[str]
     found: list[Difference]
     """The same in parts."""
+    server_time: datetime
+
+
+class TenantPage(Struct):
+    """Names of tenants in order; `next` is the `after` of the next page."""
+
+    items: list[str]
+    next: str | None
     server_time: datetime
 
 

@@ -17,6 +17,7 @@ from .problems import Problem, problem_body, problem_of
 from .request import REPLAYED, Answer, Request, read_headers
 from .routing import Matched, segments_of
 from .streams import events
+from .tollgate import operators_only
 
 if TYPE_CHECKING:
     from .application import Application, Running
@@ -93,6 +94,8 @@ async def _answer(running: Running, matched: Matched, request: Request, send: Se
     if running.in_work >= settings.max_requests:
         raise Problem(503, "overloaded", "too many requests are in work", retry_after=0.2)
     request.query = read_query(request.scope["query_string"], route.query, settings)
+    if getattr(request.query, "all_tenants", False):
+        operators_only(request.caller)
     if route.kind == "events":
         await events(request, send)
         return None

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import Slot
 from .bodies import Body, Limit
+from .queries import AllTenants
 
 Version = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 
@@ -17,6 +18,12 @@ class CursorQuery(Struct, forbid_unknown_fields=True):
     """Where: behind everything, or so many entries earlier in each lane."""
 
     back: Annotated[int, Meta(ge=0)] = 0
+
+
+class FollowerQuery(Struct, forbid_unknown_fields=True):
+    """Which followers: those of your tenant, or those of all tenants."""
+
+    all_tenants: AllTenants = False
 
 
 class CursorAnswer(Struct):

@@ -9,6 +9,8 @@ from msgspec import Meta, Struct
 from ..core.model import State
 from .bodies import Limit
 
+AllTenants = Annotated[bool, Meta(description="of every tenant: for operators")]
+
 
 class ClientQuery(Struct, forbid_unknown_fields=True):
     """Whose windows."""
@@ -53,6 +55,7 @@ class JournalQuery(Struct, forbid_unknown_fields=True):
     after: str | None = None
     last: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     limit: Limit = 100
+    all_tenants: AllTenants = False
 
 
 class EventsQuery(Struct, forbid_unknown_fields=True):
@@ -60,3 +63,4 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
 
     after: str | None = None
     kind: Literal["entries", "summary"] = "entries"
+    all_tenants: AllTenants = False

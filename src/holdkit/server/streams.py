@@ -16,6 +16,7 @@ from typing import Final
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
 
+from ..core.validation import invalid
 from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
 from .answers import PoolAnswer, encode, entry_answer, pool_fields
@@ -48,9 +49,11 @@ async def events(request: Request, send: Send) -> None:
     try:
         query: EventsQuery = request.query
         if query.kind == "summary":
+            if query.all_tenants:
+                raise invalid("all_tenants", "summary_of_one", "a summary is of one tenant's pools: follow entries")
             content = summaries(request, running.feeds.get(request.kernel, request.caller.tenant))
         else:
-            content = await entries(request, _last_seen(request) or query.after)
+            content = await entries(request, _last_seen(request) or query.after, of_all=query.all_tenants)
         await _send(request, content, send)
     finally:
         running.streams -= 1
@@ -99,16 +102,16 @@ def _last_seen(request: Request) -> str | None:
     return raw.decode("latin-1") if raw else None
 
 
-async def entries(request: Request, after: str | None) -> AsyncGenerator[bytes, None]:
+async def entries(request: Request, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
     """Entries as they happen, behind a cursor, or from now on. The cursor is checked before the stream begins."""
     kernel = request.kernel
-    follower = AsyncFollower(kernel.desk, request.caller.tenant)
+    follower = AsyncFollower(kernel.desk, None if of_all else request.caller.tenant)
     began = after or await kernel.cursor()
     await follower.begin(began)
-    return _entries(request, follower, began)
+    return _entries(request, follower, began, of_all)
 
 
-async def _entries(request: Request, follower: AsyncFollower, began: str) -> AsyncGenerator[bytes, None]:
+async def _entries(request: Request, follower: AsyncFollower, began: str, of_all: bool) -> AsyncGenerator[bytes, None]:
     running = request.running
     committed = request.kernel.desk.submitter.committed
     request.kernel.desk.submitter.listen()
@@ -122,8 +125,8 @@ async def _entries(request: Request, follower: AsyncFollower, began: str) -> Asy
             return
         if page:
             last = page[-1].cursor
-            told = [sse(one.action, encode(entry_answer(one, ""))) for one in page[:-1]]
-            told.append(sse(page[-1].action, encode(entry_answer(page[-1], last)), last))
+            told = [sse(one.action, encode(entry_answer(one, "", says_tenant=of_all))) for one in page[:-1]]
+            told.append(sse(page[-1].action, encode(entry_answer(page[-1], last, says_tenant=of_all)), last))
             yield b"".join(told)
         if follower.at_end:
             await committed.wait(count, POLL)

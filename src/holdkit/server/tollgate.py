@@ -28,6 +28,12 @@ FULL_REFRESH: Final = 60.0
 _NOBODY: Final = "a" * 16
 
 
+def operators_only(caller: Caller) -> None:
+    """Refuse the key of any tenant but the default one."""
+    if caller.tenant:
+        raise Problem(403, "operator_only", "this tells of all tenants: it needs a key of the default tenant")
+
+
 class Bucket:
     """Tokens that come back at a steady rate."""
 
@@ -80,8 +86,8 @@ class Tollgate:
         caller = self._anybody if self._settings.open else self._authenticated(headers.get(b"authorization"))
         if not allows(caller.scope, needed):
             raise Problem(403, "scope_too_small", f"this needs a key of scope {needed}")
-        if route.operator and caller.tenant:
-            raise Problem(403, "operator_only", "this tells of all tenants: it needs a key of the default tenant")
+        if route.operator:
+            operators_only(caller)
         self._pay(caller.id)
         return caller
 

@@ -37,6 +37,7 @@ WHOLE: Final = {
     "count_consumed_holds": "asked only where a bound is set",
     "make_room": "asked only where a bound is set",
     "find_idle_pools": "the partial index holds nothing else",
+    "read_tenants": "goes from tenant to tenant by the primary key, one row of each",
     "is_used": "stops at the first row",
     "mend_stamp": "a repair, which reads everything anyway",
     "rescan_pools": "a repair, which reads everything anyway",

@@ -23,19 +23,26 @@ class AsyncRemoteFollower(AsyncCalling):
     """Reads from a place on, none skipped and none twice. Under a name, the place is kept on the server."""
 
     def __init__(
-        self, transport: AsyncTransport, clock: ServerClock, after: str | None, name: str | None = None
+        self,
+        transport: AsyncTransport,
+        clock: ServerClock,
+        after: str | None,
+        name: str | None = None,
+        *,
+        of_all: bool = False,
     ) -> None:
         super().__init__(transport, clock)
         self.place, self.receiver = Place(after), Receiver()
         self._name, self._version = name, 0
         self._kept = after
+        self._whose = {"all_tenants": "true"} if of_all else {}
 
     async def _begin(self) -> None:
         """Take up the place that is kept under the name, if there is one."""
         if self._name is None:
             return
         try:
-            answer = await self._get(path_of("cursors", self._name))
+            answer = await self._get(path_of("cursors", self._name), **self._whose)
         except InvalidRequest as missing:
             if missing.code != "cursor_not_found":
                 raise
@@ -72,7 +79,7 @@ class AsyncRemoteFollower(AsyncCalling):
                 raise
 
     async def _page(self) -> list[RemoteEntry]:
-        answer = await self._get("/v1/journal", limit=PAGE, after=self.place.cursor)
+        answer = await self._get("/v1/journal", limit=PAGE, after=self.place.cursor, **self._whose)
         return read_entries(answer.content).items
 
     async def _begin_stream(self) -> None:
@@ -87,7 +94,7 @@ class AsyncRemoteFollower(AsyncCalling):
         begun = False
         self.place.broken()
         try:
-            async with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as packets:
+            async with self._transport.stream("/v1/events", self._whose, self.place.cursor, self.receiver) as packets:
                 begun = True
                 yield packets
         except httpx.HTTPError:
@@ -102,7 +109,8 @@ class AsyncRemoteFollower(AsyncCalling):
             return
         body = {"cursor": self.place.cursor, "if_version": self._version}
         try:
-            answer = await self._transport.ask("PUT", path_of("cursors", self._name), body, op=retry_key())
+            path = path_of("cursors", self._name)
+            answer = await self._transport.ask("PUT", path, body, op=retry_key(), params=self._whose)
         except Overloaded:
             return  # kept with the next page
         self._kept = self.place.cursor

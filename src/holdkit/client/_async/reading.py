@@ -23,6 +23,7 @@ from ...kernel.limiting import SPANS, changes_of, from_seconds
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
+from ...kernel.tenants import Tenants, of_all
 from ..addresses import path_of, record_path
 from ..clock import ServerClock
 from ..face_wire import read_verify
@@ -37,6 +38,7 @@ from ..wire import (
     read_pools,
     read_record,
     read_records,
+    read_tenants,
     record_from,
     slot_of,
 )
@@ -102,40 +104,55 @@ class AsyncRemoteReads(AsyncCalling):
             path = path_of("pools", text(named, "subject", 512), "history")
         return _entries(await self._transport.ask("GET", path))
 
-    async def journal(self, *, after: str | None = None, limit: int = 1_000) -> list[RemoteEntry]:
-        """Up to `limit` entries in order, behind a cursor. Raises `CursorLost`."""
-        query = {"limit": str(limit)} if after is None else {"limit": str(limit), "after": after}
-        return _entries(await self._transport.ask("GET", "/v1/journal", params=query))
+    async def journal(
+        self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
+    ) -> list[RemoteEntry]:
+        """Up to `limit` entries in order, behind a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the default
+        tenant: of all tenants."""
+        of_everybody = True if of_all(tenant) else None
+        return _entries(await self._get("/v1/journal", limit=limit, after=after, all_tenants=of_everybody))
 
     async def cursor(self, *, back: int = 0) -> str:
         """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
         return await self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
 
     def follow(
-        self, name: str | None = None, *, after: str | None = None, wait: bool = True, poll: float = 0.5
+        self,
+        name: str | None = None,
+        *,
+        after: str | None = None,
+        wait: bool = True,
+        poll: float = 0.5,
+        tenant: Tenants = None,
     ) -> AsyncIterator[RemoteEntry]:
         """Entries as they happen, none skipped and none twice, behind the cursor `after` or from the beginning; goes on after
         a broken connection, and ends on `close`, or with `wait=False` at the end of the journal. Raises `CursorLost`.
 
         With a `name` the place is kept on the server, and `after` counts only the first time; that needs a key of scope hold.
         An entry counts as seen once the loop has asked for the next one behind its packet, so after a crash the last packet
-        comes again (at least once). The server tells at once: `poll` is for kernels of one's own process.
+        comes again (at least once). The server tells at once: `poll` is for kernels of one's own process. `tenant=ALL` follows
+        all tenants, with a key of the default one; its names are apart from those of other followers.
         """
         check_following(name, after, wait, poll)
-        return self._follower(after, name).follow(wait)
+        return self._follower(after, name, tenant).follow(wait)
 
-    async def on(self, action: str | None, callback: Callable[[RemoteEntry], Any]) -> AsyncSubscription[RemoteEntry]:
+    async def on(
+        self, action: str | None, callback: Callable[[RemoteEntry], Any], *, tenant: Tenants = None
+    ) -> AsyncSubscription[RemoteEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         Fed by the server's stream, on a thread or task of its own; one that breaks is taken up again where it was.
-        For deliveries that must survive this process use `follow` with a name.
+        For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all tenants, with a key of
+        the default one.
         """
         check_listener(action, callback)
-        ear = AsyncRemoteEar(self._follower(await self.cursor()))
+        if of_all(tenant):
+            await self.tenants(limit=1)  # refused here, not in the background
+        ear = AsyncRemoteEar(self._follower(await self.cursor(), None, tenant))
         return AsyncSubscription(ear, self._desk.employ, action, callback)
 
-    def _follower(self, after: str | None, name: str | None = None) -> AsyncRemoteFollower:
-        return AsyncRemoteFollower(self._transport, self._clock, after, name)
+    def _follower(self, after: str | None, name: str | None = None, tenant: Tenants = None) -> AsyncRemoteFollower:
+        return AsyncRemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant))
 
     async def ready(self) -> None:
         """Returns when the server answers; raises when it does not for too long."""
@@ -158,6 +175,11 @@ class AsyncRemoteReads(AsyncCalling):
         no_transaction(tx)
         answer = await self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
         return [record_from(wire) for wire in read_records(answer.content).items]
+
+    async def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
+        """Names of the tenants that have pools, in order: for keys of the default tenant, which has no name and is not
+        listed. Give the last one as `after` for the next page."""
+        return read_tenants((await self._get("/v1/tenants", after=after, limit=limit)).content).items
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return what is due, of all tenants: for admins of the default tenant."""

@@ -84,7 +84,9 @@ class AsyncTransport:
             # sync-only: sleep(wait)
 
     @asynccontextmanager
-    async def stream(self, path: str, after: str | None, receiver: Receiver) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(
+        self, path: str, query: dict[str, str], after: str | None, receiver: Receiver
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The packets of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
@@ -92,7 +94,8 @@ class AsyncTransport:
         try:
             if self._over():
                 raise EngineError("this client is closed")
-            async with self._http.stream("GET", self._url + path, headers=headers, timeout=timeout) as answer:
+            more: dict[str, Any] = {"params": query, "headers": headers, "timeout": timeout}
+            async with self._http.stream("GET", self._url + path, **more) as answer:
                 if not answer.is_success:
                     await answer.aread()  # async-only
                     # sync-only: answer.read()

@@ -23,18 +23,27 @@ PAGE = 500
 class RemoteFollower(Calling):
     """Reads from a place on, none skipped and none twice. Under a name, the place is kept on the server."""
 
-    def __init__(self, transport: Transport, clock: ServerClock, after: str | None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: ServerClock,
+        after: str | None,
+        name: str | None = None,
+        *,
+        of_all: bool = False,
+    ) -> None:
         super().__init__(transport, clock)
         self.place, self.receiver = Place(after), Receiver()
         self._name, self._version = name, 0
         self._kept = after
+        self._whose = {"all_tenants": "true"} if of_all else {}
 
     def _begin(self) -> None:
         """Take up the place that is kept under the name, if there is one."""
         if self._name is None:
             return
         try:
-            answer = self._get(path_of("cursors", self._name))
+            answer = self._get(path_of("cursors", self._name), **self._whose)
         except InvalidRequest as missing:
             if missing.code != "cursor_not_found":
                 raise
@@ -71,7 +80,7 @@ class RemoteFollower(Calling):
                 raise
 
     def _page(self) -> list[RemoteEntry]:
-        answer = self._get("/v1/journal", limit=PAGE, after=self.place.cursor)
+        answer = self._get("/v1/journal", limit=PAGE, after=self.place.cursor, **self._whose)
         return read_entries(answer.content).items
 
     def _begin_stream(self) -> None:
@@ -86,7 +95,7 @@ class RemoteFollower(Calling):
         begun = False
         self.place.broken()
         try:
-            with self._transport.stream("/v1/events", self.place.cursor, self.receiver) as packets:
+            with self._transport.stream("/v1/events", self._whose, self.place.cursor, self.receiver) as packets:
                 begun = True
                 yield packets
         except httpx.HTTPError:
@@ -101,7 +110,8 @@ class RemoteFollower(Calling):
             return
         body = {"cursor": self.place.cursor, "if_version": self._version}
         try:
-            answer = self._transport.ask("PUT", path_of("cursors", self._name), body, op=retry_key())
+            path = path_of("cursors", self._name)
+            answer = self._transport.ask("PUT", path, body, op=retry_key(), params=self._whose)
         except Overloaded:
             return  # kept with the next page
         self._kept = self.place.cursor

@@ -79,7 +79,9 @@ class Transport:
             sleep(wait)
 
     @contextmanager
-    def stream(self, path: str, after: str | None, receiver: Receiver) -> Iterator[Iterator[bytes]]:
+    def stream(
+        self, path: str, query: dict[str, str], after: str | None, receiver: Receiver
+    ) -> Iterator[Iterator[bytes]]:
         """The packets of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
@@ -87,7 +89,8 @@ class Transport:
         try:
             if self._over():
                 raise EngineError("this client is closed")
-            with self._http.stream("GET", self._url + path, headers=headers, timeout=timeout) as answer:
+            more: dict[str, Any] = {"params": query, "headers": headers, "timeout": timeout}
+            with self._http.stream("GET", self._url + path, **more) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise _problem(answer)

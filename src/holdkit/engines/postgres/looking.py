@@ -1,4 +1,4 @@
-"""Looks at pools, holds and records, as scripts: on our connections, and on a caller's, where they see the caller's own
+"""Looks at pools, holds, records and tenants, as scripts: on our connections, and on a caller's, where they see the caller's own
 uncommitted work. They lock and write nothing, and never show a due leg as held.
 """
 
@@ -18,6 +18,7 @@ from ...core.reading import (
     ListHolds,
     ListPools,
     ListRecords,
+    ListTenants,
     Query,
     beyond,
     seen_hold,
@@ -171,6 +172,12 @@ def list_records(_: Terms, query: ListRecords) -> Script[list[Record]]:
     return [record_of(row) for row in sorted(rows, key=itemgetter(2))[: query.limit]]
 
 
+def list_tenants(_: Terms, query: ListTenants) -> Script[list[str]]:
+    """A page of tenants that have pools."""
+    rows = yield from ask("read_tenants", (query.after, query.limit))
+    return sorted({tenant for (tenant,) in rows})[: query.limit]
+
+
 def is_id(text: str) -> bool:
     """Whether a text can be a hold's id."""
     return len(text) == 32 and not set(text) - set(DIGITS)
@@ -186,4 +193,5 @@ _LOOKS: Final[dict[type[Any], Callable[[Terms, Any], Script[Any]]]] = {
     ListHolds: list_holds,
     FindRecord: find_record,
     ListRecords: list_records,
+    ListTenants: list_tenants,
 }

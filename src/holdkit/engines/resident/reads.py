@@ -21,6 +21,7 @@ from ...core.reading import (
     ListHolds,
     ListPools,
     ListRecords,
+    ListTenants,
     Query,
     ReadClock,
     ReadHistory,
@@ -116,6 +117,11 @@ def list_records(reader: Reader, query: ListRecords) -> list[Record]:
     return list(islice(found, query.limit))
 
 
+def list_tenants(reader: Reader, query: ListTenants) -> list[str]:
+    """Tenants that have pools, in order."""
+    return sorted({tenant for tenant, _ in reader.tables.pools if tenant > query.after})[: query.limit]
+
+
 def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
     """Entries after a number of the one lane."""
     return reader.journal.after(query.after.get(0, 0), query.limit, query.tenant)
@@ -174,6 +180,7 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     FindRecord: find_record,
     ReadClock: read_clock,
     ListRecords: list_records,
+    ListTenants: list_tenants,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     FindEntries: find_entries,

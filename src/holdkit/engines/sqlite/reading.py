@@ -21,6 +21,7 @@ from ...core.reading import (
     ListHolds,
     ListPools,
     ListRecords,
+    ListTenants,
     Query,
     ReadClock,
     ReadHistory,
@@ -133,6 +134,11 @@ def list_records(at: At, query: ListRecords) -> list[Record]:
     return [record_of(row) for row in rows]
 
 
+def list_tenants(at: At, query: ListTenants) -> list[str]:
+    """A page of tenants that have pools."""
+    return [tenant for (tenant,) in at.driver.ask("read_tenants", (query.after, query.limit))]
+
+
 def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
     """Entries after a number of the one lane."""
     after = query.after.get(0, 0)
@@ -181,6 +187,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindRecord: find_record,
     ReadClock: read_clock,
     ListRecords: list_records,
+    ListTenants: list_tenants,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     FindEntries: find_entries,

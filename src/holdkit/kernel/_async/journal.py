@@ -11,6 +11,7 @@ from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
+from ..tenants import Tenants, whose
 from .calls import AsyncCalls
 from .following import AsyncFollower, end_of_journal
 from .places import MAX_NAME
@@ -29,13 +30,16 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         now = self._desk.now()
         return [JournalEntry(row, {}, now) for row in rows]
 
-    async def journal(self, *, after: str | None = None, limit: int = 1_000) -> list[JournalEntry]:
-        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end.
+    async def journal(
+        self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
+    ) -> list[JournalEntry]:
+        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
+        of all tenants.
 
         Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        follower = AsyncFollower(self._desk, self._tenant)
+        follower = AsyncFollower(self._desk, whose(tenant, self._tenant))
         await follower.begin(after)
         while True:
             entries = await follower.page(limit)
@@ -47,17 +51,24 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         return await end_of_journal(self._desk, whole(back, "back", 0, MAX_SLOT))
 
     async def follow(
-        self, name: str | None = None, *, after: str | None = None, wait: bool = True, poll: float = 0.5
+        self,
+        name: str | None = None,
+        *,
+        after: str | None = None,
+        wait: bool = True,
+        poll: float = 0.5,
+        tenant: Tenants = None,
     ) -> AsyncIterator[JournalEntry]:
         """Entries as they happen, none skipped, behind the cursor `after` or from the beginning.
 
         With a `name` the place is kept durably, and `after` counts only the first time. An entry counts as seen once the
         loop has asked for the next one behind its page, so after a crash the last page comes again (at least once).
         Woken at once by commits of this kernel, within `poll` seconds by those of other processes; ends on `close`, or
-        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back.
+        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back. `tenant=ALL` follows all
+        tenants, on a kernel without one; its names are apart from those of other followers.
         """
         check_following(name, after, wait, poll)
-        follower = AsyncFollower(self._desk, self._tenant, name)
+        follower = AsyncFollower(self._desk, whose(tenant, self._tenant), name)
         await follower.begin(after)
         async for entry in follower.follow(None, wait, poll):
             yield entry

@@ -53,7 +53,7 @@ class AsyncEarPort(Protocol[Told_co]):
 class AsyncEar:
     """At the journal of this process's own kernel."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str, after: str) -> None:
+    def __init__(self, desk: AsyncDesk, tenant: str | None, after: str) -> None:
         self._desk, self._tenant = desk, tenant
         self._after: str | None = after
         self.stop = AsyncSignal()

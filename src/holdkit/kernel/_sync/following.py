@@ -19,9 +19,9 @@ PAGE = 500
 
 
 class Follower:
-    """Reads one tenant's journal from a place on: in each lane an entry's number, and the digest of what it looked like."""
+    """Reads the journal of one tenant, or of all (None), from a place on: in each lane an entry's number, and the digest of what it looked like."""
 
-    def __init__(self, desk: Desk, tenant: str, name: str | None = None) -> None:
+    def __init__(self, desk: Desk, tenant: str | None, name: str | None = None) -> None:
         self._desk, self._tenant, self._name = desk, tenant, name
         self._place: Place = {}
         self._version = 0

@@ -12,6 +12,7 @@ from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
+from ..tenants import Tenants, whose
 from .calls import Calls
 from .following import Follower, end_of_journal
 from .places import MAX_NAME
@@ -30,13 +31,14 @@ class Journal(Calls, Verbs):
         now = self._desk.now()
         return [JournalEntry(row, {}, now) for row in rows]
 
-    def journal(self, *, after: str | None = None, limit: int = 1_000) -> list[JournalEntry]:
-        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end.
+    def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> list[JournalEntry]:
+        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
+        of all tenants.
 
         Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        follower = Follower(self._desk, self._tenant)
+        follower = Follower(self._desk, whose(tenant, self._tenant))
         follower.begin(after)
         while True:
             entries = follower.page(limit)
@@ -48,17 +50,24 @@ class Journal(Calls, Verbs):
         return end_of_journal(self._desk, whole(back, "back", 0, MAX_SLOT))
 
     def follow(
-        self, name: str | None = None, *, after: str | None = None, wait: bool = True, poll: float = 0.5
+        self,
+        name: str | None = None,
+        *,
+        after: str | None = None,
+        wait: bool = True,
+        poll: float = 0.5,
+        tenant: Tenants = None,
     ) -> Iterator[JournalEntry]:
         """Entries as they happen, none skipped, behind the cursor `after` or from the beginning.
 
         With a `name` the place is kept durably, and `after` counts only the first time. An entry counts as seen once the
         loop has asked for the next one behind its page, so after a crash the last page comes again (at least once).
         Woken at once by commits of this kernel, within `poll` seconds by those of other processes; ends on `close`, or
-        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back.
+        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back. `tenant=ALL` follows all
+        tenants, on a kernel without one; its names are apart from those of other followers.
         """
         check_following(name, after, wait, poll)
-        follower = Follower(self._desk, self._tenant, name)
+        follower = Follower(self._desk, whose(tenant, self._tenant), name)
         follower.begin(after)
         for entry in follower.follow(None, wait, poll):
             yield entry

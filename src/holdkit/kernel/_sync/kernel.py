@@ -14,6 +14,7 @@ from ..context import Actor
 from ..limiting import changes_of
 from ..spelling import What
 from ..surface import JournalEntry
+from ..tenants import Tenants, whose
 from ..turnstile import Stats
 from .background import Subscription, Sweeper, check_listener
 from .calls import Call
@@ -106,14 +107,16 @@ class Holds(Reads):
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
         return Sweeper(self, self._desk, every, whole(limit, "limit", 1, MAX_SWEEP))
 
-    def on(self, action: str | None, callback: Callable[[JournalEntry], Any]) -> Subscription[JournalEntry]:
+    def on(
+        self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None
+    ) -> Subscription[JournalEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
-        For deliveries that must survive this process use `follow` with a name.
+        For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all tenants.
         """
         check_listener(action, callback)
-        ear = Ear(self._desk, self._tenant, self.cursor())
+        ear = Ear(self._desk, whose(tenant, self._tenant), self.cursor())
         return Subscription(ear, self._desk.employ, action, callback)
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ class EarPort(Protocol[Told_co]):
 class Ear:
     """At the journal of this process's own kernel."""
 
-    def __init__(self, desk: Desk, tenant: str, after: str) -> None:
+    def __init__(self, desk: Desk, tenant: str | None, after: str) -> None:
         self._desk, self._tenant = desk, tenant
         self._after: str | None = after
         self.stop = Signal()

@@ -23,6 +23,7 @@ from ...core.reading import (
     ListHolds,
     ListPools,
     ListRecords,
+    ListTenants,
     expired_at,
 )
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
@@ -32,6 +33,7 @@ from ..answers import refusal_of
 from ..journal_entry import JournalEntry
 from ..spelling import moment, reference
 from ..surface import Hold, RepairReport, VerifyReport
+from ..tenants import unbound
 from .calls import Call
 from .journal import Journal
 
@@ -97,6 +99,14 @@ class Reads(Journal):
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
         return self._desk.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
+
+    def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
+        """Names of the tenants that have pools, in order; give the last one as `after` for the next page. The default tenant
+        has no name, and is not listed. On a kernel without a tenant only."""
+        unbound(self._tenant)
+        whole(limit, "limit", 1, 1_000)
+        _place(after, "after")
+        return self._submitter.read(ListTenants(after, limit))
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.

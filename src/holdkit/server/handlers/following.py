@@ -9,6 +9,7 @@ from ..answers import at
 from ..places import (
     CursorAnswer,
     CursorQuery,
+    FollowerQuery,
     KeptCursor,
     MoveCursor,
     PutRecordWish,
@@ -32,7 +33,7 @@ async def show_end(request: Request) -> Answer:
 async def show_cursor(request: Request) -> Answer:
     """Where a named follower is."""
     name = _name(request)
-    kept = await kept_place(request.kernel.desk, request.caller.tenant, name)
+    kept = await kept_place(request.kernel.desk, _whose(request), name)
     if kept is None:
         raise Problem(404, "cursor_not_found", "no follower of this name has kept its place yet")
     return answer(KeptCursor(name, kept.cursor, kept.version, request.now()))
@@ -42,8 +43,7 @@ async def move_cursor(request: Request) -> Answer:
     """Behind what the follower has seen."""
     body: MoveCursor = request.body
     name = _name(request)
-    desk, tenant = request.kernel.desk, request.caller.tenant
-    kept = await keep_place(desk, tenant, name, body.cursor, body.if_version, request.op)
+    kept = await keep_place(request.kernel.desk, _whose(request), name, body.cursor, body.if_version, request.op)
     return answer(KeptCursor(name, kept.cursor, kept.version, request.now()))
 
 
@@ -73,6 +73,12 @@ async def put_record(request: Request) -> Answer:
     )
     headers = (REPLAYED,) if done is not None and done.replayed else ()
     return answer(RecordNow(None if done is None else _record(done), request.now()), 200, headers)
+
+
+def _whose(request: Request) -> str | None:
+    """The tenant whose follower it is; None: it follows all."""
+    query: FollowerQuery = request.query
+    return None if query.all_tenants else request.caller.tenant
 
 
 def _name(request: Request) -> str:

@@ -8,6 +8,7 @@ from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
 from ...kernel.spelling import hold_id
 from ...kernel.surface import JournalEntry
+from ...kernel.tenants import ALL
 from ..answers import EntryPage, entry_answer
 from ..queries import JournalQuery
 from ..request import Answer, Request, answer
@@ -21,8 +22,9 @@ async def read_journal(request: Request) -> Answer:
     query: JournalQuery = request.query
     if query.last is not None:
         return await _tail(request, query)
-    entries = await request.kernel.journal(after=query.after, limit=query.limit)
-    items = [entry_answer(entry) for entry in entries]
+    tenant = ALL if query.all_tenants else None
+    entries = await request.kernel.journal(after=query.after, limit=query.limit, tenant=tenant)
+    items = [entry_answer(entry, says_tenant=query.all_tenants) for entry in entries]
     return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))
 
 
@@ -35,14 +37,15 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
     cursor = await request.kernel.cursor(back=wanted)
     found: list[JournalEntry] = []
     while len(found) < MAX_TAIL:
-        page = await request.kernel.journal(after=cursor, limit=1_000)
+        page = await request.kernel.journal(after=cursor, limit=1_000, tenant=ALL if query.all_tenants else None)
         found += page
         if len(page) < 1_000:
             break
         cursor = page[-1].cursor
     last = found[-1].cursor if found else cursor
     shown = sorted(found, key=lambda entry: entry.slot)[-wanted:]  # lanes have no order between them but time
-    return answer(EntryPage([entry_answer(entry) for entry in shown], last, request.now()))
+    items = [entry_answer(entry, says_tenant=query.all_tenants) for entry in shown]
+    return answer(EntryPage(items, last, request.now()))
 
 
 async def hold_history(request: Request) -> Answer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...kernel.limiting import changes_of, in_seconds
-from ..answers import KeyAnswer, KeyPage, LimitsAnswer, SweepAnswer, VerifyAnswer, at
+from ..answers import KeyAnswer, KeyPage, LimitsAnswer, SweepAnswer, TenantPage, VerifyAnswer, at
 from ..bodies import ChangeLimitsWish, NewKeyWish, RotateWish, SweepWish
 from ..keys import NewKey
 from ..problems import Problem
+from ..queries import PageQuery
 from ..request import Answer, Request, answer
 from .shared import frame
 
@@ -18,6 +19,13 @@ async def sweep(request: Request) -> Answer:
     wish: SweepWish = request.body
     report = await request.kernel.sweep(wish.limit)
     return answer(SweepAnswer(report.expired, report.more, at(report.scanned_slot)))
+
+
+async def list_tenants(request: Request) -> Answer:
+    """Those that have pools."""
+    query: PageQuery = request.query
+    found = await request.kernel.tenants(after=query.after, limit=query.limit)
+    return answer(TenantPage(found, found[-1] if len(found) == query.limit else None, request.now()))
 
 
 async def show_limits(request: Request) -> Answer:

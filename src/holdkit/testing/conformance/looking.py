@@ -13,6 +13,7 @@ from ...core.reading import (
     ListHolds,
     ListPools,
     ListRecords,
+    ListTenants,
     ReadHistory,
     ReadJournal,
     TakeSurvey,
@@ -187,6 +188,24 @@ def nothing_crosses_tenants(rig: Rig) -> None:
     rig.sound()
 
 
+def tenants_in_order(rig: Rig) -> None:
+    """Tenants that have pools are listed by name, page by page; the default one has no name. All have one journal."""
+    equal(rig.engine.read(ListTenants()), [], "tenants of nothing")
+    names = sorted(("acme", "Acme", "acme2", "a%", "é", "\U0001f642", "~"))
+    for tenant in ("", *reversed(names)):
+        rig.pools(tenant, **{f"pool{number}": 1 for number in range(4)})
+    equal(rig.engine.read(ListTenants()), names, "tenants in order, each once")
+    equal(rig.engine.read(ListTenants("", 2)), names[:2], "the first page of tenants")
+    equal(rig.engine.read(ListTenants(names[1], 3)), names[2:5], "a page of tenants")
+    equal(rig.engine.read(ListTenants("acme1")), [name for name in names if name > "acme1"], "tenants after no tenant")
+    equal(rig.engine.read(ListTenants(names[-1])), [], "tenants behind the last")
+    rig.done(PutRecord(kind="k", id="r", body="0", tenant="no-pools"))
+    equal(rig.engine.read(ListTenants()), names, "tenants that have pools")
+    found = {entry_of(row).tenant for row in rig.engine.read(ReadJournal(None))}
+    equal(found, {"", "no-pools", *names}, "tenants of the whole journal")
+    rig.sound()
+
+
 def tokens_are_never_shown(rig: Rig) -> None:
     """Owner tokens are in no hold, list, journal entry or history."""
     rig.pools(a=2)
@@ -228,6 +247,7 @@ CHECKS = (
     records_compare_and_set,
     large_numbers,
     nothing_crosses_tenants,
+    tenants_in_order,
     tokens_are_never_shown,
     surveys_count_everything,
 )

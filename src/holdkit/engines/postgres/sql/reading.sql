@@ -27,6 +27,21 @@ from holdkit.heads h cross join lateral (
 order by p.id
 limit $7
 
+-- name: read_tenants
+-- a page of tenants that have pools, lane by lane: from one to the next by the primary key, however many pools each has
+with recursive t(lane, n, tenant) as (
+    select h.lane, 1, (select p.tenant from holdkit.pools p where p.lane = h.lane and p.tenant > $1::text
+                       order by p.tenant limit 1)
+    from holdkit.heads h /* apart: where h.lane = $lane */
+    union all
+    select t.lane, t.n + 1, (select p.tenant from holdkit.pools p where p.lane = t.lane and p.tenant > t.tenant
+                             order by p.tenant limit 1)
+    from t where t.tenant is not null and t.n < $2::int
+)
+select distinct t.tenant from t where t.tenant is not null
+order by t.tenant
+limit $2
+
 -- name: read_pools_by_id
 -- the same for these pools
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,

@@ -21,6 +21,16 @@ where p.tenant = :tenant and p.id >= :lower and p.id < :upper and p.id <> :after
 order by p.id
 limit :limit
 
+-- name: read_tenants
+-- a page of tenants that have pools: from one to the next by the primary key, however many pools each has
+with recursive t(tenant) as (
+    select min(p.tenant) from holdkit_pools p where p.tenant > ?1
+    union all
+    select (select min(p.tenant) from holdkit_pools p where p.tenant > t.tenant) from t where t.tenant is not null
+)
+select t.tenant from t where t.tenant is not null
+limit ?2
+
 -- name: read_pools_by_id
 -- the same for these pools of one tenant
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
