@@ -125,12 +125,16 @@ def test_sweep_and_verify(log: Path, tmp_path: Path) -> None:
         for pool in ("gpu", "cpu"):  # a second hold on the same pool would find the first one due
             hk.create_pool(pool, total=5)
             hk.hold(pool, 1, ttl=0.001)
+        first = hk.holds()[0].id
     for url, due in ((f"log:///{log}", 1), (f"sqlite:///{tmp_path}/holds.db", 2)):
         assert spoken("verify", url) == {"url": url, "ok": True, "differences": []}
         swept = spoken("sweep", url, "--limit", 1)
-        assert (swept["expired"], swept["more"]) == (1, due == 2)
+        assert (swept["expired"], swept["more"], swept["tenants"]) == (1, due == 2, [""])
+        assert len(swept["holds"]) == 1
+        assert due == 1 or swept["holds"] == [first]
         run("sweep", url)
-        assert spoken("sweep", url)["expired"] == 0
+        nothing = {"url": url, "expired": 0, "holds": [], "tenants": [], "more": False}
+        assert spoken("sweep", url) == nothing
         assert "exactly what the journal says" in run("verify", url).stdout
 
 

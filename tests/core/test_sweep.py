@@ -7,7 +7,7 @@ import pytest
 from holdkit.core.commands import Sweep
 from holdkit.core.decide import SweepList, decide
 from holdkit.core.entries import Action, Effect, Entry
-from holdkit.core.model import Leg, Pool, State
+from holdkit.core.model import Key, Leg, Pool, State
 from holdkit.core.outcomes import Done
 from holdkit.core.view import View
 
@@ -22,14 +22,18 @@ def world() -> World:
     return world
 
 
+def keys(names: str, tenant: str = "") -> tuple[Key, ...]:
+    return tuple((tenant, hold_id(name)) for name in names)
+
+
 def test_it_expires_whole_holds_earliest_first(world: World) -> None:
     for name, ttl in [("c", 30), ("a", 40), ("b", 40), ("d", 50), ("e", 51)]:
         done(world.do(place(name, {"p": 1, "q": 1}, ttl)))
     world.slot = 50
-    assert world.do(Sweep(limit=3)) == Done(slot=50, seq=10, expired=3, more=True)
+    assert world.do(Sweep(limit=3)) == Done(slot=50, seq=10, swept=keys("cab"), more=True)
     assert [entry.subject for entry in world.entries[-3:]] == [hold_id(name) for name in "cab"]
     assert [world.held(name).state.value for name in "abcde"] == ["expired", "expired", "expired", "held", "held"]
-    assert world.do(Sweep(limit=3)) == Done(slot=50, seq=11, expired=1)
+    assert world.do(Sweep(limit=3)) == Done(slot=50, seq=11, swept=keys("d"))
     assert world.do(Sweep(limit=3)) == Done(slot=50)  # nothing to do, nothing written
     assert len(world.entries) == 11
 
@@ -85,16 +89,35 @@ def test_a_limit_that_just_suffices_leaves_nothing(world: World) -> None:
     for name in "ab":
         done(world.do(place(name, "p", 30)))
     world.slot = 30
-    assert world.do(Sweep(limit=2)) == Done(slot=30, seq=6, expired=2)
+    assert world.do(Sweep(limit=2)) == Done(slot=30, seq=6, swept=keys("ab"))
 
 
 def test_in_an_atomic_group_and_under_an_operation_id(world: World) -> None:
     for name in "ab":
         done(world.do(place(name, "p", 30)))
     world.slot = 30
-    assert [done(one).expired for one in world.atomic(Sweep(limit=1))] == [1]
-    assert done(world.do(Sweep(op="o"))).expired == 1
-    assert done(world.do(Sweep(op="o"))).expired == 1  # told again, not done again
+    assert [done(one).swept for one in world.atomic(Sweep(limit=1))] == [keys("a")]
+    first = done(world.do(Sweep(op="o")))
+    again = done(world.do(Sweep(op="o")))
+    assert (first.swept, first.expired, first.replayed) == (keys("b"), 1, False)
+    assert (again.swept, again.expired, again.replayed) == (keys("b"), 1, True)  # told again, not done again
+
+
+def test_a_tenant_is_told_of_its_own_holds_only_and_the_default_tenant_of_all() -> None:
+    world = World()
+    for tenant in ("", "acme", "globex"):
+        world.pool("p", 10, tenant=tenant)
+    for name, tenant, ttl in [("a", "acme", 30), ("b", "globex", 20), ("c", "acme", 10), ("d", "", 5)]:
+        done(world.do(place(name, "p", ttl, tenant=tenant)))
+    world.slot = 30
+    first = done(world.do(Sweep(limit=3, tenant="acme", op="o")))
+    assert (first.swept, first.expired, first.more) == (keys("c", "acme"), 1, True)  # two others' are expired as well
+    assert [entry.tenant for entry in world.entries[-3:]] == ["", "acme", "globex"]
+    done(world.do(place("e", "p", 5, tenant="globex")))
+    world.slot = 40
+    assert done(world.do(Sweep())).swept == (*keys("a", "acme"), *keys("e", "globex"))
+    assert done(world.do(Sweep(limit=3, tenant="acme", op="o"))).swept == keys("c", "acme")
+    assert done(world.do(Sweep(tenant="globex"))) == Done(slot=40)
 
 
 def test_expiry_by_sweep_never_moves_a_pool_back_in_time(world: World) -> None:
@@ -103,7 +126,7 @@ def test_expiry_by_sweep_never_moves_a_pool_back_in_time(world: World) -> None:
     world.slot = 90
     assert done(world.do(Sweep(limit=1))).more
     world.slot = 40
-    assert world.do(Sweep()) == Done(slot=40, seq=6, expired=1)
+    assert world.do(Sweep()) == Done(slot=40, seq=6, swept=keys("b"))
     assert [(effect.pool.id, effect.pool.slot) for effect in world.entries[-1].effects] == [("p", 90), ("q", 90)]
 
 

@@ -266,13 +266,44 @@ def sweeping(groups: Sequence[Group]) -> bool:
 
 
 def test_a_sweep_reports_what_it_did(hk: Any, engine: Watched) -> None:
-    for _ in range(3):
-        hk.hold("p", 1, ttl=60)
+    ids = sorted(hk.hold("p", 1, ttl=60).id for _ in range(3))
     engine.fake.advance(60)
     report = hk.sweep(limit=2)
     assert (report.expired, report.scanned_slot, report.more) == (2, 60_000_000, True)
+    assert (report.holds, report.tenants) == (tuple(ids[:2]), ("", ""))
     report = hk.sweep(limit=2)
-    assert (report.expired, report.more) == (1, False)
+    assert (report.expired, report.holds, report.more) == (1, (ids[2],), False)
+    report = hk.sweep()
+    assert (report.expired, report.holds, report.tenants) == (0, (), ())
+
+
+def test_a_tenants_sweep_reports_its_own_holds_only(hk: Any, engine: Watched) -> None:
+    ids: dict[str, str] = {}
+    for round in range(2):
+        for name in ("acme", "globex"):
+            bound = hk.tenant(name)
+            bound.create_pool("q", 10, exist_ok=True)
+            ids[name] = bound.hold("q", 1, ttl=60 if name == "acme" else 50).id
+        engine.fake.advance(60)
+        acme = hk.tenant("acme")
+        report = acme.sweep() if round == 0 else acme.apply([Sweep()])[0]
+        assert (report.expired, report.holds, report.tenants) == (1, (ids["acme"],), ("acme",))
+        assert hk.tenant("globex").get(ids["globex"]).ended_slot is not None
+    ids = {name: hk.tenant(name).hold("q", 1, ttl=ttl).id for name, ttl in (("acme", 60), ("globex", 50))}
+    engine.fake.advance(60)
+    report = hk.sweep()
+    assert (report.expired, report.holds) == (2, (ids["globex"], ids["acme"]))
+    assert report.tenants == ("globex", "acme")
+
+
+def test_a_tenants_sweeper_counts_its_own(hk: Any, engine: Watched) -> None:
+    for name in ("acme", "globex"):
+        hk.tenant(name).create_pool("q", 10)
+        hk.tenant(name).hold("q", 1, ttl=60)
+    engine.fake.advance(60)
+    with hk.tenant("acme").sweeper(every=3600) as sweeper:
+        wait_until(lambda: sweeper.sweeps == 1)
+        assert sweeper.expired == 1
     assert hk.sweep().expired == 0
 
 

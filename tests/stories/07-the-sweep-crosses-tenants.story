@@ -7,7 +7,7 @@ pool     gpu total=1
 hold     b gpu 1 ttl=20                     -> held
 tenant   none
 clock    60
-sweep                                       -> done expired=2
+sweep                                       -> done expired=2 holds=a,b tenants=acme,globex
 journal                                     -> nothing
 tenant   acme
 journal                                     -> pool.created hold.held hold.expired

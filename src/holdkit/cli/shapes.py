@@ -145,10 +145,12 @@ class TenantDocument(Struct, frozen=True):
 
 
 class SweepDocument(Struct, frozen=True):
-    """What a sweep did."""
+    """What a sweep did: the holds it expired, of all tenants, in order of (deadline, id), and the tenant of each."""
 
     url: str
     expired: int
+    holds: tuple[str, ...]
+    tenants: tuple[str, ...]
     more: bool
 
 

@@ -124,7 +124,8 @@ def sweep(place: str | None, url: str | None, limit: int, in_json: bool) -> int:
     with kernel(chosen(url, place)) as hk:
         report = hk.sweep(limit)
     more = "; more are due: run it again" if report.more else ""
-    Voice(in_json).say(SweepDocument(hk.url, report.expired, report.more), f"{report.expired} expired{more}")
+    told = SweepDocument(hk.url, report.expired, report.holds, report.tenants, report.more)
+    Voice(in_json).say(told, f"{report.expired} expired{more}")
     return FINE
 
 

@@ -202,7 +202,8 @@ class ChangeLimits(Command, frozen=True):
 
 
 class Sweep(Command, frozen=True):
-    """Return the due legs of up to `limit` holds, earliest deadline first, and prune a little."""
+    """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little. The answer
+    names the holds of the command's own tenant; for the default tenant, those of all."""
 
     limit: int = 500
 

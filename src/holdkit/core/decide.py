@@ -206,13 +206,15 @@ def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
 
 
 def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
-    """The holds that were listed, as far as this sweep's own limit goes, and the pools."""
+    """The holds that were listed, as far as this sweep's own limit goes, and the pools; of all tenants. Only the default
+    tenant is told of other tenants' holds."""
     before = len(view.entries)
     expired, more = sweep(view, due.holds, command.limit, now)
     remove_idle_pools(view, due.pools, now, pressed=due.pressed)
     more |= retire_holds(view, due.retiring, command.limit, now, pressed=due.pressed)
     seq = view.next_seq - 1 if len(view.entries) > before else 0
-    return Done(slot=now, seq=seq, expired=expired, more=more or due.more)
+    told = tuple(key for key in expired if command.tenant in ("", key[0]))
+    return Done(slot=now, seq=seq, swept=told, more=more or due.more)
 
 
 def touched(view: View, command: AnyCommand) -> list[str]:

@@ -96,12 +96,17 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     """The owner token of a hold just placed."""
     uncovered: dict[str, int] | None = None
     """Overage that no pool could cover, by pool."""
-    expired: int = 0
-    """Holds a sweep ended."""
+    swept: tuple[Key, ...] = ()
+    """Holds that a sweep expired, in order of (deadline, id): those of its tenant, or of all for the default tenant."""
     more: bool = False
     """A sweep left something for the next one."""
     replayed: bool = False
     lane: int = 0
+
+    @property
+    def expired(self) -> int:
+        """How many holds a sweep expired."""
+        return len(self.swept)
 
 
 class Operation(Struct, frozen=True, gc=False):

@@ -28,7 +28,7 @@ def answer_of(command: AnyCommand, outcome: Outcome) -> Answer:
     if isinstance(outcome, Invalid):
         return errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
     if isinstance(command, Sweep):
-        return SweepReport(outcome.expired, outcome.slot, outcome.more)
+        return report_of(outcome)
     return pool_of(outcome) or record_of(outcome)
 
 
@@ -43,6 +43,12 @@ def pool_of(done: Done) -> Pool | None:
 def record_of(done: Done) -> Record | None:
     """The record of a done outcome, marked if the answer was a recorded one."""
     return replace(done.record, replayed=True) if done.record is not None and done.replayed else done.record
+
+
+def report_of(done: Done) -> SweepReport:
+    """What a sweep did."""
+    holds, tenants = tuple(id for _, id in done.swept), tuple(tenant for tenant, _ in done.swept)
+    return SweepReport(done.expired, holds, tenants, done.slot, done.more)
 
 
 def hold_of(done: Done, owner: str | None) -> Hold:

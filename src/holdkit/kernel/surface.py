@@ -196,9 +196,16 @@ _put_done, _put_owner, _put_row = (
 
 
 class SweepReport(Struct, frozen=True):
-    """What one sweep did."""
+    """What one sweep did: `holds` names those it expired, in order of (deadline, id), at most the sweep's limit, and
+    `tenants` the tenant of each.
+
+    A kernel bound to a tenant counts and names its own holds, also where others' were expired; one without a tenant, those
+    of all tenants. `more` is about all tenants in either case.
+    """
 
     expired: int
+    holds: tuple[str, ...]
+    tenants: tuple[str, ...]
     scanned_slot: Slot
     more: bool
 

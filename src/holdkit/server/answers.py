@@ -276,9 +276,13 @@ class BatchAnswer(Struct):
 
 
 class SweepAnswer(Struct):
-    """What a sweep did."""
+    """What a sweep did, for all tenants."""
 
     expired: int
+    holds: list[str]
+    """Those it expired, in order of (deadline, id)."""
+    tenants: list[str]
+    """The tenant of each of them."""
     more: bool
     server_time: datetime
 

@@ -232,15 +232,36 @@ def test_a_sweep_goes_lane_by_lane(postgres_url: str, watch: Watch) -> None:
         for n in range(6):
             apply(engine, place(pools[n % 3], ttl=(10 + n) * SECOND))
         apply(engine, place(*pools[:2], ttl=SECOND))
+        due = [hold.key for hold in sorted(engine.read(ListHolds("")), key=lambda hold: hold.deadline or 0)]
+        assert len(due) == 7
         clock.advance(60)
         watch.lanes.clear()
         swept = engine.apply([Group((Sweep(limit=5),))]).outcomes[0][0]
         assert isinstance(swept, Done)
         assert (swept.expired, swept.more) == (5, True), "the earliest of all lanes"
+        assert list(swept.swept) == due[:5], "in order of their deadlines, whatever lane they are in"
         assert sorted(watch.lanes, key=sorted) == [{0}, {0, 1}, {1}, {2}]
         swept = engine.apply([Group((Sweep(limit=5),))]).outcomes[0][0]
         assert isinstance(swept, Done)
-        assert (swept.expired, swept.more) == (2, False)
+        assert (list(swept.swept), swept.more) == (due[5:], False)
+        scenes.sound(engine, postgres_url)
+
+
+def test_a_tenants_sweep_tells_of_its_own_holds_in_every_lane(postgres_url: str) -> None:
+    clock = FakeClock()
+    with closing(PostgresEngine(postgres_url, clock=clock)) as engine:
+        pools = [pool_in(lane) for lane in range(3)]
+        for tenant in ("", "acme"):
+            apply(engine, *(structs.replace(create(pool), tenant=tenant) for pool in pools))
+            apply(engine, *(structs.replace(place(pool, ttl=SECOND), tenant=tenant) for pool in pools))
+        mine = sorted(hold.key for hold in engine.read(ListHolds("acme")))
+        clock.advance(60)
+        swept = engine.apply([Group((Sweep(tenant="acme"),))]).outcomes[0][0]
+        assert isinstance(swept, Done)
+        assert (swept.expired, sorted(swept.swept), swept.more) == (3, mine, False)
+        swept = engine.apply([Group((Sweep(),))]).outcomes[0][0]
+        assert isinstance(swept, Done)
+        assert swept.expired == 0, "the other tenant's were expired as well"
         scenes.sound(engine, postgres_url)
 
 

@@ -182,10 +182,11 @@ class AsyncRemoteReads(AsyncCalling):
         return read_tenants((await self._get("/v1/tenants", after=after, limit=limit)).content).items
 
     async def sweep(self, limit: int = 500) -> SweepReport:
-        """Return what is due, of all tenants: for admins of the default tenant."""
+        """Return what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = await self._transport.ask("POST", "/v1/sweep", {"limit": limit})
         told = msgspec.json.decode(answer.content, type=dict[str, Any])
-        return SweepReport(told["expired"], slot_of(datetime.fromisoformat(told["server_time"])), told["more"])
+        slot = slot_of(datetime.fromisoformat(told["server_time"]))
+        return SweepReport(told["expired"], tuple(told["holds"]), tuple(told["tenants"]), slot, told["more"])
 
     async def limits_in_force(self) -> Limits:
         """The limits that are stored with the data: for the default tenant's keys."""

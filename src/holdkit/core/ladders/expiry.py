@@ -66,12 +66,12 @@ def expire_hold(view: View, command: ExpireHold, now: Slot) -> Outcome:
     return Done(slot=now, hold=hold)
 
 
-def sweep(view: View, listed: list[Key], limit: int, now: Slot) -> tuple[int, bool]:
-    """Expire up to `limit` of the listed holds wholly, as far as each is due still: how many, and whether any is left."""
+def sweep(view: View, listed: list[Key], limit: int, now: Slot) -> tuple[list[Key], bool]:
+    """Expire up to `limit` of the listed holds wholly, as far as each is due still: which, and whether any is left."""
     found = [hold for key in listed if (hold := view.holds.get(key)) is not None]
     due = [hold for hold in found if hold.due(now) and hold.open]
     for hold in due[:limit]:
         pools = [leg.pool for leg in hold.legs if leg.held]
         slots = [pool.slot for name in pools if (pool := view.pools.get((hold.tenant, name))) is not None]
         expire(view, hold, pools, max([now, *slots]))
-    return sum(hold.state is State.HELD for hold in due[:limit]), len(due) > limit
+    return [hold.key for hold in due[:limit] if hold.state is State.HELD], len(due) > limit

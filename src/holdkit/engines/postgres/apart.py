@@ -50,8 +50,8 @@ class _Part(Struct):
     home: int | None
     """The lane that all of them are about; None: it is one group's own."""
     lanes: set[int]
-    sweeps: int = 0
-    """It is a sweep of so many."""
+    sweep: Sweep | None = None
+    """It is a sweep, and nothing else."""
 
 
 def lanes_of(groups: Iterable[Group], lanes: int) -> tuple[set[int], set[int]]:
@@ -79,8 +79,9 @@ def cut(groups: Sequence[Group], lanes: int) -> list[_Part]:
     latest: dict[int, int] = {}  # lane → the last part that touches it
     homes: dict[int, int] = {}  # lane → the last part that is about it alone
     for index, group in enumerate(groups):
-        if _lone_sweep(group):
-            parts.append(_Part([index], None, set(), sweeps=needs([group]).sweep))
+        sweep = _lone_sweep(group)
+        if sweep is not None:
+            parts.append(_Part([index], None, set(), sweep))
             latest = dict.fromkeys(range(lanes), len(parts) - 1)
             continue
         locked, touched = lanes_of([group], lanes)
@@ -98,8 +99,11 @@ def cut(groups: Sequence[Group], lanes: int) -> list[_Part]:
     return parts
 
 
-def _lone_sweep(group: Group) -> bool:
-    return len(group.commands) == 1 and isinstance(group.commands[0], Sweep) and group.commands[0].op is None
+def _lone_sweep(group: Group) -> Sweep | None:
+    if len(group.commands) != 1:
+        return None
+    (only,) = group.commands
+    return only if isinstance(only, Sweep) and only.op is None else None
 
 
 def apply_apart(
@@ -113,8 +117,8 @@ def apply_apart(
     wrote = False
     for part in parts:
         try:
-            if part.sweeps:
-                ran = _sweep(part.sweeps, lanes, transact, look_up)
+            if part.sweep is not None:
+                ran = _sweep(part.sweep, lanes, transact, look_up)
             else:
                 mine = [groups[index] for index in part.indexes]
                 ran = _transact(Share(mine, tuple(sorted(part.lanes)), several or len(part.lanes) > 1), transact)
@@ -144,13 +148,13 @@ def _transact(share: Share, transact: Transact) -> Ran:
 # Sweeping
 
 
-def _sweep(limit: int, lanes: int, transact: Transact, look_up: LookUp) -> Ran:
+def _sweep(sweep: Sweep, lanes: int, transact: Transact, look_up: LookUp) -> Ran:
     """Lane by lane; a hold with legs in several is a transaction of its own. If one fails, what was done before it is the
     answer, and there is more to do: a sweep can be called again at any time."""
-    listed, stale = look_up(limit)
+    listed, stale = look_up(sweep.limit)
     swept: list[Done] = []
     wrote, more = False, listed.more
-    for share in shares(listed, stale, lanes):
+    for share in shares(listed, stale, lanes, sweep.tenant):
         try:
             ran = _transact(share, transact)
         except HoldkitError:
@@ -166,10 +170,12 @@ def _sweep(limit: int, lanes: int, transact: Transact, look_up: LookUp) -> Ran:
         return Ran([[]], {0: "what is being made"}, False)
     told = max(swept, key=lambda done: (done.slot, done.seq))
     more |= any(done.more for done in swept)
-    return Ran([[structs.replace(told, expired=sum([done.expired for done in swept]), more=more)]], {}, wrote)
+    expired = {key for done in swept for key in done.swept}
+    in_order = tuple(key for key in listed.holds if key in expired)
+    return Ran([[structs.replace(told, swept=in_order, more=more)]], {}, wrote)
 
 
-def shares(listed: Listed, stale: set[int], lanes: int) -> list[Share]:
+def shares(listed: Listed, stale: set[int], lanes: int, tenant: str) -> list[Share]:
     """The transactions of a sweep: at least one, for there is always something to prune."""
     by_lanes: dict[tuple[int, ...], Listed] = {}
     wide: list[tuple[tuple[int, ...], Listed]] = []
@@ -185,9 +191,13 @@ def shares(listed: Listed, stale: set[int], lanes: int) -> list[Share]:
     for lane in sorted(stale) or ([] if by_lanes or wide else [0]):
         by_lanes.setdefault((lane,), _nothing())
     return [
-        Share([Group((Sweep(limit=max(1, len(its.holds), len(its.retiring))),))], touched, len(touched) > 1, its)
+        Share([Group((_sweep_of(its, tenant),))], touched, len(touched) > 1, its)
         for touched, its in (*by_lanes.items(), *wide)
     ]
+
+
+def _sweep_of(its: Listed, tenant: str) -> Sweep:
+    return Sweep(limit=max(1, len(its.holds), len(its.retiring)), tenant=tenant)
 
 
 def _nothing() -> Listed:

@@ -101,7 +101,9 @@ class AsyncHolds(AsyncReads):
         return AsyncLease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> AsyncSweeper:
-        """Sweep in the background every so many seconds. Nobody needs it to be right; it keeps tables small."""
+        """Sweep in the background every so many seconds. Nobody needs it to be right; it keeps tables small.
+
+        It works for all tenants; on a kernel bound to one, `expired` counts that tenant's holds."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
         return AsyncSweeper(self, self._desk, every, whole(limit, "limit", 1, MAX_SWEEP))

@@ -30,7 +30,7 @@ from ...core.commands import (
 )
 from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid
-from ..answers import hold_of, pool_of, record_of
+from ..answers import hold_of, pool_of, record_of, report_of
 from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..surface import Hold, SweepReport
 from .calls import Call
@@ -261,6 +261,7 @@ class AsyncVerbs:
         return record_of(await self._desk.do(command, call.get("tx")))
 
     async def sweep(self, limit: int = 500) -> SweepReport:
-        """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little."""
-        done = await self._desk.do(Sweep(limit=limit))
-        return SweepReport(done.expired, done.slot, done.more)
+        """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.
+
+        It works for all tenants; a kernel bound to one is told of its own holds only."""
+        return report_of(await self._desk.do(Sweep(limit=limit, **self._frame({}))))

@@ -18,7 +18,8 @@ async def sweep(request: Request) -> Answer:
     """Return what is due, of all tenants; the server does so by itself."""
     wish: SweepWish = request.body
     report = await request.kernel.sweep(wish.limit)
-    return answer(SweepAnswer(report.expired, report.more, at(report.scanned_slot)))
+    holds, tenants = list(report.holds), list(report.tenants)
+    return answer(SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_slot)))
 
 
 async def list_tenants(request: Request) -> Answer:

@@ -150,9 +150,10 @@ def swept_in_portions(rig: Rig) -> None:
         rig.done(placing(number, [Leg("a"), Leg("b")], ttl=20 - number))
     rig.place(9, ttl=30)
     rig.at(20)
-    for expired, more in ((3, True), (3, True), (1, False), (0, False)):
+    for numbers, more in (((7, 6, 5), True), ((4, 3, 2), True), ((1,), False), ((), False)):
         swept = rig.done(Sweep(limit=3))
-        equal((swept.expired, swept.more), (expired, more), "expired and more of a sweep of 3")
+        equal((swept.expired, swept.more), (len(numbers), more), "expired and more of a sweep of 3")
+        equal(swept.swept, tuple(("", hold_id(number)) for number in numbers), "the holds that a sweep of 3 names")
     gone = [entry.subject for entry in rig.along("a") if entry.action is Action.HOLD_EXPIRED]
     equal(gone, [hold_id(number) for number in range(7, 0, -1)], "holds in the order they were swept")
     equal((rig.pool("a").held, rig.pool("b").held), (1, 0), "units held after the sweeps")

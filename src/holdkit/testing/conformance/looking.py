@@ -184,7 +184,14 @@ def nothing_crosses_tenants(rig: Rig) -> None:
     for lists in (ListPools("stranger"), ListHolds("stranger"), ReadJournal("stranger"), ReadHistory("stranger", "a")):
         equal(rig.engine.read(lists), [], f"a stranger's {type(lists).__name__}")
     rig.at(40)
-    equal(rig.done(Sweep()).expired, 2, "holds of all tenants that one sweep expired")
+    swept = rig.done(Sweep())
+    equal(swept.expired, 2, "holds of all tenants that one sweep expired")
+    equal(swept.swept, (("acme", hold_id(1)), ("acme2", hold_id(1))), "which they are")
+    for tenant in ("acme", "acme2"):
+        rig.place(4, tenant=tenant, ttl=10)
+    rig.at(50)
+    equal(rig.done(Sweep(tenant="acme")).swept, (("acme", hold_id(4)),), "what one of two tenants is told of a sweep")
+    equal(rig.done(Sweep(tenant="acme2")).swept, (), "holds left for the other tenant's sweep")
     rig.sound()
 
 

@@ -36,7 +36,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     expire   a
     return   a | a 2                          force; `return pool/gpu 2 force reason=r`: what no kept hold accounts for
     record   kind id body='{}' if_version=0   body=none removes it
-    sweep    limit=500
+    sweep    limit=500                        -> done expired=2 holds=a,b tenants=acme,globex more=false
     change   retention=90 max_legs=3          limits that are stored with the data; if_version=
     capacity show total=5                     what the application answers for a resource from now on; closes=60
     reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null

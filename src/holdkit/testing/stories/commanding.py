@@ -257,16 +257,25 @@ class Commander:
         wanted = line.want
         if wanted is not None:
             self.checked += 1
-            subject = wanted.fields.get("subject")
-            if subject in self.holds:
-                wanted = structs.replace(wanted, fields={**wanted.fields, "subject": self.holds[subject].id})
-            self.complain(line, complaints(wanted, answer))
+            self.complain(line, complaints(structs.replace(wanted, fields=self._by_id(wanted.fields)), answer))
         elif isinstance(answer, Exception):
             self.complain(line, [f"got {type(answer).__name__}: {answer}"])
         if isinstance(answer, Hold) and line.verb in BIRTHS:
             before = self.holds.setdefault(line.said["name"], answer)
             if (before.id, before.owner) != (answer.id, answer.owner):
                 self.complain(line, [f"the name {line.said['name']!r} belongs to another hold: {before.id}"])
+
+    def _by_id(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """What is wanted, with ids for the names of holds."""
+        subject, holds = fields.get("subject"), fields.get("holds", ())
+        return {
+            **fields,
+            **({"subject": self.holds[subject].id} if subject in self.holds else {}),
+            **({"holds": tuple(self._id_of(name) for name in holds)} if "holds" in fields else {}),
+        }
+
+    def _id_of(self, name: str) -> str:
+        return self.holds[name].id if name in self.holds else name
 
     def verified(self, line: Line) -> Step:
         """The journal and the rows agree."""

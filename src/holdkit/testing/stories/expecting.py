@@ -41,7 +41,12 @@ POOL: Final[Converters] = {
     "archived": words.scalar,
 }
 RECORD: Final[Converters] = {"version": words.whole, "body": words.document}
-SWEEP: Final[Converters] = {"expired": words.whole, "more": words.scalar, "scanned_slot": words.slot}
+SWEEP: Final[Converters] = {
+    **dict.fromkeys(("holds", "tenants"), words.listed_or_none),
+    "expired": words.whole,
+    "more": words.scalar,
+    "scanned_slot": words.slot,
+}
 ENTRY: Final[Converters] = {
     **dict.fromkeys(("actor", "reason", "correlation_id", "op", "tenant", "was"), words.text),
     "forced": words.scalar,

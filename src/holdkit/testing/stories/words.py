@@ -48,6 +48,11 @@ def listed(raw: str) -> tuple[str, ...]:
     return tuple(plain(name) for name in raw.split(","))
 
 
+def listed_or_none(raw: str) -> tuple[str, ...]:
+    """Names with a comma between each two; `none` is none of them."""
+    return () if raw == "none" else listed(raw)
+
+
 def plain(raw: str) -> str:
     """Text that must be there."""
     found = text(raw)
