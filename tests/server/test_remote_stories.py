@@ -26,6 +26,7 @@ OTHERWISE = {
     "05-a-full-table-turns-away": "the same",
     "05-nonsense-settles-nothing": "a retry key is a header here, of 200 characters",
     "06-cursors-and-pages": "the server's own keys are in the journal too, and hidden",
+    "07-a-tenant-hears-of-its-own": "a tenant's key may not sweep",
     "09-resources": "what is answered by a function of the application",
     "14-a-window-that-its-application-closes": "what is answered by a function of the application",
     "14-limits-hold-for-all-tenants": "a tenant's key is refused, not its argument",
