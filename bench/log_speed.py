@@ -21,6 +21,7 @@ import holdkit
 from holdkit import Leg, Limits, PlaceHold
 from holdkit.core.reading import FindEnds
 from holdkit.engines.log import LogEngine, open_engine
+from holdkit.kernel.limiting import slots_of
 
 from .callers import POOL, TOTAL, TTL
 from .figures import RATE, Figure
@@ -142,7 +143,7 @@ def timed_open(path: Path) -> tuple[float, LogEngine]:
     """Open, and how long it took."""
     gc.collect()
     begin = perf_counter()
-    engine = open_engine(path, limits=LIMITS)
+    engine = open_engine(path, limits=slots_of(LIMITS))
     return perf_counter() - begin, engine
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from holdkit import Limits
+from holdkit.core.model import Limits
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.testing.postgres import ServerAddress
 from holdkit.testing.postgres.shared import memory

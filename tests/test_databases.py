@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import holdkit
+from holdkit.core.model import Limits
 
 from .databases import Databases
 
@@ -70,7 +71,7 @@ def test_one_with_other_tables_than_it_was_made_with_is_not_used_again(databases
 
 
 def test_kinds_are_apart(databases: Databases) -> None:
-    taken = [databases.take(), databases.take(lanes=4), databases.take(lanes=4, limits=holdkit.Limits(max_pools=5))]
+    taken = [databases.take(), databases.take(lanes=4), databases.take(lanes=4, limits=Limits(max_pools=5))]
     assert len({one.name for one in taken}) == 3
     for one in taken:
         one.give_back()

@@ -13,6 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import Reason
+from holdkit.kernel.limiting import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
     Story,
@@ -74,7 +75,7 @@ def test_story(story: Story, engine: str, colour: str, tmp_path: Path, request: 
     database = ""
     if engine in LANES:
         layout = "as if" if engine == "apart" else "one server"
-        database = request.getfixturevalue("migrated")(layout, LANES[engine], story.limits)
+        database = request.getfixturevalue("migrated")(layout, LANES[engine], asked_slots(story.limits))
     told = tell(story, engine, colour, tmp_path, database)
     assert told.checked == story.checked > 0, "a line with an expectation was passed over"
     restarts = sum(line.verb == "restart" for line in story.lines)

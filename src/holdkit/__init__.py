@@ -31,7 +31,7 @@ from .core.commands import (
     UnarchivePool,
 )
 from .core.entries import Action
-from .core.model import HeldLeg, Leg, Limits, Pool, Record, State
+from .core.model import HeldLeg, Leg, Pool, Record, State
 from .core.outcomes import Reason, Shortfall
 from .errors import (
     Aborted,
@@ -92,6 +92,7 @@ from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
+from .kernel.limiting import Limits
 from .kernel.opening import migrate
 from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import holdkit
+from holdkit.kernel.limiting import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Told, read_story, run_story, run_story_async
 
@@ -78,7 +79,7 @@ class Stage:
         """A kernel on this stage, closed when the test is over."""
         if not self.url:
             assert self._migrated is not None
-            self.url = self._migrated(limits=limits)
+            self.url = self._migrated(limits=asked_slots(limits))
         self.opened.append(Hands(self.url, self.colour, clock=self.clock, limits=limits))
         return self.opened[-1]
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import holdkit
+from holdkit.core.model import Limits
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import DISTRIBUTED, Layout, migrate_to
 from tests.b.racing import with_threads
@@ -32,7 +33,7 @@ def emptied() -> str:
     return given()
 
 
-def migrated(layout: Layout, lanes: int, limits: holdkit.Limits | None = None) -> str:
+def migrated(layout: Layout, lanes: int, limits: Limits | None = None) -> str:
     migrate_to(emptied(), layout, lanes, limits)
     return given()
 

@@ -25,7 +25,7 @@ from holdkit.kernel.minting import Mint
 from holdkit.testing import FakeClock
 
 START: Final = 1_700_000_000 * SECOND
-LIMITS: Final = Limits(max_due=2, retention=2 * DAY, lock_timeout=2 * SECOND)
+LIMITS: Final = Limits(max_due=2, retention="2d", lock_timeout="2s")
 """A backlog after three legs; ended holds go after two days; nobody waits long for a lock that nobody holds."""
 
 Answer: TypeAlias = dict[str, Any]

@@ -6,10 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from holdkit import Limits
 from holdkit.core.audit_rows import Difference
 from holdkit.core.commands import AnyCommand, Group
-from holdkit.core.model import Key
+from holdkit.core.model import Key, Limits
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine

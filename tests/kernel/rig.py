@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from holdkit import AsyncKernel, Kernel, Limits
+from holdkit import AsyncKernel, Kernel
 from holdkit.core.audit_rows import Difference
 from holdkit.core.commands import Group
-from holdkit.core.model import Key
+from holdkit.core.model import Key, Limits
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress

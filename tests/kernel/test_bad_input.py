@@ -335,9 +335,9 @@ def test_an_endless_list_of_legs_ends(world: tuple[Any, Watched]) -> None:
         ({"url": "memory://#x"}, "url", "url_options"),
         ({"url": "memory://["}, "url", "url_malformed"),
         ({"url": "sqlite:///a%00b.db"}, "url", "url_malformed"),
-        ({"url": "memory://", "limits": Limits(max_queue=-1)}, "limits", "limits_malformed"),
-        ({"url": "memory://", "limits": Limits(max_legs="9")}, "limits", "limits_malformed"),  # type: ignore[arg-type]
-        ({"url": "memory://", "limits": Limits(max_ttl=None)}, "limits", "limits_malformed"),  # type: ignore[arg-type]
+        ({"url": "memory://", "limits": Limits(max_queue=-1)}, "max_queue", "max_queue_malformed"),
+        ({"url": "memory://", "limits": Limits(max_legs="9")}, "max_legs", "max_legs_malformed"),  # type: ignore[arg-type]
+        ({"url": "memory://", "limits": Limits(max_ttl=None)}, "max_ttl", "max_ttl_malformed"),  # type: ignore[arg-type]
         ({"url": "memory://", "clock": 7}, "clock", "clock_not_callable"),
         ({"url": "memory://", "limits": {"max_pools": 1}}, "limits", "limits_malformed"),
         ({"url": "memory://", "randomness": 7}, "randomness", "randomness_not_callable"),
@@ -385,7 +385,7 @@ def test_a_file_may_have_memory_in_its_name(tmp_path: Path) -> None:
 
 
 def test_limits_of_the_engine_are_kept(world: tuple[Any, Watched]) -> None:
-    with holdkit.connect("memory://", clock=FakeClock(), limits=Limits(min_ttl=10_000_000, max_legs=2)) as hk:
+    with holdkit.connect("memory://", clock=FakeClock(), limits=Limits(min_ttl="10s", max_legs=2)) as hk:
         hk.create_pool("p", 1)
         with pytest.raises(InvalidRequest, match="at least 10 s"):
             hk.hold("p", 1, ttl=9)

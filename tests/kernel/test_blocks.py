@@ -17,10 +17,10 @@ from holdkit import (
     InsufficientCapacity,
     InvalidRequest,
     LifetimeExceeded,
-    Limits,
     context,
 )
 from holdkit.core.commands import Group
+from holdkit.core.model import Limits
 
 from .rig import PATIENCE, Async, Sync, Watched
 

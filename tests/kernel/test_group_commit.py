@@ -13,14 +13,13 @@ from holdkit import (
     EngineError,
     Hold,
     InsufficientCapacity,
-    Limits,
     OutcomeUnknown,
     Overloaded,
     PlaceHold,
     PromiseBroken,
 )
 from holdkit.core.commands import Group
-from holdkit.core.model import Leg
+from holdkit.core.model import Leg, Limits
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import HoldkitError
 

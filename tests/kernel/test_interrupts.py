@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import Hold, Kernel, Limits, OutcomeUnknown
+from holdkit import Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
+from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
 from holdkit.engines.port import Applied

@@ -17,7 +17,6 @@ import holdkit
 from holdkit import InvalidRequest, Leg, OutcomeUnknown, Overloaded, PlaceHold
 from holdkit.core.codec import fingerprint
 from holdkit.core.commands import ConfirmHold, CreatePool, Group
-from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine, Lent
@@ -29,7 +28,7 @@ from holdkit.testing import FakeClock
 
 from .rig import PATIENCE, Watched
 
-PATIENT = holdkit.Limits(lock_timeout=60 * SECOND)
+PATIENT = holdkit.Limits(lock_timeout="60s")
 
 
 class Place:
@@ -240,7 +239,7 @@ def test_a_call_from_inside_with_its_tx_joins(sql_place: Place) -> None:
 def test_another_thread_that_it_waits_for_is_turned_away(tmp_path: Path) -> None:
     """Whoever waits inside for somebody who waits for the turn: bounded."""
     for url in ("memory://", f"sqlite:///{tmp_path}/holds.db"):
-        with holdkit.connect(url, limits=holdkit.Limits(lock_timeout=SECOND // 20)) as hk:
+        with holdkit.connect(url, limits=holdkit.Limits(lock_timeout="50ms")) as hk:
             errors: list[BaseException] = []
 
             def call(hk: holdkit.Kernel = hk, errors: list[BaseException] = errors) -> None:

@@ -12,14 +12,13 @@ import pytest
 from holdkit import (
     EngineError,
     Hold,
-    Limits,
     OutcomeUnknown,
     Overloaded,
     PlaceHold,
     PromiseBroken,
 )
 from holdkit.core.commands import Group
-from holdkit.core.model import Leg
+from holdkit.core.model import Leg, Limits
 from holdkit.engines.port import BatchRejected
 
 from .lockable import Lockable, no_rooms, queued_in_rooms, rooms

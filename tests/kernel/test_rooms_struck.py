@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdkit import AsyncKernel, Hold, Kernel, Limits, OutcomeUnknown
+from holdkit import AsyncKernel, Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
+from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.engines.port import Applied, Board
 from holdkit.kernel.minting import Mint

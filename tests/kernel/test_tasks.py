@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, Limits, connect_async
+from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
+from holdkit.core.model import Limits
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.waiters import AsyncSubmitter
 

@@ -12,14 +12,13 @@ from holdkit import (
     EngineError,
     Hold,
     InsufficientCapacity,
-    Limits,
     OutcomeUnknown,
     Overloaded,
     PlaceHold,
     PoolNotFound,
 )
 from holdkit.core.commands import Group
-from holdkit.core.model import Leg
+from holdkit.core.model import Leg, Limits
 from holdkit.core.reading import ReadHistory
 
 from .rig import Async, Sync, Watched, batch_of

@@ -192,7 +192,7 @@ async def test_a_call_back_from_an_async_answer_is_refused_at_once() -> None:
 
 @in_a_loop
 async def test_a_slow_async_answer_is_not_waited_for_for_ever() -> None:
-    limits = holdkit.Limits(lock_timeout=50_000)
+    limits = holdkit.Limits(lock_timeout="50ms")
     async with await holdkit.connect_async("memory://", limits=limits) as hk:
         begun, go = asyncio.Event(), asyncio.Event()
 

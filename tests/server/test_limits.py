@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_the_client_reads_and_changes_them() -> None:
         changed = hk.change_limits(
             retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once"
         )
-        assert (changed.retention, changed.max_ttl, changed.version) == (7_776_000 * 10**6, 3_600 * 10**6, 1)
+        assert (changed.retention, changed.max_ttl, changed.version) == (timedelta(days=90), timedelta(hours=1), 1)
         assert (
             hk.change_limits(retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once")
             == changed

@@ -47,11 +47,11 @@ UNBOUNDED: Final = ("max_pools", "max_holds", "max_operations")
 """Limits that may be None."""
 
 
-def limit_value(name: str, value: object, field: str = "limits") -> None:
+def limit_value(name: str, value: object) -> None:
     """One of the limits: a whole number, or None where there may be no bound."""
     unbounded = value is None and name in UNBOUNDED
     if not unbounded and (type(value) is not int or not 0 <= value <= MAX_SLOT):
-        raise invalid(field, f"{field}_malformed", f"has {name}={value!r}, which is no whole number from 0 on")
+        raise invalid(name, f"{name}_malformed", f"is {value!r}, which is no whole number from 0 on")
 
 
 def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
@@ -64,7 +64,7 @@ def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
     for name, value in command.changes.items():
         if name not in MEANING:
             raise invalid(name, "limit_unknown", f"is not a limit that is stored with the data: {', '.join(MEANING)}")
-        limit_value(name, value, name)
+        limit_value(name, value)
     if command.if_version is not None:
         whole(command.if_version, "if_version", 0, MAX_QUANTITY)
 

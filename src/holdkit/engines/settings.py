@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from ..core.limits import in_force
-from ..core.model import MEANING, Limits, Record
+from ..core.model import MEANING, SECOND, SPANS, Limits, Record
 from ..core.validation import invalid
 from ..errors import EngineError
 
@@ -53,6 +53,11 @@ def check_asked(where: str, asked: Limits | None, stored: StoredLimits, defaults
             raise invalid(
                 "limits",
                 "limits_differ",
-                f"{name} is {present} in {where}, not {wanted}: it is stored with the data, and changed by change_limits",
+                f"{name} is {_shown(name, present)} in {where}, not {_shown(name, wanted)}: it is stored with the data, and changed by change_limits",
             )
     return stored
+
+
+def _shown(name: str, value: int | None) -> str:
+    """A limit as callers spell it: intervals in seconds."""
+    return f"{value / SECOND:.12g} s" if name in SPANS and value is not None else str(value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 
-from ..core.model import Limits
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
+from ..kernel.limiting import Limits, asked_slots
 from ..kernel.minting import Mint, Randomness
 from ..kernel.opening import DEFAULT_URL, open_engine
 from ..kernel.waiters import AsyncSubmitter, Submitter
@@ -31,7 +31,7 @@ def connect(
     (else 30).
     """
     random = _checked(randomness)
-    engine = open_engine(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
+    engine = open_engine(url, clock=clock, limits=asked_slots(limits), schema=schema, pool_size=pool_size)
     return Kernel(Submitter(engine), Mint(engine.clock, random, engine.lanes))
 
 
@@ -46,8 +46,9 @@ async def connect_async(
 ) -> AsyncKernel:
     """Open a kernel for the tasks of the running event loop: the same names, awaited."""
     random = _checked(randomness)
+    slots = asked_slots(limits)
     opening = asyncio.create_task(
-        asyncio.to_thread(open_engine, url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
+        asyncio.to_thread(open_engine, url, clock=clock, limits=slots, schema=schema, pool_size=pool_size)
     )
     try:
         engine = await asyncio.shield(opening)

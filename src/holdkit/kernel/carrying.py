@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from ..core.codec import decode_entry, digest
 from ..core.entries import Entry
 from ..core.lanes import MAX_LANES
+from ..core.limits import limit_value
 from ..core.model import Limits
 from ..core.reading import FindEnds, JournalRow, ReadJournal
 from ..core.receiving import Carried
@@ -111,7 +112,10 @@ class Import:
 
     def limits(self, defaults: Limits) -> Limits:
         """The defaults, but what holds may be is as it was where the journal was written. Bounds of tables are the engine's."""
-        return structs.replace(defaults, **{name: self.header.limits[name] for name in CARRIED})
+        carried = {name: self.header.limits[name] for name in CARRIED}
+        for name, value in carried.items():
+            limit_value(name, value)
+        return structs.replace(defaults, **carried)
 
     def carried(self) -> Iterator[Carried]:
         """Every entry, checked as far as a line can be by itself and by those before it; raises behind the last one unless

@@ -1,16 +1,75 @@
-"""Limits that are stored with the data, as callers name and see them: spans as intervals, all else as numbers."""
+"""Limits as callers spell and see them: intervals like a ttl, all else as numbers. The core has its own, in slots."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from datetime import timedelta
+from typing import Any
 
-from ..core.model import MEANING, SECOND, Limits
+from msgspec import Struct
+
+from ..core import model
+from ..core.commands import Ttl
+from ..core.limits import limit_value
+from ..core.model import MAX_SLOT, MEANING, SECOND, SPANS
 from ..core.validation import invalid
 from .spelling import span
 
-SPANS: Final = tuple(name for name in MEANING if not name.startswith("max_") or name in ("max_ttl", "max_lifetime"))
-"""Those that are intervals."""
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every bound in one place. Intervals are spelled as a ttl: seconds, a timedelta, or text such as "90s", "5m", "30d"; those
+    in force are told as timedeltas. None means unbounded. `version`, how often they were changed, is told, never asked for."""
+
+    max_pools: int | None = None
+    max_holds: int | None = None
+    """Live holds; terminal ones are kept for `retention` as far as there is room."""
+    max_operations: int | None = None
+    retry_window: Ttl = timedelta(days=1)
+    """How long an operation id is remembered; at age == window it is gone."""
+    retention: Ttl = timedelta(days=30)
+    """How long an ended hold can be read, from its last change; its journal entries stay."""
+    retention_consumed: Ttl = timedelta(days=400)
+    """How long one is kept whose units a pool still counts as consumed: until then they can be returned by the hold."""
+    min_ttl: Ttl = timedelta(microseconds=1)
+    max_ttl: Ttl = timedelta(days=30)
+    max_lifetime: Ttl = timedelta(days=90)
+    max_legs: int = 1_000
+    max_due: int = 1_000
+    """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
+    max_batch: int = 1_000
+    """Commands of one `apply`."""
+    max_queue: int = 10_000
+    """Commands waiting for the group commit before callers are turned away."""
+    lock_timeout: Ttl = timedelta(seconds=10)
+    """How long a write waits for other processes before it is turned away."""
+    version: int = 0
+
+
+BOUNDS = Limits.__struct_fields__[:-1]
+"""All that can be asked for."""
+
+
+def slots_of(limits: Limits) -> model.Limits:
+    """What a caller asks for as the core wants it; raises `InvalidRequest` that names the limit."""
+    if not isinstance(limits, Limits):
+        raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
+    if limits.version != 0:
+        raise invalid("limits", "limits_malformed", "names a version, which is kept with the data")
+    asked = {name: _value(name, getattr(limits, name)) for name in BOUNDS}
+    for name, value in asked.items():
+        limit_value(name, value)
+    return model.Limits(**asked)
+
+
+def asked_slots(limits: Limits | None) -> model.Limits | None:
+    """The same of limits that need not be given."""
+    return None if limits is None else slots_of(limits)
+
+
+def limits_of(limits: model.Limits) -> Limits:
+    """The core's limits as callers see them."""
+    found = {name: getattr(limits, name) for name in Limits.__struct_fields__}
+    return Limits(**found | {name: timedelta(microseconds=found[name]) for name in SPANS})
 
 
 def changes_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -18,16 +77,28 @@ def changes_of(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in MEANING:
             raise invalid(name, "limit_unknown", f"is not a limit that is stored with the data: {', '.join(MEANING)}")
-    return {name: span(value, name) if name in SPANS else value for name, value in given.items()}
+    return {name: _value(name, value) for name, value in given.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    """One limit, an interval as slots."""
+    if name not in SPANS:
+        return value
+    slots = span(value, name)
+    if slots < 0:
+        raise invalid(name, f"{name}_too_short", "must not be less than 0")
+    if slots > MAX_SLOT:
+        raise invalid(name, f"{name}_too_long", "is longer than any clock here can count")
+    return slots
 
 
 def in_seconds(limits: Limits) -> dict[str, float | int | None]:
     """The stored limits for documents: spans in seconds."""
-    found = {name: getattr(limits, name) for name in MEANING}
+    found = changes_of({name: getattr(limits, name) for name in MEANING})
     return {name: value / SECOND if name in SPANS else value for name, value in found.items()}
 
 
 def from_seconds(told: Mapping[str, Any], version: int) -> Limits:
     """The same the other way."""
-    read = {name: round(value * SECOND) if name in SPANS else value for name, value in told.items()}
-    return Limits(**read, version=version)
+    spans = {name: timedelta(microseconds=round(told[name] * SECOND)) for name in SPANS if name in told}
+    return Limits(**{**told, **spans}, version=version)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from ..core.limits import limit_value
-from ..core.model import Limits
+from ..core import model
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
 from ..errors import EngineError
+from .limiting import Limits, asked_slots
 
 DEFAULT_URL = "sqlite:///holds.db"
 
@@ -20,7 +20,7 @@ def open_engine(
     url: str,
     *,
     clock: Clock | None = None,
-    limits: Limits | None = None,
+    limits: model.Limits | None = None,
     schema: str | None = None,
     pool_size: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -28,13 +28,12 @@ def open_engine(
     """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
     ``postgresql://…``, whose database must have been migrated; there, `schema` and `pool_size` mean something.
 
-    `progress` is told how many batches of a log have been replayed.
+    `progress` is told how many batches of a log have been replayed. `limits` are the core's, as `asked_slots` gives them.
     """
     if not isinstance(url, str):
         raise invalid("url", "url_not_text", f"must be text such as {DEFAULT_URL!r}, not {type(url).__name__}")
     if clock is not None and not callable(clock):
         raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
-    _check_limits(limits)
     _not_in_memory(url)
     if is_postgres(url):
         _need_psycopg()
@@ -53,7 +52,7 @@ def _open_embedded(
     host: str,
     path: str,
     clock: Clock | None,
-    limits: Limits | None,
+    limits: model.Limits | None,
     progress: Callable[[int], None] | None,
 ) -> Engine:
     """An engine of this process's own: in memory, or in files."""
@@ -96,11 +95,11 @@ def migrate(
     asked: object = url
     if not isinstance(asked, str) or not is_postgres(asked):
         raise invalid("url", "url_malformed", "must begin with postgresql://: the other engines need no migration")
-    _check_limits(limits)
+    slots = asked_slots(limits)
     _need_psycopg()
     from ..engines.postgres import migrate as migrate_postgres
 
-    return migrate_postgres(url, lanes=lanes, limits=limits, citus=citus, schema=schema)
+    return migrate_postgres(url, lanes=lanes, limits=slots, citus=citus, schema=schema)
 
 
 def is_postgres(url: str) -> bool:
@@ -147,14 +146,3 @@ def _split(url: str) -> SplitResult:
     if "\x00" in unquote(parts.path):
         raise invalid("url", "url_malformed", "must not contain NUL")
     return parts
-
-
-def _check_limits(limits: Limits | None) -> None:
-    if limits is None:
-        return
-    if not isinstance(limits, Limits):
-        raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
-    if limits.version or limits.past:
-        raise invalid("limits", "limits_malformed", "names version or past, which are kept with the data")
-    for name in limits.__struct_fields__[:-2]:
-        limit_value(name, getattr(limits, name))

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit import InvalidRequest, Limits, Overloaded, PoolNotFound
+from holdkit import InvalidRequest, Overloaded, PoolNotFound
+from holdkit.core.model import Limits
 from holdkit.engines.postgres import PostgresEngine, migrate, migration_sql
 from holdkit.engines.postgres.migrating import distributing, migrate_to
 from holdkit.engines.postgres.one_lane import load_one_lane

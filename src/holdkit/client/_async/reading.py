@@ -11,7 +11,7 @@ import httpx
 import msgspec
 
 from ...core.commands import Ttl
-from ...core.model import MAX_SLOT, SECOND, Limits, Pool, Record, State
+from ...core.model import MAX_SLOT, SECOND, SPANS, Pool, Record, State
 from ...core.validation import flag, invalid, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...engines.metering import Progress
@@ -19,7 +19,7 @@ from ...errors import InvalidRequest
 from ...kernel._async.background import AsyncSubscription, check_listener
 from ...kernel._async.journal import check_following
 from ...kernel.context import Actor, actor_text
-from ...kernel.limiting import SPANS, changes_of, from_seconds
+from ...kernel.limiting import Limits, changes_of, from_seconds
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport

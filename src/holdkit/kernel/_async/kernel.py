@@ -7,10 +7,9 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...core.commands import ChangeLimits, Ttl
-from ...core.model import Limits
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..context import Actor
-from ..limiting import changes_of
+from ..limiting import Limits, changes_of, limits_of
 from ..spelling import What
 from ..surface import JournalEntry
 from ..tenants import Tenants, whose
@@ -36,12 +35,12 @@ class AsyncHolds(AsyncReads):
 
     @property
     def limits(self) -> Limits:
-        """The bounds in force."""
-        return self._limits
+        """The bounds in force, intervals as timedeltas."""
+        return limits_of(self._limits)
 
     async def limits_in_force(self) -> Limits:
         """The limits as they are stored now, whoever changed them last."""
-        return await self._desk.limits_now()
+        return limits_of(await self._desk.limits_now())
 
     async def change_limits(
         self,
@@ -63,7 +62,7 @@ class AsyncHolds(AsyncReads):
         call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
         await self._desk.do(command, faces=True)
-        return await self._desk.limits_now()
+        return limits_of(await self._desk.limits_now())
 
     @property
     def url(self) -> str:

@@ -8,10 +8,9 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...core.commands import ChangeLimits, Ttl
-from ...core.model import Limits
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..context import Actor
-from ..limiting import changes_of
+from ..limiting import Limits, changes_of, limits_of
 from ..spelling import What
 from ..surface import JournalEntry
 from ..tenants import Tenants, whose
@@ -37,12 +36,12 @@ class Holds(Reads):
 
     @property
     def limits(self) -> Limits:
-        """The bounds in force."""
-        return self._limits
+        """The bounds in force, intervals as timedeltas."""
+        return limits_of(self._limits)
 
     def limits_in_force(self) -> Limits:
         """The limits as they are stored now, whoever changed them last."""
-        return self._desk.limits_now()
+        return limits_of(self._desk.limits_now())
 
     def change_limits(
         self,
@@ -64,7 +63,7 @@ class Holds(Reads):
         call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
         self._desk.do(command, faces=True)
-        return self._desk.limits_now()
+        return limits_of(self._desk.limits_now())
 
     @property
     def url(self) -> str:

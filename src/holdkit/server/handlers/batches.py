@@ -26,7 +26,7 @@ async def apply_batch(request: Request) -> Answer:
     key = request.op
     if key is None and any(command.op is None for command in batch.commands):
         raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, or give every command its own op")
-    limits = request.kernel.limits
+    limits = request.kernel.desk.limits
     if len(batch.commands) > limits.max_batch:
         raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
     prepared = commands_of(batch, request.caller, key)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from ... import Limits, State
-from ...core.model import MEANING
+from ...core.model import MEANING, SPANS
 from . import expecting, spans, words
 from .expecting import Converters, Kind, Want
 
@@ -22,9 +22,8 @@ BIRTH: Final[Converters] = {
     "metadata": words.document,
 }
 ENDING: Final[Converters] = {**CALL, "owner": words.text, "via": words.one_of(("ticket",))}
-SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout")
 LIMITS: Final[Converters] = {
-    name: words.slot if name in SPANS else words.whole for name in Limits.__struct_fields__
+    name: words.interval if name in SPANS else words.whole for name in Limits.__struct_fields__
 }  # fmt: skip
 
 

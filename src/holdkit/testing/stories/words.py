@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import msgspec
 
 from ... import Action, Leg
-from ...core.model import SECOND
+from ...core.model import MAX_SLOT, SECOND
 
 _TOKEN: Final = re.compile(r"(?:[^\s']|'[^']*')+")
 _NUMBER: Final = re.compile(r"[+-]?\d+")
@@ -91,6 +92,14 @@ def slot(raw: str) -> int | None:
     except (InvalidOperation, OverflowError):
         raise ValueError(f"{raw!r} is not a number of seconds") from None
     return int(slots)
+
+
+def interval(raw: str) -> timedelta:
+    """Seconds as an interval, as exact."""
+    slots = slot(raw)
+    if slots is None or abs(slots) > MAX_SLOT:
+        raise ValueError(f"{raw!r} is no interval")
+    return timedelta(microseconds=slots)
 
 
 def document(raw: str) -> Any:
