@@ -154,6 +154,11 @@ def _edited(line: bytes, **changes: Any) -> bytes:
     return json.dumps({**json.loads(line), **changes}, separators=(",", ":")).encode() + b"\n"
 
 
+def _limits(lines: list[bytes], retention: int) -> dict[str, Any]:
+    limits: dict[str, Any] = json.loads(lines[0])["limits"]
+    return limits | {"retention": retention}
+
+
 BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     "empty": (lambda lines: [], "export_cut"),
     "nonsense": (lambda lines: [b"\xff\x00 nonsense\n"], "line_malformed"),
@@ -173,6 +178,10 @@ BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     "an unknown field": (lambda lines: [lines[0], _edited(lines[1], more=1), *lines[2:]], "line_malformed"),
     "a newer format": (lambda lines: [_edited(lines[0], format=2), *lines[1:]], "format_unknown"),
     "limits of nobody": (lambda lines: [_edited(lines[0], limits={"x": 1}), *lines[1:]], "header_malformed"),
+    "a limit below 0": (
+        lambda lines: [_edited(lines[0], limits=_limits(lines, -1)), *lines[1:]],
+        "retention_malformed",
+    ),
     "a seal of another": (lambda lines: [*lines[:-1], _edited(lines[-1], hash="0" * 32)], "seal_broken"),
     "the header edited": (lambda lines: [_edited(lines[0], lanes=7), *lines[1:]], "seal_broken"),
     "more behind it": (lambda lines: [*lines, b"{}\n"], "line_malformed"),
