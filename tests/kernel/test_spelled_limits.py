@@ -13,7 +13,7 @@ import pytest
 import holdkit
 from holdkit import InvalidRequest, Limits
 from holdkit.core import model
-from holdkit.core.model import SPANS
+from holdkit.core.limits import SPANS
 from holdkit.kernel.limiting import limits_of, slots_of
 from holdkit.testing import FakeClock
 

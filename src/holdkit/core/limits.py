@@ -45,6 +45,8 @@ def changed_of(record: Record) -> Changed:
 
 UNBOUNDED: Final = ("max_pools", "max_holds", "max_operations")
 """Limits that may be None."""
+SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout")
+"""Limits that are intervals."""
 
 
 def limit_value(name: str, value: object) -> None:

@@ -248,5 +248,3 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",
                   "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs")  # fmt: skip
 """The limits that change meaning: stored with the data, not taken from each `connect`."""
-SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout")
-"""The limits that are intervals."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
-from ..core.limits import in_force
-from ..core.model import MEANING, SECOND, SPANS, Limits, Record
+from ..core.limits import SPANS, in_force
+from ..core.model import MEANING, SECOND, Limits, Record
 from ..core.validation import invalid
 from ..errors import EngineError
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ..core import model
 from ..core.commands import Ttl
-from ..core.limits import limit_value
-from ..core.model import MAX_SLOT, MEANING, SECOND, SPANS
+from ..core.limits import SPANS, limit_value
+from ..core.model import MAX_SLOT, MEANING, SECOND
 from ..core.validation import invalid
 from .spelling import span
 

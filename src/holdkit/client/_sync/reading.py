@@ -12,7 +12,8 @@ import httpx
 import msgspec
 
 from ...core.commands import Ttl
-from ...core.model import MAX_SLOT, SECOND, SPANS, Pool, Record, State
+from ...core.limits import SPANS
+from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
 from ...core.validation import flag, invalid, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...engines.metering import Progress

@@ -10,7 +10,8 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from ... import Limits, State
-from ...core.model import MEANING, SPANS
+from ...core.limits import SPANS
+from ...core.model import MEANING
 from . import expecting, spans, words
 from .expecting import Converters, Kind, Want
 
