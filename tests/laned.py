@@ -22,8 +22,10 @@ from holdkit.core.reading import (
     Query,
     ReadHistory,
     ReadJournal,
+    ReadPoolHistory,
     TakeSurvey,
     entry_of,
+    touches,
 )
 from holdkit.engines.clocks import Clock
 from holdkit.engines.memory import MemoryEngine
@@ -124,9 +126,17 @@ class Laned:
                 ]
                 return rows[: query.limit]
             case ReadHistory():
-                return [
-                    row for row in self.written if _about(entry_of(row)) == (query.tenant, query.subject)
-                ]  # fmt: skip
+                rows = [row for row in self.written if _about(entry_of(row)) == (query.tenant, query.subject)]
+                return rows[: query.limit]
+            case ReadPoolHistory():
+                rows = [
+                    row
+                    for row in self.written
+                    if row.seq > query.after.get(row.lane, 0)
+                    and entry_of(row).tenant == query.tenant
+                    and touches(entry_of(row), query.pool)
+                ]
+                return rows[: query.limit]
             case FindEnds():
                 last = {row.lane: row for row in self.written}
                 return [last[lane] for lane in sorted(last)]

@@ -42,6 +42,9 @@ def test_a_hold_from_birth_to_confirmation(url: str) -> None:
     assert (pool.total, pool.held, pool.consumed, pool.available) == (5, 0, 2, 3)
     actions = [entry.action for entry in each(EntryDocument, "history", held.id)]
     assert actions == ["hold.held", "hold.extended", "hold.confirmed"]
+    first = each(EntryDocument, "history", "gpu", "--limit", 2)
+    rest = each(EntryDocument, "history", "gpu", "--after", first[-1].cursor)
+    assert [entry.action for entry in [*first, *rest]] == ["pool.created", "hold.held", "hold.confirmed"]
     shown = told(HoldDocument, "holds", "show", held.id)
     assert (shown.state, shown.ticket) == ("confirmed", None)
 

@@ -14,10 +14,11 @@ from holdkit.core.commands import ResizePool
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold, reconstruct
 from holdkit.core.model import MAX_SLOT, HeldLeg, Pool, Record, State
+from holdkit.core.reading import touches
 from holdkit.errors import PromiseBroken
 
 from .rows import bit_of_everything, stored, with_hold, with_pool
-from .world import World, confirm, done, give_back, hold_id, place
+from .world import World, confirm, done, extend, give_back, hold_id, place
 
 
 @pytest.fixture
@@ -232,6 +233,16 @@ def test_a_removed_pool_leaves_its_fence(world: World) -> None:
     fold(folded, higher)
     fold(folded, lower)
     assert folded.fence_floor == 8
+
+
+def test_an_entry_touches_the_pools_it_moves_units_of() -> None:
+    world = World()
+    world.pool("p", 5)
+    world.pool("q", 5)
+    done(world.do(place("a", {"p": 1}, 60)))
+    done(world.do(extend("a", by_slots=10)))
+    assert [str(entry.action) for entry in world.entries if touches(entry, "p")] == ["pool.created", "hold.held"]
+    assert [str(entry.action) for entry in world.entries if touches(entry, "q")] == ["pool.created"]
 
 
 def test_a_holds_history_tells_its_final_state(world: World) -> None:

@@ -266,7 +266,7 @@ def test_history_takes_every_spelling(hk: Any) -> None:
     hold = hk.hold("p", 1, ttl=60)
     for spelling in (hold, hold.id, hold.ticket, UUID(hold.id), str(UUID(hold.id)), hold.id.upper()):
         assert names(hk.history(spelling)) == [hold.id]
-    assert names(hk.history("p")) == ["p"]
+    assert names(hk.history("p")) == ["p", hold.id]
     assert hk.history("nothing") == []
     hk.create_pool(str(UUID(int=7)), 1)
     assert names(hk.history(str(UUID(int=7)))) == [str(UUID(int=7))], "a pool may be named like that"

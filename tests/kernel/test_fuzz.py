@@ -85,7 +85,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "holds": ((), ("pool", "state", "entity", "after", "limit", "tx")),
     "record": (("kind", "id"), ("tx",)),
     "records": (("kind",), ("after", "limit", "tx")),
-    "history": (("subject",), ()),
+    "history": (("subject",), ("after", "limit")),
     "journal": ((), ("after", "limit")),
     "tenant": (("name",), ()),
     "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "op", "actor")),

@@ -31,6 +31,7 @@ from holdkit.core.reading import (
     ReadClock,
     ReadHistory,
     ReadJournal,
+    ReadPoolHistory,
     entry_of,
 )
 from holdkit.engines.clocks import Clock
@@ -204,6 +205,9 @@ class Fleet:
         for tenant, hold in [(tenant, hold) for tenant in tenants for hold in holds if (tenant, hold) in told]:
             self.read(ReadHistory(tenant, hold))
         self.read(ReadHistory(tenants[0], "missing"))
+        pools = {effect.pool.key for entry in map(entry_of, whole) for effect in entry.effects}
+        for tenant, pool in sorted(pools)[:3]:
+            self.read(ReadPoolHistory(tenant, pool, limit=20))
         return whole
 
     def restart(self) -> None:

@@ -83,12 +83,41 @@ def test_pools_end(hk: RemoteKernel) -> None:
     assert hk.remove_pool("end/a b", reason="sold", op="remove-1").replayed
     with pytest.raises(holdkit.PoolNotFound):
         hk.archive_pool("end/a b")
-    told = [(entry.action, entry.reason) for entry in hk.history("end/a b")]
+    told = [(entry.action, entry.reason) for entry in hk.history("end/a b") if entry.action.startswith("pool.")]
     assert told[1:] == [("pool.archived", "over"), ("pool.unarchived", None), ("pool.removed", "sold")]
     hk.create_pool("end/c", 1)
     ends = (holdkit.ArchivePool(id="end/c"), holdkit.UnarchivePool(id="end/c"), holdkit.RemovePool(id="end/c"))
     answers = hk.apply(ends, atomic=True)
     assert [isinstance(pool, holdkit.Pool) and pool.archived for pool in answers] == [True, False, False]
+
+
+def test_a_pools_history_has_its_holds_in_pages(hk: RemoteKernel) -> None:
+    hk.create_pool("past/a b", 3)
+    hk.create_pool("past/other", 3)
+    first = hk.hold({"past/a b": 1, "past/other": 1}, ttl=60)
+    hk.hold("past/other", ttl=60)
+    hk.extend(first, by=1)
+    hk.confirm(first)
+    second = hk.hold("past/a b", ttl=60)
+    happened = [
+        ("pool.created", "past/a b"),
+        ("hold.held", first.id),
+        ("hold.confirmed", first.id),
+        ("hold.held", second.id),
+    ]
+    assert [(entry.action, entry.subject) for entry in hk.history("past/a b")] == happened
+    found: list[tuple[str, str]] = []
+    cursor = None
+    while page := hk.history("past/a b", after=cursor, limit=3):
+        assert len(page) <= 3
+        found += [(entry.action, entry.subject) for entry in page]
+        cursor = page[-1].cursor
+    assert found == happened
+    story = hk.history(first, limit=1)
+    assert [entry.action for entry in story] == ["hold.held", "hold.extended", "hold.confirmed"]
+    assert [entry.action for entry in hk.history(first, after=story[1].cursor)] == ["hold.confirmed"]
+    with pytest.raises(holdkit.InvalidRequest):
+        hk.history("past/a b", after="x")
 
 
 def test_a_correlation_id_may_be_a_uuid(hk: RemoteKernel) -> None:

@@ -11,5 +11,5 @@ expect pool quota                     -> pool_not_found
 hold     d quota:1/5 mars:1 ttl=60    -> pool_not_found subject=mars
 expect pool quota                     -> pool_not_found
 hold     d quota:1/5 gpu:1 ttl=60     -> held
-history  pool/quota                   -> created
+history  pool/quota                   -> created hold.held
 expect pools                          -> gpu quota rate

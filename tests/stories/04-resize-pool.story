@@ -9,5 +9,5 @@ resize   gpu total=4 if_version=2 -> version_conflict found=3
 resize   gpu total=1 if_version=2 -> below_in_use found=2
 clock    60
 resize   gpu total=0           -> done total=0 held=0         # at the deadline nothing is in use
-history  pool/gpu              -> created resized resized
+history  pool/gpu              -> created hold.held resized hold.expired resized
 history  a                     -> held expired

@@ -9,7 +9,7 @@ clock    10
 sweep                                       -> done expired=1
 sweep                                       -> done expired=0
 expect pools                                -> gpu spent
-history  pool/rate                          -> created removed
+history  pool/rate                          -> created hold.held hold.expired removed
 return   b                                  -> confirmed returned=1
 sweep                                       -> done
 expect pools                                -> gpu

@@ -8,7 +8,7 @@ hold     c gpu 1 ttl=60        -> held
 consume  d gpu 1               -> confirmed
 archive  gpu actor=user:7      -> done archived=true held=3 consumed=1
 archive  gpu                   -> done archived=true             # quiet: it is so already
-history  pool/gpu              -> created archived
+history  pool/gpu              -> created hold.held hold.held hold.held hold.held hold.confirmed archived
 expect   pools                 -> cpu
 expect   pools archived=true   -> cpu gpu
 hold     e gpu 1 ttl=60        -> pool_archived subject=gpu transient=false
@@ -29,5 +29,5 @@ hold     e gpu 1 ttl=60        -> pool_archived
 unarchive gpu                  -> done archived=false
 unarchive gpu                  -> done archived=false
 hold     e gpu 1 ttl=60        -> held
-history  pool/gpu              -> created archived resized unarchived
+history  pool/gpu              -> created hold.held hold.held hold.held hold.held hold.confirmed archived hold.confirmed hold.released hold.returned resized hold.expired unarchived hold.held
 verify                         -> ok

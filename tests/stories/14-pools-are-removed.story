@@ -7,7 +7,7 @@ clock    60
 remove   gpu op=once           -> done total=2 held=0            # at the deadline nothing is in use
 expect   pools                 -> nothing
 hold     b gpu 1 ttl=60        -> pool_not_found
-history  pool/gpu              -> created removed
+history  pool/gpu              -> created hold.held hold.expired removed
 history  a                     -> held expired
 pool     gpu total=1
 remove   gpu op=once           -> done total=2 replayed

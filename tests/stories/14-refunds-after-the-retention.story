@@ -20,7 +20,7 @@ expect pool show                            -> consumed=4 loose=2
 return   a 1                                -> confirmed             # its last change was at 300
 return   pool/show 3 force reason=refund    -> quantity_exceeds_consumed requested=3 loose=2 consumed=3
 return   pool/show 2 force reason=refund    -> done consumed=1 loose=0
-history  pool/show                          -> created returned
+history  pool/show                          -> created hold.held hold.confirmed hold.held hold.confirmed hold.returned hold.retired hold.returned returned
 return   pool/show 1 force reason=refund    -> quantity_exceeds_consumed loose=0 consumed=1
 clock    799
 sweep                                       -> done

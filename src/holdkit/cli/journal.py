@@ -78,16 +78,18 @@ def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
 
 @click.command()
 @click.argument("subject")
+@click.option("--after", metavar="CURSOR", help="go on behind an entry: its `cursor` in the JSON")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True, help="of a pool's entries")
 @of_tenant
-def history(url: str | None, tenant: str, in_json: bool, subject: str) -> int:
-    """All that happened to one hold (by id or ticket), or to a pool.
+def history(url: str | None, tenant: str, in_json: bool, subject: str, after: str | None, limit: int) -> int:
+    """All that happened to one hold (by id or ticket), or to a pool and through the holds on it.
 
     \b
     Example:
       holdkit history 0199c0ffee… --json
     """
     with kernel(url, tenant) as hk:
-        _print(hk.history(subject), in_json)
+        _print(hk.history(subject, after=after, limit=limit), in_json)
     return FINE
 
 

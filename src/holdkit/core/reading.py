@@ -116,11 +116,27 @@ class ReadJournal(Query[list[JournalRow]], frozen=True):
     limit: int = 1_000
 
 
+class ReadPoolHistory(Query[list[JournalRow]], frozen=True):
+    """The same of the entries that touched one pool, which are all in its lane. An engine that no longer keeps the first of
+    them begins with the pool as it was before those that it keeps."""
+
+    tenant: str
+    pool: str
+    after: Mapping[int, int] = {}
+    limit: int = 1_000
+
+
+def touches(entry: Entry, pool: str) -> bool:
+    """Whether an entry is of a pool's history: it made, changed or removed the pool, or moved units of it."""
+    return any(effect.pool.id == pool for effect in entry.effects)
+
+
 class ReadHistory(Query[list[JournalRow]], frozen=True):
-    """All entries about one subject, in journal order."""
+    """The entries about one subject, in journal order: all of them, or the first `limit`."""
 
     tenant: str
     subject: str
+    limit: int | None = None
 
 
 class FindEntries(Query[list[JournalRow]], frozen=True):

@@ -44,8 +44,9 @@ class JournalEntry:
 
     @property
     def cursor(self) -> str:
-        """Opaque text: `journal(after=…)` and `follow(after=…)` go on behind this entry."""
-        return encode_cursor({**self._place, self._row.lane: (self._row.seq, digest(self._row.text))})
+        """Opaque text: `journal(after=…)`, `follow(after=…)` and a history go on behind this entry."""
+        seen = "" if self.entry.action is Action.JOURNAL_BASELINE else digest(self._row.text)  # no entry looks like it
+        return encode_cursor({**self._place, self._row.lane: (self._row.seq, seen)})
 
     @property
     def action(self) -> Action:

@@ -58,6 +58,13 @@ class JournalQuery(Struct, forbid_unknown_fields=True):
     all_tenants: AllTenants = False
 
 
+class HistoryQuery(Struct, forbid_unknown_fields=True):
+    """Which part of a history: behind a cursor. A hold's comes whole, whatever the limit."""
+
+    after: str | None = None
+    limit: Limit = 100
+
+
 class EventsQuery(Struct, forbid_unknown_fields=True):
     """Which events."""
 

@@ -96,14 +96,17 @@ class AsyncRemoteReads(AsyncCalling):
         answer = await self._transport.ask("GET", "/v1/holds", params=query)
         return [hold_from(wire, None) for wire in read_holds(answer.content).items]
 
-    async def history(self, subject: Hold | str | UUID) -> list[RemoteEntry]:
-        """All that happened to a hold (or to a pool, by its id), in journal order."""
+    async def history(
+        self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
+    ) -> list[RemoteEntry]:
+        """All that happened to a hold, whole; or to a pool, by its id, and through the holds on it: up to `limit` entries. In
+        journal order, behind a cursor. Raises `CursorLost`."""
         named = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
         try:
             path = path_of("holds", check_hold_id(spelled(named)), "history")
         except InvalidRequest:
             path = path_of("pools", text(named, "subject", 512), "history")
-        return _entries(await self._transport.ask("GET", path))
+        return _entries(await self._get(path, limit=limit, after=after))
 
     async def journal(
         self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None

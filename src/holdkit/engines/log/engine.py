@@ -15,7 +15,7 @@ from urllib.parse import quote
 from ...core.fold import fold
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Limits
-from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal
+from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal, ReadPoolHistory
 from ...core.receiving import Carried, check_room, chunks, not_empty, take_in
 from ...core.remembering import remembered_until
 from ...core.view import View
@@ -129,7 +129,7 @@ class LogEngine(ResidentEngine):
 
     def read(self, query: Query[T]) -> T:
         """Answer a question; the journal, which may be long, without keeping a batch waiting."""
-        if not isinstance(query, ReadJournal | ReadHistory | FindEntries):
+        if not isinstance(query, ReadJournal | ReadHistory | ReadPoolHistory | FindEntries):
             return super().read(query)
         self._check_open()
         result: T = answer(query, self._tables, self._journal, self.limits, 0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from ...core.codec import encode_entry
 from ...core.entries import Entry
 from ...core.model import Key
-from ...core.reading import JournalRow
+from ...core.reading import JournalRow, touches
 from .batches import decode_batch
 from .log import Log
 
@@ -35,16 +36,24 @@ class LogJournal:
                         return rows
         return rows
 
-    def about(self, tenant: str, subject: str) -> list[JournalRow]:
+    def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
         """A subject's story. Reads the whole log, but decodes only the frames that name the subject."""
-        name, last = subject.encode(), self.last_seq
-        return [
-            JournalRow(entry.seq, encode_entry(entry))
-            for frame in self._log.frames()
-            if name in frame.body
-            for entry in decode_batch(frame.body).entries
-            if entry.subject == subject and entry.tenant == tenant and entry.seq <= last
-        ]
+        found = (entry for entry in self._naming(tenant, subject, 0) if entry.subject == subject)
+        return [JournalRow(entry.seq, encode_entry(entry)) for entry in islice(found, limit)]
+
+    def touching(self, tenant: str, pool: str, seq: int, limit: int) -> list[JournalRow]:
+        """Entries after a number that touched a pool, found in the same way."""
+        found = (entry for entry in self._naming(tenant, pool, seq) if touches(entry, pool))
+        return [JournalRow(entry.seq, encode_entry(entry)) for entry in islice(found, limit)]
+
+    def _naming(self, tenant: str, name: str, seq: int) -> Iterator[Entry]:
+        """A tenant's entries after a number, in frames that have this text somewhere."""
+        text, last = name.encode(), self.last_seq
+        for frame in self._log.frames(seq):
+            if text in frame.body:
+                for entry in decode_batch(frame.body).entries:
+                    if seq < entry.seq <= last and entry.tenant == tenant:
+                        yield entry
 
     def at(self, seq: int) -> JournalRow | None:
         """The entry of this number, if it is there."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from msgspec import structs
@@ -15,7 +16,7 @@ from ...core.codec import encode_entry
 from ...core.entries import Action, Effect, Entry
 from ...core.fold import fold
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
-from ...core.reading import JournalRow
+from ...core.reading import JournalRow, touches
 from ...errors import CursorLost
 
 K = TypeVar("K")
@@ -70,12 +71,17 @@ class Baseline:
         hold = self.holds.get((tenant, subject))
         if hold is not None:
             return self._entry(subject, tenant, hold=hold)
-        pool = self.pools.get((tenant, subject))
+        pool = self.entry_of_pool((tenant, subject))
         if pool is not None:
-            return self._entry(subject, tenant, pool=pool)
+            return pool
         kind, _, name = subject.partition("/")
         record = self.records.get((tenant, kind, name))
         return None if record is None else self._entry(subject, tenant, record=record)
+
+    def entry_of_pool(self, key: Key) -> Entry | None:
+        """A pool's row as an entry, if the baseline has it."""
+        pool = self.pools.get(key)
+        return None if pool is None else self._entry(pool.id, pool.tenant, pool=pool)
 
     def entries(self) -> Iterator[Entry]:
         """Everything as entries, for `verify`; numbered so that the first entry after them follows."""
@@ -143,23 +149,26 @@ class Journal:
 
     def after(self, seq: int, limit: int, tenant: str | None) -> list[JournalRow]:
         """Entries after a number, of one tenant or of all."""
+        found = (entry for entry in self._behind(seq) if tenant is None or entry.tenant == tenant)
+        return _rows(islice(found, limit))
+
+    def _behind(self, seq: int) -> Iterator[Entry]:
         if seq < self.baseline.seq:
             raise CursorLost(f"entries up to {self.baseline.seq} are no longer kept, and {seq + 1} was asked for")
-        rows: list[JournalRow] = []
-        for number in range(seq + 1, self.last_seq + 1):
-            entry = self._entries[number]
-            if tenant is None or entry.tenant == tenant:
-                rows.append(JournalRow(number, encode_entry(entry)))
-                if len(rows) == limit:
-                    break
-        return rows
+        return (self._entries[number] for number in range(seq + 1, self.last_seq + 1))
 
-    def about(self, tenant: str, subject: str) -> list[JournalRow]:
+    def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
         """A subject's story; it begins with a baseline where its first entries are no longer kept."""
         known = self.baseline.entry_of(tenant, subject)
-        kept = [self._entries[seq] for seq in self._about.get((tenant, subject), ())]
-        entries = kept if known is None else [known, *kept]
-        return [JournalRow(entry.seq, encode_entry(entry)) for entry in entries]
+        kept = (self._entries[seq] for seq in self._about.get((tenant, subject), ()))
+        return _rows(islice(kept if known is None else chain((known,), kept), limit))
+
+    def touching(self, tenant: str, pool: str, seq: int, limit: int) -> list[JournalRow]:
+        """Entries after a number that touched a pool; from the beginning, with a baseline like every story."""
+        known = None if seq else self.baseline.entry_of_pool((tenant, pool))
+        behind = self._behind(seq or self.baseline.seq)
+        found = (entry for entry in behind if entry.tenant == tenant and touches(entry, pool))
+        return _rows(islice(found if known is None else chain((known,), found), limit))
 
     def at(self, seq: int) -> JournalRow | None:
         """The entry of this number, if it is still kept as it was."""
@@ -175,3 +184,7 @@ class Journal:
         if self.baseline.seq:
             yield from self.baseline.entries()
         yield from self._entries.values()
+
+
+def _rows(entries: Iterable[Entry]) -> list[JournalRow]:
+    return [JournalRow(entry.seq, encode_entry(entry)) for entry in entries]

@@ -22,9 +22,11 @@ from ...core.reading import (
     ReadClock,
     ReadHistory,
     ReadJournal,
+    ReadPoolHistory,
     Survey,
     TakeSurvey,
 )
+from ..scanning import find_touching, written
 from .driver import BEGIN, COMMIT, Driver, Row, Script
 from .looking import ask, is_id, look
 from .numbering import number_left
@@ -109,15 +111,38 @@ def _merged(rows: Iterable[Row]) -> list[JournalRow]:
 
 
 def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
-    """All entries about one subject; a record's is kind/id, a hold's its id, anything else is a pool's."""
-    tenant, subject = query.tenant, query.subject
+    """The entries about one subject; a record's is kind/id, a hold's its id, anything else is a pool's."""
+    found = _about(at, query)
+    while not all(row.seq for row in found):
+        number(at)
+        found = _about(at, query)
+    return found
+
+
+def _about(at: At, query: ReadHistory) -> list[JournalRow]:
+    tenant, subject, most = query.tenant, query.subject, query.limit
     lanes = {lane_of_pool((tenant, subject), at.lanes)}
     if is_id(subject):
         lanes.add(lane_of_hold(subject, at.lanes))
     for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
         lanes.add(lane_of_record((tenant, subject[:cut], subject[cut + 1 :]), at.lanes))
-    found = [JournalRow(*row) for lane in sorted(lanes) for row in at.ask("read_history", (lane, tenant, subject))]
-    return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part]
+    found = [
+        JournalRow(*row) for lane in sorted(lanes) for row in at.ask("read_history", (lane, tenant, subject, most))
+    ]
+    return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part][:most]
+
+
+def read_pool_history(at: At, query: ReadPoolHistory) -> list[JournalRow]:
+    """Entries that touched a pool, all in its lane."""
+    tenant, name = query.tenant, written(query.pool)
+    lane = lane_of_pool((tenant, query.pool), at.lanes)
+
+    def look(after: int, upto: int, most: int) -> list[JournalRow]:
+        return [JournalRow(*row) for row in at.ask("read_naming", (lane, after, upto, tenant, name, most))]
+
+    number(at)
+    last = sum(seq for its, seq in at.ask("read_heads") if its == lane)
+    return find_touching(query.pool, query.after.get(lane, 0), last, query.limit, look)
 
 
 def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
@@ -154,6 +179,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ReadClock: read_clock,
     ReadJournal: read_journal,
     ReadHistory: read_history,
+    ReadPoolHistory: read_pool_history,
     FindEnds: find_ends,
     FindEntries: find_entries,
     TakeSurvey: take_survey,

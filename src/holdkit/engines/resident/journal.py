@@ -23,8 +23,12 @@ class Journal(Protocol):
         """Entries after a number, of one tenant or of all."""
         ...
 
-    def about(self, tenant: str, subject: str, /) -> list[JournalRow]:
-        """A subject's story."""
+    def about(self, tenant: str, subject: str, limit: int | None, /) -> list[JournalRow]:
+        """A subject's story, or its beginning."""
+        ...
+
+    def touching(self, tenant: str, pool: str, seq: int, limit: int, /) -> list[JournalRow]:
+        """Entries after a number that touched a pool."""
         ...
 
     def at(self, seq: int, /) -> JournalRow | None:

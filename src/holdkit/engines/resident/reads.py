@@ -26,6 +26,7 @@ from ...core.reading import (
     ReadClock,
     ReadHistory,
     ReadJournal,
+    ReadPoolHistory,
     Survey,
     TakeSurvey,
     seen_hold,
@@ -129,7 +130,12 @@ def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
 
 def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
     """Entries about a subject."""
-    return reader.journal.about(query.tenant, query.subject)
+    return reader.journal.about(query.tenant, query.subject, query.limit)
+
+
+def read_pool_history(reader: Reader, query: ReadPoolHistory) -> list[JournalRow]:
+    """Entries that touched a pool."""
+    return reader.journal.touching(query.tenant, query.pool, query.after.get(0, 0), query.limit)
 
 
 def find_entries(reader: Reader, query: FindEntries) -> list[JournalRow]:
@@ -183,6 +189,7 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     ListTenants: list_tenants,
     ReadJournal: read_journal,
     ReadHistory: read_history,
+    ReadPoolHistory: read_pool_history,
     FindEntries: find_entries,
     FindEnds: find_ends,
     TakeSurvey: take_survey,

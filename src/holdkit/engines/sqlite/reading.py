@@ -26,12 +26,14 @@ from ...core.reading import (
     ReadClock,
     ReadHistory,
     ReadJournal,
+    ReadPoolHistory,
     Survey,
     TakeSurvey,
     beyond,
     seen_hold,
     seen_pool,
 )
+from ..scanning import find_touching, written
 from .driver import Driver, Row
 from .rows import hold_of, keys_json, pool_of, record_of
 
@@ -150,8 +152,20 @@ def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
 
 
 def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
-    """All entries about one subject."""
-    return [JournalRow(*row) for row in at.driver.ask("read_history", (query.tenant, query.subject))]
+    """The entries about one subject."""
+    most = -1 if query.limit is None else query.limit
+    return [JournalRow(*row) for row in at.driver.ask("read_history", (query.tenant, query.subject, most))]
+
+
+def read_pool_history(at: At, query: ReadPoolHistory) -> list[JournalRow]:
+    """Entries that touched a pool."""
+    name = written(query.pool)
+
+    def look(after: int, upto: int, most: int) -> list[JournalRow]:
+        return [JournalRow(*row) for row in at.driver.ask("read_naming", (after, upto, query.tenant, name, most))]
+
+    last = sum(end.seq for end in find_ends(at, FindEnds()))
+    return find_touching(query.pool, query.after.get(0, 0), last, query.limit, look)
 
 
 def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
@@ -190,6 +204,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ListTenants: list_tenants,
     ReadJournal: read_journal,
     ReadHistory: read_history,
+    ReadPoolHistory: read_pool_history,
     FindEntries: find_entries,
     FindEnds: find_ends,
     TakeSurvey: take_survey,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from ...core.codec import digest
 from ...core.entries import Action
-from ...core.reading import FindEnds, FindEntries, JournalRow, ReadJournal
+from ...core.model import Key
+from ...core.reading import FindEnds, FindEntries, JournalRow, Query, ReadJournal, ReadPoolHistory
 from ...errors import CursorLost, EngineError, Overloaded
 from ..cursor import Place, decode_cursor, encode_cursor
 from ..surface import JournalEntry
@@ -18,10 +19,13 @@ PAGE = 500
 
 
 class AsyncFollower:
-    """Reads the journal of one tenant, or of all (None), from a place on: in each lane an entry's number, and the digest of what it looked like."""
+    """Reads the journal of one tenant, or of all (None), or one pool's history, from a place on: in each lane an entry's
+    number, and the digest of what it looked like."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str | None, name: str | None = None) -> None:
-        self._desk, self._tenant, self._name = desk, tenant, name
+    def __init__(
+        self, desk: AsyncDesk, tenant: str | None, name: str | None = None, *, pool: Key | None = None
+    ) -> None:
+        self._desk, self._tenant, self._name, self._pool = desk, tenant, name, pool
         self._place: Place = {}
         self._version = 0
         self.at_end = False
@@ -46,7 +50,7 @@ class AsyncFollower:
         if self.at_end:
             self._check_seen(ends)
             return []
-        rows = await self._desk.submitter.read(ReadJournal(self._tenant, seen, limit))
+        rows = await self._desk.submitter.read(self._behind(seen, limit))
         await self._check_place()  # after the read: what was read is of the journal that has our place
         self.at_end = len(rows) < limit
         entries = self._told(rows)
@@ -54,6 +58,11 @@ class AsyncFollower:
             behind = (end for end in ends if end.seq > self._place.get(end.lane, (0, ""))[0])
             self._place = {**self._place, **{end.lane: (end.seq, digest(end.text)) for end in behind}}
         return [entry for entry in entries if not _own(entry)]
+
+    def _behind(self, seen: Mapping[int, int], limit: int) -> Query[list[JournalRow]]:
+        if self._pool is None:
+            return ReadJournal(self._tenant, seen, limit)
+        return ReadPoolHistory(*self._pool, seen, limit)
 
     def _told(self, rows: Iterable[JournalRow]) -> list[JournalEntry]:
         """Rows as entries, each with the place it was read from, which moves on behind them."""
@@ -102,15 +111,15 @@ class AsyncFollower:
 
     async def _check_place(self) -> None:
         """Our entries must still be what they were when we saw them."""
-        if self._place:
-            positions = tuple((lane, seq) for lane, (seq, _) in self._place.items())
+        positions = tuple((lane, seq) for lane, (seq, seen) in self._place.items() if seen)
+        if positions:
             self._check_seen(await self._desk.submitter.read(FindEntries(positions)))
 
     def _check_seen(self, rows: Iterable[JournalRow]) -> None:
         there = {row.lane: row for row in rows}
         for lane, (seq, seen) in self._place.items():
             row = there.get(lane)
-            if row is None or row.seq != seq or digest(row.text) != seen:
+            if seen and (row is None or row.seq != seq or digest(row.text) != seen):
                 which = f"entry {seq} of lane {lane}" if self._desk.submitter.engine.lanes > 1 else f"entry {seq}"
                 raise CursorLost(
                     f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "

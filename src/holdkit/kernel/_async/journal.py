@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 from ...core.model import MAX_SLOT
-from ...core.reading import ReadHistory
+from ...core.reading import ReadHistory, entry_of, touches
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
@@ -21,14 +21,26 @@ from .verbs import AsyncVerbs
 class AsyncJournal(AsyncCalls, AsyncVerbs):
     """Everything that reads the journal."""
 
-    async def history(self, subject: Hold | str | UUID) -> list[JournalEntry]:
-        """All that happened to a hold (or to a pool, by its id), in journal order."""
+    async def history(
+        self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
+    ) -> list[JournalEntry]:
+        """All that happened to a hold, or to a pool by its id: in journal order, behind a cursor (the `cursor` of an entry).
+
+        A hold's is given whole. A pool's is all that changed it or moved units of it, so the holds on it too, without their
+        extensions: up to `limit` entries, none only at the end. It is searched for in the journal, so a pool that little
+        happens to takes as long as all that happened beside it. Raises `CursorLost` if the journal was cut back.
+        """
+        whole(limit, "limit", 1, 10_000)
         name = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
-        rows = await self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600)))
-        if not rows and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
-            rows = await self._submitter.read(ReadHistory(self._tenant, hold_id(name)))
+        first = await self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
+        if not first and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
+            name = hold_id(name)
+        elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
+            return await self._page(AsyncFollower(self._desk, self._tenant, pool=(self._tenant, name)), after, limit)
+        place = {} if after is None else decode_cursor(after)
+        rows = await self._submitter.read(ReadHistory(self._tenant, name))
         now = self._desk.now()
-        return [JournalEntry(row, {}, now) for row in rows]
+        return [JournalEntry(row, {}, now) for row in rows if row.seq > place.get(row.lane, (0, ""))[0]]
 
     async def journal(
         self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
@@ -39,7 +51,9 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        follower = AsyncFollower(self._desk, whose(tenant, self._tenant))
+        return await self._page(AsyncFollower(self._desk, whose(tenant, self._tenant)), after, limit)
+
+    async def _page(self, follower: AsyncFollower, after: str | None, limit: int) -> list[JournalEntry]:
         await follower.begin(after)
         while True:
             entries = await follower.page(limit)

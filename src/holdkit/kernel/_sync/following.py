@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...core.codec import digest
 from ...core.entries import Action
-from ...core.reading import FindEnds, FindEntries, JournalRow, ReadJournal
+from ...core.model import Key
+from ...core.reading import FindEnds, FindEntries, JournalRow, Query, ReadJournal, ReadPoolHistory
 from ...errors import CursorLost, EngineError, Overloaded
 from ..cursor import Place, decode_cursor, encode_cursor
 from ..surface import JournalEntry
@@ -19,10 +20,11 @@ PAGE = 500
 
 
 class Follower:
-    """Reads the journal of one tenant, or of all (None), from a place on: in each lane an entry's number, and the digest of what it looked like."""
+    """Reads the journal of one tenant, or of all (None), or one pool's history, from a place on: in each lane an entry's
+    number, and the digest of what it looked like."""
 
-    def __init__(self, desk: Desk, tenant: str | None, name: str | None = None) -> None:
-        self._desk, self._tenant, self._name = desk, tenant, name
+    def __init__(self, desk: Desk, tenant: str | None, name: str | None = None, *, pool: Key | None = None) -> None:
+        self._desk, self._tenant, self._name, self._pool = desk, tenant, name, pool
         self._place: Place = {}
         self._version = 0
         self.at_end = False
@@ -47,7 +49,7 @@ class Follower:
         if self.at_end:
             self._check_seen(ends)
             return []
-        rows = self._desk.submitter.read(ReadJournal(self._tenant, seen, limit))
+        rows = self._desk.submitter.read(self._behind(seen, limit))
         self._check_place()  # after the read: what was read is of the journal that has our place
         self.at_end = len(rows) < limit
         entries = self._told(rows)
@@ -55,6 +57,11 @@ class Follower:
             behind = (end for end in ends if end.seq > self._place.get(end.lane, (0, ""))[0])
             self._place = {**self._place, **{end.lane: (end.seq, digest(end.text)) for end in behind}}
         return [entry for entry in entries if not _own(entry)]
+
+    def _behind(self, seen: Mapping[int, int], limit: int) -> Query[list[JournalRow]]:
+        if self._pool is None:
+            return ReadJournal(self._tenant, seen, limit)
+        return ReadPoolHistory(*self._pool, seen, limit)
 
     def _told(self, rows: Iterable[JournalRow]) -> list[JournalEntry]:
         """Rows as entries, each with the place it was read from, which moves on behind them."""
@@ -103,15 +110,15 @@ class Follower:
 
     def _check_place(self) -> None:
         """Our entries must still be what they were when we saw them."""
-        if self._place:
-            positions = tuple((lane, seq) for lane, (seq, _) in self._place.items())
+        positions = tuple((lane, seq) for lane, (seq, seen) in self._place.items() if seen)
+        if positions:
             self._check_seen(self._desk.submitter.read(FindEntries(positions)))
 
     def _check_seen(self, rows: Iterable[JournalRow]) -> None:
         there = {row.lane: row for row in rows}
         for lane, (seq, seen) in self._place.items():
             row = there.get(lane)
-            if row is None or row.seq != seq or digest(row.text) != seen:
+            if seen and (row is None or row.seq != seq or digest(row.text) != seen):
                 which = f"entry {seq} of lane {lane}" if self._desk.submitter.engine.lanes > 1 else f"entry {seq}"
                 raise CursorLost(
                     f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from ...core.model import MAX_SLOT
-from ...core.reading import ReadHistory
+from ...core.reading import ReadHistory, entry_of, touches
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
 from ..spelling import hold_id, reference
@@ -22,14 +22,26 @@ from .verbs import Verbs
 class Journal(Calls, Verbs):
     """Everything that reads the journal."""
 
-    def history(self, subject: Hold | str | UUID) -> list[JournalEntry]:
-        """All that happened to a hold (or to a pool, by its id), in journal order."""
+    def history(
+        self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
+    ) -> list[JournalEntry]:
+        """All that happened to a hold, or to a pool by its id: in journal order, behind a cursor (the `cursor` of an entry).
+
+        A hold's is given whole. A pool's is all that changed it or moved units of it, so the holds on it too, without their
+        extensions: up to `limit` entries, none only at the end. It is searched for in the journal, so a pool that little
+        happens to takes as long as all that happened beside it. Raises `CursorLost` if the journal was cut back.
+        """
+        whole(limit, "limit", 1, 10_000)
         name = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
-        rows = self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600)))
-        if not rows and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
-            rows = self._submitter.read(ReadHistory(self._tenant, hold_id(name)))
+        first = self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
+        if not first and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
+            name = hold_id(name)
+        elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
+            return self._page(Follower(self._desk, self._tenant, pool=(self._tenant, name)), after, limit)
+        place = {} if after is None else decode_cursor(after)
+        rows = self._submitter.read(ReadHistory(self._tenant, name))
         now = self._desk.now()
-        return [JournalEntry(row, {}, now) for row in rows]
+        return [JournalEntry(row, {}, now) for row in rows if row.seq > place.get(row.lane, (0, ""))[0]]
 
     def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> list[JournalEntry]:
         """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
@@ -38,7 +50,9 @@ class Journal(Calls, Verbs):
         Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        follower = Follower(self._desk, whose(tenant, self._tenant))
+        return self._page(Follower(self._desk, whose(tenant, self._tenant)), after, limit)
+
+    def _page(self, follower: Follower, after: str | None, limit: int) -> list[JournalEntry]:
         follower.begin(after)
         while True:
             entries = follower.page(limit)

@@ -10,7 +10,7 @@ from ...kernel.spelling import hold_id
 from ...kernel.surface import JournalEntry
 from ...kernel.tenants import ALL
 from ..answers import EntryPage, entry_answer
-from ..queries import JournalQuery
+from ..queries import HistoryQuery, JournalQuery
 from ..request import Answer, Request, answer
 
 MAX_TAIL: Final = 10_000
@@ -54,10 +54,12 @@ async def hold_history(request: Request) -> Answer:
 
 
 async def pool_history(request: Request) -> Answer:
-    """When a pool was made, resized, removed."""
+    """All that happened to a pool, and through the holds on it."""
     return await _history(request, pool_id(request.names[0], "pool", faces=False))
 
 
 async def _history(request: Request, subject: str) -> Answer:
-    items = [entry_answer(entry) for entry in await request.kernel.history(subject)]
-    return answer(EntryPage(items, None, request.now()))
+    query: HistoryQuery = request.query
+    entries = await request.kernel.history(subject, after=query.after, limit=query.limit)
+    items = [entry_answer(entry) for entry in entries]
+    return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))

@@ -26,7 +26,17 @@ from ...core.entries import Action
 from ...core.fold import reconstruct
 from ...core.model import DAY, Leg
 from ...core.outcomes import Done
-from ...core.reading import FindEnds, FindEntries, FindPool, FindRecord, JournalRow, ReadHistory, entry_of
+from ...core.reading import (
+    FindEnds,
+    FindEntries,
+    FindPool,
+    FindRecord,
+    JournalRow,
+    ReadHistory,
+    ReadPoolHistory,
+    entry_of,
+    touches,
+)
 from .rig import TOKEN, Rig, demand, equal, hold_id, placing
 
 LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE}
@@ -149,6 +159,8 @@ def history_is_the_journal(rig: Rig) -> None:
         mine = [row for row in rows if (entry_of(row).tenant, entry_of(row).subject) == (tenant, subject)]
         story = rig.engine.read(ReadHistory(tenant, subject))
         equal(_whole(story), _whole(mine), f"history of {subject!r} of tenant {tenant!r}")
+        first = rig.engine.read(ReadHistory(tenant, subject, 1))
+        equal(first, story[:1], f"the first entry of {subject!r} of tenant {tenant!r}")
     equal(reconstruct(rig.story(1)), rig.hold(1), "the hold its history folds to")
     for tenant in ("", "other"):
         mine = [row for row in rows if entry_of(row).tenant == tenant]
@@ -156,9 +168,36 @@ def history_is_the_journal(rig: Rig) -> None:
     equal(rig.rows(page=3), rows, "the journal of all, three at a time")
 
 
+def pools_have_their_history(rig: Rig) -> None:
+    """A pool's history is all that touched it, in order of its lane: its own entries, those of holds, parts; in pages."""
+    rig.pools("other", a=5)
+    tour(rig)
+    rig.done(placing(1, tenant="other"))
+    rows = rig.rows()
+    seen = 0
+    for tenant, pool in (("", "a"), ("", "b"), ("other", "a"), ("", "nobody")):
+        entries = [(row, entry_of(row)) for row in rows]
+        touched = [row for row, entry in entries if entry.tenant == tenant and touches(entry, pool)]
+        seen += len(touched)
+        for page in (1, 2, 1_000):
+            equal(
+                _touched(rig, tenant, pool, page), touched, f"history of pool {pool!r} of {tenant!r}, {page} at a time"
+            )
+    demand(seen > 8, "the tour touches its pools")
+
+
+def _touched(rig: Rig, tenant: str, pool: str, page: int) -> list[JournalRow]:
+    found: list[JournalRow] = []
+    behind: dict[int, int] = {}
+    while rows := rig.engine.read(ReadPoolHistory(tenant, pool, dict(behind), page)):
+        found += rows
+        behind = {rows[-1].lane: rows[-1].seq}
+    return found
+
+
 def _whole(rows: list[JournalRow]) -> list[JournalRow]:
     """Without parts, of which a history may show some, or none: all that is left of a hold is in one lane."""
     return [row for row in rows if not entry_of(row).part]
 
 
-CHECKS = (gap_free, every_change_has_its_entry, replay_is_state, history_is_the_journal)
+CHECKS = (gap_free, every_change_has_its_entry, replay_is_state, history_is_the_journal, pools_have_their_history)

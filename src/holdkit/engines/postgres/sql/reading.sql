@@ -170,6 +170,13 @@ select j.seq, j.body, j.lane from (
     where u.lane = $1 and u.tenant = $2 and u.subject = $3
 ) j
 order by j.later, j.seq, j.stamp, j.batch, j.n
+limit $4::int
+
+-- name: read_naming
+-- one tenant's entries in a span of a lane whose text has another one in it
+select o.seq, o.body, o.lane from holdkit.journal o
+where o.lane = $1::int and o.seq > $2::bigint and o.seq <= $3::bigint and o.tenant = $4::text and strpos(o.body, $5::text) > 0
+order by o.seq limit $6::int
 
 -- name: has_unnumbered
 -- whether anybody's entries wait for their numbers, and in which lanes

@@ -109,7 +109,13 @@ select seq, body from holdkit_journal where tenant = ? and seq > ? order by seq 
 
 -- name: read_history
 -- one subject's entries, in journal order, straight off holdkit_journal_subject
-select seq, body from holdkit_journal where tenant = ? and subject = ? order by seq
+select seq, body from holdkit_journal where tenant = ? and subject = ? order by seq limit ?
+
+-- name: read_naming
+-- one tenant's entries in a span of the journal whose text has another one in it. (The + keeps it off the index by subject.)
+select seq, body from holdkit_journal
+where seq > ? and seq <= ? and +tenant = ? and instr(body, ?) > 0
+order by seq limit ?
 
 -- name: read_entry
 -- one entry
