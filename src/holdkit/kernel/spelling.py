@@ -159,12 +159,13 @@ def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) 
 
 def combined(command: AnyCommand) -> bool:
     """Whether faces have made some of its legs. The others must not name what is reserved, and there must be a deadline."""
-    if not isinstance(command, _BIRTHS) or not any(type(leg) is FaceLeg for leg in command.legs):
+    legs = _face_legs(command)
+    if not any(type(leg) is FaceLeg for leg in legs):
         return False
-    for leg in command.legs:
-        if type(leg) is FaceLeg:
-            continue
-        if leg.pool[:1] == "~" or (leg.label, leg.opens, leg.closes, leg.total, leg.in_use) != (None,) * 5:
+    for leg in legs:
+        if type(leg) is FaceLeg or not isinstance(leg, Leg):
+            continue  # a face's, or nonsense, which the check that follows names
+        if str(leg.pool).startswith("~") or (leg.label, leg.opens, leg.closes, leg.total, leg.in_use) != (None,) * 5:
             raise invalid("pool", "pool_reserved", "ids that begin with ~ are reserved")
     if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
         raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
@@ -173,9 +174,16 @@ def combined(command: AnyCommand) -> bool:
 
 def wish_of(command: AnyCommand) -> AnyCommand | None:
     """The command as the caller wrote it, where faces have chosen some of its pools for the moment."""
-    if not isinstance(command, _BIRTHS) or all(getattr(leg, "asked", None) is None for leg in command.legs):
+    legs = _face_legs(command)
+    if all(getattr(leg, "asked", None) is None for leg in legs):
         return None
-    return replace(command, legs=tuple([getattr(leg, "asked", None) or leg for leg in command.legs]))
+    return replace(command, legs=tuple([getattr(leg, "asked", None) or leg for leg in legs]))
+
+
+def _face_legs(command: AnyCommand) -> tuple[Any, ...]:
+    """The legs in which faces may have a part; none of a command that has none, or something else in their place."""
+    legs: Any = command.legs if isinstance(command, _BIRTHS) else ()
+    return legs if isinstance(legs, tuple) else ()
 
 
 def amounts_of(quantity: Any) -> Any:
