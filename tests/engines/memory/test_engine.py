@@ -27,7 +27,7 @@ def test_it_is_an_engine() -> None:
     assert engine.limits == BOUNDED
     assert (BOUNDED.max_pools, BOUNDED.max_holds, BOUNDED.max_operations) == (100_000, 100_000, 100_000)
     limits = Limits(max_holds=5)
-    assert MemoryEngine(limits=limits).limits is limits
+    assert MemoryEngine(limits=limits).limits == limits
 
 
 def test_the_wall_clock_is_in_microseconds() -> None:
