@@ -102,7 +102,8 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "record": {"hold": three, "how": six, "span": st.integers(-1, 3)},
     "sweep": {"how": st.integers(1, 6)},
 }
-KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize", "resize", "resize")
+KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize", "resize", "resize", "end",
+         "end")  # fmt: skip
 """What is asked for more often stands here more often."""
 
 

@@ -211,7 +211,7 @@ def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:
 
 
 LOST = r"an acknowledged entry is gone|crash made the log unreadable|neither what was acknowledged|not what was acknowledged"
-DIFFERENT = r"differ|gap|not in the journal|" + LOST
+DIFFERENT = r"differ|gap|not in the journal|the journal says|" + LOST
 
 CANARIES: Final[dict[str, Canary]] = {
     "ack before fsync": Canary(ack_before_fsync, LOST),
