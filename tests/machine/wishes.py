@@ -103,7 +103,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "sweep": {"how": st.integers(1, 6)},
 }
 KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize", "resize", "resize", "end",
-         "end")  # fmt: skip
+         "end", "return_to_pool", "return_to_pool")  # fmt: skip
 """What is asked for more often stands here more often."""
 
 

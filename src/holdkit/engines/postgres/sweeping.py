@@ -54,7 +54,7 @@ def list_sweep(limit: int, terms: Terms, idle_pools: int = IDLE_POOLS, *, presse
     ready = [*empty, *((row[0], row[1], row[2] + since) for row in rested), *closed]
     pools = sorted(ready, key=lambda row: (row[2], row[0], row[1]))[:count]
     found = {(row[0], row[1]): tuple(leg.pool for leg in legs_of(row[2]) if leg.held) for row in holds}
-    listed, more = _portion(found, limit, terms)
+    listed, more = _portion(found, limit, terms.limits.max_due)
     retiring, left = yield from _list_retiring(names[3], limit, slot, terms, pressed)
     return Listed(listed, [(row[0], row[1]) for row in pools], more or left, retiring, pressed)
 
@@ -71,11 +71,12 @@ def _list_retiring(
         (row[3] + span, row[1], row[0], row[2]) for span, answer in zip(spans, answers, strict=True) for row in answer
     )
     found = {(tenant, hold): tuple(leg.pool for leg in legs_of(legs)) for _, hold, tenant, legs in rows}
-    return _portion(found, limit, terms)
+    # for room, as many as there must be: those that the batch names are left out yet
+    return _portion(found, limit, MAX_SLOT if pressed else terms.limits.max_due)
 
 
-def _portion(found: dict[Key, tuple[str, ...]], limit: int, terms: Terms) -> tuple[dict[Key, tuple[str, ...]], bool]:
-    keys, more = portion(((key, len(pools)) for key, pools in found.items()), limit, terms.limits.max_due)
+def _portion(found: dict[Key, tuple[str, ...]], limit: int, max_legs: int) -> tuple[dict[Key, tuple[str, ...]], bool]:
+    keys, more = portion(((key, len(pools)) for key, pools in found.items()), limit, max_legs)
     return {key: found[key] for key in keys}, more
 
 

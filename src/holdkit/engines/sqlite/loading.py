@@ -162,7 +162,9 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
     for span, answer in zip(spans, answers, strict=True):
         found += [(row[-1] + span, row[1], hold_of(row)) for row in answer]
     holds = [hold for *_, hold in sorted(found, key=lambda one: (one[0], one[1], one[2].tenant))]
-    listed, more = portion(((hold.key, len(hold.legs)) for hold in holds), limit, limits.max_due)
+    # for room, as many as there must be: those that the batch names are left out yet
+    max_legs = MAX_SLOT if pressed else limits.max_due
+    listed, more = portion(((hold.key, len(hold.legs)) for hold in holds), limit, max_legs)
     rows.holds.update({hold.key: hold for hold in holds[: len(listed)]})
     return listed, more
 
