@@ -516,13 +516,15 @@ using (select p.lane, p.tenant, p.id from holdkit.holds p
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: make_room
--- max_holds is reached: ended holds of which nothing is consumed leave, oldest first; their history stays in the journal
-delete from holdkit.holds h
-using (select lane, tenant, id from holdkit.holds
-       where kept = 0 order by kept_from, id
-       limit greatest(0, (select count(*) from holdkit.holds) - $1::bigint)
-       for update skip locked) old
-where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
+-- max_holds is reached: ended holds of which nothing is consumed leave, oldest first; their history stays in the journal.
+-- Materialized: inside a nested loop the list would be made anew for every row, each time without what is deleted already
+with old as materialized (
+    select lane, tenant, id from holdkit.holds
+    where kept = 0 order by kept_from, id
+    limit greatest(0, (select count(*) from holdkit.holds) - $1::bigint)
+    for update skip locked
+)
+delete from holdkit.holds h using old where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: tell
 -- a wake-up for those who listen, and nothing more
