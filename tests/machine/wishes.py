@@ -103,7 +103,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "sweep": {"how": st.integers(1, 6)},
 }
 KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize", "resize", "resize", "end",
-         "end", "return_to_pool", "return_to_pool")  # fmt: skip
+         "end")  # fmt: skip
 """What is asked for more often stands here more often."""
 
 
@@ -249,7 +249,7 @@ class Names:
         return ReturnUnits(**self._hold(wish), quantity=self._amounts(wish), reason="cancelled", force=forced)
 
     def _return_to_pool(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> ReturnToPool:
-        return ReturnToPool(**frame, id=POOLS[wish.hold], quantity=wish.how + 1, force=True, reason="refund")
+        return ReturnToPool(**frame, id=POOLS[wish.hold], quantity=(1, 1, 3)[wish.how], force=True, reason="refund")
 
     def _create(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> CreatePool:
         pool = POOLS[wish.hold]
