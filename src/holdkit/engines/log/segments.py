@@ -16,7 +16,7 @@ from ...errors import EngineError
 from .disk import Disk, File, Reading
 from .frames import HEAD, Frame, decode_frame, encode_frame, later_frame
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 PREAMBLE: Final = b"HOLDKIT\x01"
 FILE_ID: Final = 16
 START: Final = len(PREAMBLE) + FILE_ID
