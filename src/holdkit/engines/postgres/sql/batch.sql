@@ -499,20 +499,25 @@ from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[])
 cross join lateral (select max(u.stamp) as stamp from holdkit.unnumbered u where u.lane = k.lane and u.stamp >= $1) b
 
 -- name: prune_operations
--- past the retry window they are gone for every reader already
-delete from holdkit.operations o
-using (select p.lane, p.tenant, p.id from holdkit.operations p
-       where p.until <= $1::bigint /* apart: and p.lane = $lane */ order by p.until limit $2::int
-       for update skip locked) old
+-- past the retry window they are gone for every reader already. Materialized: inside a nested loop the list would be made
+-- anew for every row, each time without what is deleted already
+with old as materialized (
+    select p.lane, p.tenant, p.id from holdkit.operations p
+    where p.until <= $1::bigint /* apart: and p.lane = $lane */ order by p.until limit $2::int
+    for update skip locked
+)
+delete from holdkit.operations o using old
 where o.lane = old.lane and o.tenant = old.tenant and o.id = old.id
 
 -- name: prune_holds
--- past the retention they are gone for every reader already
-delete from holdkit.holds h
-using (select p.lane, p.tenant, p.id from holdkit.holds p
-       where p.kept = 0 and p.kept_from <= $1::bigint /* apart: and p.lane = $lane */
-       order by p.kept_from, p.id limit $2::int
-       for update skip locked) old
+-- past the retention they are gone for every reader already; materialized, as above
+with old as materialized (
+    select p.lane, p.tenant, p.id from holdkit.holds p
+    where p.kept = 0 and p.kept_from <= $1::bigint /* apart: and p.lane = $lane */
+    order by p.kept_from, p.id limit $2::int
+    for update skip locked
+)
+delete from holdkit.holds h using old
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: make_room
