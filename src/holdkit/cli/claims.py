@@ -107,7 +107,7 @@ def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str |
 @click.argument("type_", metavar="TYPE", required=False)
 @click.argument("value", required=False)
 @click.option("--id", "claim_id", help="res_ and 32 hex digits")
-@click.option("--active", is_flag=True, help="only if it is alive or confirmed")
+@click.option("--active", is_flag=True, help="only if it is held, and its deadline has not come")
 @of_tenant
 def find(
     url: str | None,

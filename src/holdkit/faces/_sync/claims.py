@@ -7,6 +7,7 @@ read off the hold that stands in the way. How keys are looked up is next door.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Final, Unpack
 
 from msgspec.structs import replace
@@ -18,7 +19,17 @@ from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
 from ...core.outcomes import Done, Reason, Refusal
 from ...core.reading import FindHold, FindPool
 from ...core.validation import invalid, text
-from ...errors import AlreadyClaimed, InsufficientCapacity, Overloaded, PartOfHold
+from ...errors import (
+    AlreadyClaimed,
+    HoldNotFound,
+    HoldRetired,
+    InsufficientCapacity,
+    NotConfirmed,
+    Overloaded,
+    PartOfHold,
+    QuantityExceedsConsumed,
+    QuantityExceedsHold,
+)
 from ...kernel._sync.calls import Call
 from ...kernel.answers import refusal_of
 from ...kernel.spelling import datetime_of, reference, span
@@ -94,24 +105,28 @@ class Claims(ClaimReads):
     def forget(
         self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
     ) -> Claim:
-        """Free a confirmed key: its account was closed, say. Raises `NotConfirmed` if it is not confirmed.
+        """Free a confirmed key: its account was closed, say. Raises `NotConfirmed` if it is not confirmed, or no longer.
 
         Needs the owner token as long as the hold is kept, or `force=True` with a reason; after that there is nobody left to
         ask, and a reason is enough.
         """
         tx = call.get("tx")
         frame = self._frame(call)
-        pool_id = None if _is_ticket(claim) else claim_pool(claim.id if isinstance(claim, Claim) else claim)
-        found = None if pool_id is None else self._present(pool_id, tx)
-        if found is not None and found[1] is None and state_of(*found) is State.CONFIRMED:
-            if frame["reason"] is None:
-                raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
-            pool, token = found[0], claim.owner if isinstance(claim, Claim) and owner is None else owner
-            wish = ReturnUnits(id="", owner=token, force=force, **frame)
-            loose = ReturnToPool(id=pool.id, quantity=1, force=True, **frame)
-            return self._change(loose, pool.id.removeprefix(CLAIMS), call, wish)
-        id, token, name = self._named(claim, owner, tx)
-        return self._change(ReturnUnits(id=id, owner=token, force=force, **frame), name, call)
+        found = (
+            None if _is_ticket(claim) else self._present(claim_pool(claim if isinstance(claim, str) else claim.id), tx)
+        )
+        named = self._seen(*found) if found is not None and isinstance(claim, str) and found[0].holder else claim
+        id, token, name = self._named(named, owner, tx)
+        given, pool_id = ReturnUnits(id=id, owner=token, force=force, **frame), claim_pool(name)
+        try:
+            if found is not None and found[0].holder == id and found[1] is None and state_of(*found) is State.CONFIRMED:
+                return self._change(_from_pool(pool_id, frame), name, call, given)
+            try:
+                return self._change(given, name, call)
+            except (HoldRetired, HoldNotFound):  # perhaps it was dropped since we looked
+                return self._take_loose(given, name, call)
+        except (NotConfirmed, QuantityExceedsHold, QuantityExceedsConsumed) as refusal:
+            raise self._not_confirmed(pool_id, tx, replayed=refusal.replayed) from None
 
     # Within
 
@@ -147,6 +162,23 @@ class Claims(ClaimReads):
             assert done.pool is not None
             return self._seen(done.pool, None, replayed=done.replayed)
         return self._ended(done, done.hold, getattr(command, "owner", None), tx)
+
+    def _take_loose(self, wish: ReturnUnits, name: str, call: Call) -> Claim:
+        """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
+        under the operation id, so this has one of its own: a retry goes the same way, and ends where it did."""
+        pool = self._read(FindPool((self._tenant, claim_pool(name))), call.get("tx"))
+        if pool is None or pool.holder != wish.id:
+            raise self._not_confirmed(claim_pool(name), call.get("tx"))
+        op = None if wish.op is None else f"~forget/{hashlib.blake2b(wish.op.encode(), digest_size=16).hexdigest()}"
+        command = _from_pool(pool.id, {**self._frame(call), "op": op})
+        return self._change(command, name, call, replace(wish, op=op))
+
+    def _not_confirmed(self, pool_id: str, tx: Any, *, replayed: bool = False) -> NotConfirmed:
+        pool = self._read(FindPool((self._tenant, pool_id)), tx)
+        name = pool_id.removeprefix(CLAIMS) if pool is None or pool.label is None else pool.label
+        return NotConfirmed(
+            f"{name!r} is not confirmed, so there is nothing to forget", replayed=replayed, subject=name
+        )
 
     def _ended(self, done: Done, hold: StoredHold, token: str | None, tx: Any) -> Claim:
         """The claim after a change, as that left it: whoever has the key by now is not asked."""
@@ -194,6 +226,13 @@ class Claims(ClaimReads):
             message = f"{claim.key!r} was taken when it was asked for: to ask again, take a new operation id"
         return AlreadyClaimed(message, replayed=replayed, subject=claim.key, claim=claim.id, state=str(claim.state),
                               remaining=remaining, deadline=deadline, deadline_at=datetime_of(deadline))  # fmt: skip
+
+
+def _from_pool(pool_id: str, frame: Any) -> ReturnToPool:
+    """Free a key whose hold was dropped."""
+    if frame["reason"] is None:
+        raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
+    return ReturnToPool(id=pool_id, quantity=1, force=True, **frame)
 
 
 def part_of_hold(subject: str, hold: str) -> PartOfHold:
