@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,10 @@ def test_a_key_is_freed_once(stage: Stage, age: int) -> None:  # noqa: F811
     call = {"force": True, "reason": "closed", "op": "first"}
     assert hk.claims.forget(claim.id, **call).state == "released"
     for named in (claim, claim.id):
-        not_confirmed(lambda named=named: hk.claims.forget(named, force=True, reason="closed"))
-        not_confirmed(lambda named=named: hk.claims.forget(named, force=True, reason="closed", op=f"late {named}"))
-        not_confirmed(
-            lambda named=named: hk.claims.forget(named, force=True, reason="closed", op=f"late {named}"), replayed=True
-        )
+        late = partial(hk.claims.forget, named, force=True, reason="closed")
+        not_confirmed(late)
+        not_confirmed(partial(late, op=f"late {named}"))
+        not_confirmed(partial(late, op=f"late {named}"), replayed=True)
     again = hk.claims.forget(claim.id, **call)
     assert (again.state, again.replayed) == ("released", True)
     assert differences(hk) == ()

@@ -43,6 +43,7 @@ from holdkit import (
     context,
     reconstruct,
 )
+from holdkit.kernel.context import Context, current
 from holdkit.testing import FakeClock
 
 from .rig import Riders, Watched, batch_of
@@ -144,6 +145,30 @@ def test_malformed_context_is_refused_where_it_is_made(bad: dict[str, Any]) -> N
     with pytest.raises(InvalidRequest) as refused, context(**bad):
         pass
     assert refused.value.field in bad
+
+
+@pytest.mark.parametrize(
+    ("actor", "code"),
+    [
+        ("user:\x00", "actor_unprintable"),
+        ("job:a\nb", "actor_unprintable"),
+        ("user:\ud800", "actor_unprintable"),
+        (Actor.user("\x7f"), "actor_unprintable"),
+        ("api_client:" + "x" * 1_014, "actor_too_long"),
+    ],
+    ids=["nul", "newline", "surrogate", "delete", "long"],
+)
+def test_an_actor_that_no_call_takes_is_refused_where_it_is_said(hk: Any, actor: Any, code: str) -> None:
+    said: list[tuple[str, str, str]] = []
+    for call in (lambda: hk.create_pool("q", 1, actor=actor), lambda: context(actor=actor).__enter__()):
+        with pytest.raises(InvalidRequest) as refused:
+            call()
+        said.append((refused.value.field, refused.value.code, str(refused.value)))
+    assert said[0] == said[1]
+    assert said[0][:2] == ("actor", code)
+    assert current() == Context()
+    with context(actor="api_client:" + "x" * 1_013):
+        assert hk.create_pool("q", 1).total == 1
 
 
 # Operation ids

@@ -261,7 +261,7 @@ def actor_of(value: Any) -> Any:
     if given is None or (
         isinstance(given, str) and re.fullmatch(r"(?s)(user|job|api_client):.+|(system|anonymous)(:.*)?", given)
     ):
-        return given
+        return text_of(given)
     return ...
 
 
@@ -270,6 +270,8 @@ def actor_of(value: Any) -> Any:
 @example("user:7", "c-1", "why")
 @example(Actor.user("7"), UUID(int=1), None)
 @example("nobody", "c-1", "why")
+@example("user:\x00", "c-1", "why")
+@example("user:" + "x" * 1_020, "c-1", "why")
 @example("user:7", "", "why")
 @example("user:7", "c-1", 7)
 def test_a_context_is_what_was_said_or_names_what_is_wrong(actor: Any, correlation_id: Any, reason: Any) -> None:

@@ -104,7 +104,7 @@ def context(
     """Set actor, correlation id or reason for every call inside the block; what is not given is inherited."""
     outer = _current.get()
     inner = Context(
-        actor=outer.actor if actor is None else actor_text(actor),
+        actor=outer.actor if actor is None else text(actor_text(actor), "actor", LONGEST),
         correlation_id=outer.correlation_id
         if correlation_id is None
         else text(correlation_text(correlation_id), "correlation_id", LONGEST),
