@@ -116,9 +116,9 @@ class AsyncClaims(AsyncClaimReads):
         found = (
             None
             if _is_ticket(claim)
-            else await self._present(claim_pool(claim if isinstance(claim, str) else claim.id), tx)
+            else await self._present(claim_pool(claim.id if isinstance(claim, Claim) else claim), tx)
         )
-        named = self._seen(*found) if found is not None and isinstance(claim, str) and found[0].holder else claim
+        named = self._seen(*found) if found is not None and not isinstance(claim, Claim) and found[0].holder else claim
         id, token, name = await self._named(named, owner, tx)
         given, pool_id = ReturnUnits(id=id, owner=token, force=force, **frame), claim_pool(name)
         try:

@@ -113,9 +113,11 @@ class Claims(ClaimReads):
         tx = call.get("tx")
         frame = self._frame(call)
         found = (
-            None if _is_ticket(claim) else self._present(claim_pool(claim if isinstance(claim, str) else claim.id), tx)
+            None
+            if _is_ticket(claim)
+            else self._present(claim_pool(claim.id if isinstance(claim, Claim) else claim), tx)
         )
-        named = self._seen(*found) if found is not None and isinstance(claim, str) and found[0].holder else claim
+        named = self._seen(*found) if found is not None and not isinstance(claim, Claim) and found[0].holder else claim
         id, token, name = self._named(named, owner, tx)
         given, pool_id = ReturnUnits(id=id, owner=token, force=force, **frame), claim_pool(name)
         try:
