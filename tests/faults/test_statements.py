@@ -1,4 +1,5 @@
-"""Every statement of the scripted run fails once, before it runs and after; and kills once, before and after.
+"""Every statement of the scripted run fails once, before it runs and after; and kills once, before and after. Every third of
+them here, and each in `make prove`.
 
 R5 and R6 at the border to SQLite. A commit that is said to have failed although it was applied is the measured case: an
 fsync error at COMMIT raises, and after reopening the row is there. ("Disk full" at COMMIT is tried as not applied only: the
