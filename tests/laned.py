@@ -107,7 +107,7 @@ class Laned:
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return self.apply_in(tx, groups, lock)
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
         with self._lock:
             self.asked.append(query)
             answer: Any = self._answer(query)

@@ -181,8 +181,8 @@ def test_a_retry_after_a_lost_race_ends_where_the_first_did(tmp_path: Path) -> N
         look = hk._desk.submitter.read
         rivals = [["A1"], ["A2"]]
 
-        def late(query: Any) -> Any:
-            seen = look(query)
+        def late(query: Any, *, durable: bool = False) -> Any:
+            seen = look(query, durable=durable)
             if rivals and isinstance(query, ListPools):
                 hk.items.reserve(rivals.pop(0))
             return seen

@@ -94,8 +94,8 @@ class Lockable:
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return self.apply_in(tx, groups, lock)
 
-    def read(self, query: Query[T]) -> T:
-        return self.inner.read(query)
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
+        return self.inner.read(query, durable=durable)
 
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""

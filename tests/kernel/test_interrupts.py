@@ -259,7 +259,7 @@ class Tally:
     def clock(self) -> int:
         return 0
 
-    def read(self, query: Any) -> Any:
+    def read(self, query: Any, *, durable: bool = False) -> Any:
         return [JournalRow(len(self.applied), "")]
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:

@@ -376,7 +376,7 @@ class Fickle:
     def clock(self) -> int:
         return 0
 
-    def read(self, query: Any) -> Any:
+    def read(self, query: Any, *, durable: bool = False) -> Any:
         return []
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:

@@ -17,7 +17,7 @@ from holdkit import (
     PlaceHold,
     PoolNotFound,
 )
-from holdkit.core.commands import Group
+from holdkit.core.commands import Group, ResizePool
 from holdkit.core.model import Leg, Limits
 from holdkit.core.reading import ReadHistory
 
@@ -175,6 +175,25 @@ def test_a_first_attempt_that_lands_late_is_found(hk: Any, engine: Watched) -> N
     assert hold.state == "held"
     assert hk.pool("p").held == 3
     assert len(hk.history(hold)) == 1
+
+
+def test_where_others_write_a_refusal_of_the_second_attempt_settles_nothing(hk: Any, engine: Watched) -> None:
+    """A server may run what it was sent after the connection is gone: the first attempt lands behind the second one's refusal."""
+    engine.alone = False
+    lost: list[Group] = []
+
+    def lose(groups: Sequence[Group]) -> None:
+        lost.extend(groups)
+        engine.inner.apply([Group((ResizePool(id="p", total=2),))])
+        engine.before = None
+        raise OutcomeUnknown("the connection was lost")
+
+    engine.before = lose
+    with pytest.raises(OutcomeUnknown):
+        hk.hold("p", 3, ttl=60)
+    engine.inner.apply([Group((ResizePool(id="p", total=10),))])
+    engine.inner.apply(lost)
+    assert hk.pool("p").held == 3, "so it was no refusal"
 
 
 def test_each_rider_of_a_lost_batch_is_answered_for_itself(hk: Any, engine: Watched) -> None:

@@ -96,8 +96,8 @@ class Struck:
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return await self.inner.apply_in_async(tx, groups, lock)
 
-    def read(self, query: Query[T]) -> T:
-        return self.inner.read(query)
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
+        return self.inner.read(query, durable=durable)
 
     def listen(self, wake: Callable[[], None]) -> None:
         self.inner.listen(wake)

@@ -99,8 +99,10 @@ class Engine(Protocol):
         """The same in a task, on its event loop: where a connection can be async, an async one."""
         ...
 
-    def read(self, query: Query[T]) -> T:
-        """Answer a question from committed, durable state only."""
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
+        """Answer a question from committed state. `durable`: a command's answer will rest on it, so what it shows must be as
+        durable as what a command writes; else `OutcomeUnknown`. (About pools, holds, records and the history of one subject.)
+        """
         ...
 
     def listen(self, wake: Callable[[], None]) -> None:

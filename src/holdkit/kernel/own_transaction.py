@@ -183,6 +183,6 @@ class _Once:
         except _Taken as taken:
             return Applied([taken.outcomes], None, wrote=False)
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
         """As it is."""
-        return self._engine.read(query)
+        return self._engine.read(query, durable=durable)

@@ -37,7 +37,7 @@ class Askable(Protocol):
         """Send it again."""
         ...
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Look."""
         ...
 
@@ -70,7 +70,8 @@ _TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOS
 
 def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, patient: bool) -> Outcome | None:
     """The journal knows whether our hold was born. If not, a hold may be asked for once more: its id can be taken only
-    once. (A consume may not: it ends at once, and an ended hold may leave the tables.)"""
+    once. (A consume may not: it ends at once, and an ended hold may leave the tables.) What is read is proved, and that nothing
+    is there is no proof where others write: there the first attempt may land at any time."""
     outcome: Outcome | None = _born(engine, command)
     if outcome is not None or isinstance(command, Consume):
         return outcome
@@ -81,6 +82,8 @@ def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, patien
     if isinstance(outcome, Done):
         return outcome
     born = _born(engine, command)  # the first attempt may have landed only just now
+    if applied.last_seq is None:  # or be under way still: a server goes on with what it was sent when we hang up
+        return born
     if born is None and isinstance(outcome, Refusal) and outcome.reason is Reason.HOLD_EXISTS:
         return None
     return born or outcome
@@ -90,7 +93,7 @@ def _born(engine: Askable, command: PlaceHold | Consume) -> Done | None:
     """The answer that was lost, rebuilt from the hold's first entries."""
     assert command.id is not None
     assert command.owner is not None
-    rows = engine.read(ReadHistory(command.tenant, command.id))
+    rows = engine.read(ReadHistory(command.tenant, command.id), durable=True)
     story: list[Entry] = []
     for row in rows:
         entry = entry_of(row)

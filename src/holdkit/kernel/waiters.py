@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from ..core.commands import Group
@@ -81,10 +82,10 @@ class Submitter(Line, Turnstile):
         assert isinstance(self.engine, Insider), "an engine that can be joined can be asked there too"
         return self.engine.read_in(tx, query)
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Ask the engine."""
         self.check()
-        return self.engine.read(query)
+        return self.engine.read(query, durable=durable)
 
     def call(self, work: Callable[[], T]) -> T:
         """Run blocking work."""
@@ -198,10 +199,10 @@ class AsyncSubmitter(Flights, Turnstile):
         assert isinstance(self.engine, Insider), "an engine that can be joined can be asked there too"
         return await self.engine.read_in_async(tx, query)
 
-    async def read(self, query: Query[T]) -> T:
+    async def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Ask the engine, off the loop."""
         self.check()
-        return await self._loop.run_in_executor(self._reader, self.engine.read, query)
+        return await self._loop.run_in_executor(self._reader, partial(self.engine.read, query, durable=durable))
 
     async def call(self, work: Callable[[], T]) -> T:
         """Run blocking work, off the loop."""

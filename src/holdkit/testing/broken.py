@@ -58,12 +58,12 @@ class ShowsDueAsHeld(MemoryEngine):
         super().__init__(clock=clock, limits=limits)
         self._tables: _BlindTables = _BlindTables()
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Answer without a look at what is due."""
         with self._lock:
             self._tables.blind = True
             try:
-                return super().read(query)
+                return super().read(query, durable=durable)
             finally:
                 self._tables.blind = False
 
@@ -153,12 +153,12 @@ class ResetsFences(MemoryEngine):
 class LeaksTheJournal(MemoryEngine):
     """Shows one tenant the entries of all."""
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Answer whoever asks."""
         asked: Query[Any] = query
         if isinstance(query, ReadJournal):
             asked = ReadJournal(None, query.after, query.limit)
-        result: T = super().read(asked)
+        result: T = super().read(asked, durable=durable)
         return result
 
 

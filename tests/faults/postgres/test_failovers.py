@@ -1,5 +1,5 @@
 """R12: a synchronous pair. The primary is killed, the standby promoted: 0 done lost. A wait for the standby that is cancelled is
-unknown, never done; and what wrote nothing waits for nobody."""
+unknown, never done, and so is what wrote nothing."""
 
 from __future__ import annotations
 
@@ -153,16 +153,18 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
 
 
 @pytest.mark.slow
-def test_what_wrote_nothing_waits_for_nobody(primary: PostgresServer) -> None:
-    """A refusal without an operation id leaves nothing to be flushed; every other answer does."""
+def test_what_wrote_nothing_waits_too(primary: PostgresServer) -> None:
+    """A refusal rests on what was read, which the standby may not have; a plain look promises nothing and waits for nobody."""
     with closing(PostgresEngine(primary.dsn("shop"), prune_every=10**9)) as engine, ThreadPoolExecutor(1) as thread:
         done(engine, place("one"))
         set_synchronous(primary, "nobody")
-        assert scenes.reason(one(engine, place("one"))) is Reason.INSUFFICIENT_CAPACITY
+        for command in (place("one"), place("one", op="remembered")):
+            waiting = thread.submit(told, partial(one, engine, command))
+            interrupt_wait(primary, "cancel")
+            assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
         assert scenes.pool(engine, "one").held == 1
-        waiting = thread.submit(told, lambda: one(engine, place("one", op="remembered")))
-        interrupt_wait(primary, "cancel")
-        assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
+        set_synchronous(primary, "")
+        assert scenes.reason(one(engine, place("one"))) is Reason.INSUFFICIENT_CAPACITY
 
 
 @pytest.mark.slow

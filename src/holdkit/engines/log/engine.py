@@ -127,10 +127,10 @@ class LogEngine(ResidentEngine):
         if os.getpid() != self._pid:
             raise EngineError(f"{self._disk.name} was opened before a fork: open it anew")
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Answer a question; the journal, which may be long, without keeping a batch waiting."""
         if not isinstance(query, ReadJournal | ReadHistory | ReadPoolHistory | FindEntries):
-            return super().read(query)
+            return super().read(query, durable=durable)
         self._check_open()
         result: T = answer(query, self._tables, self._journal, self.limits, 0)
         return result

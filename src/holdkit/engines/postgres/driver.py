@@ -6,8 +6,8 @@ exchange has a deadline. Decides nothing and retries nothing; what went wrong is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import pq
@@ -28,7 +28,11 @@ OnStatement: TypeAlias = Callable[[str], None]
 
 _SAID = (pq.DiagnosticField.SOURCE_FUNCTION, pq.DiagnosticField.MESSAGE_PRIMARY)
 """Of a notice: the server's own function, which is never translated, and the words, which may be."""
+STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
+"""Of a notice: where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 BEGIN: Statement = ("begin", ())
+PROVE: Statement = ("prove_durable", ())
+"""Right before COMMIT: what was read in this transaction is then as durable as what it wrote."""
 COMMIT: Statement = ("commit", ())
 ROLLBACK: Statement = ("rollback", ())
 
@@ -47,6 +51,10 @@ class ConnectionFailed(Exception):
     def __init__(self, message: str, *, sent_commit: bool) -> None:
         super().__init__(message)
         self.sent_commit = sent_commit
+
+
+class NotReplicated(Exception):
+    """COMMIT succeeded here, but its wait for a standby was cancelled: a failover may lose what it wrote, and what it read."""
 
 
 class Wire:
@@ -171,6 +179,11 @@ class Wire:
         self.pgconn.finish()
 
 
+def gave_up_standby(notices: Iterable[str]) -> bool:
+    """Whether the server says that a COMMIT was not waited for to its end."""
+    return any(sign in notice for notice in notices for sign in STANDBY)
+
+
 class Driver(Wire):
     """A connection of our own, always in pipeline mode, for one thread at a time."""
 
@@ -219,6 +232,7 @@ class Driver(Wire):
                 answers = await glide(
                     self.exchange(statements), self.pgconn.socket, self.patience, sent if last else None
                 )
+                self._check_replicated()
                 statements = script.send(answers)
         except StopIteration as stop:
             result: T = stop.value
@@ -242,7 +256,14 @@ class Driver(Wire):
     def say(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """One exchange, within our patience."""
         self.notices.clear()
-        return wait(self.exchange(statements), self.pgconn.socket, self.patience)
+        answers = wait(self.exchange(statements), self.pgconn.socket, self.patience)
+        self._check_replicated()
+        return answers
+
+    def _check_replicated(self) -> None:
+        """Nobody who commits here can overlook it."""
+        if self.notices and gave_up_standby(self.notices):
+            raise NotReplicated
 
     @property
     def in_transaction(self) -> bool:

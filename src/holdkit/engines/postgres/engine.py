@@ -32,7 +32,7 @@ from .apart import Share, apply_apart, lanes_of
 from .auditing import verify
 from .boarding import Gate
 from .connections import Connections
-from .driver import ConnectionFailed, Driver, OnStatement, Script, StatementFailed
+from .driver import ConnectionFailed, Driver, NotReplicated, OnStatement, Script, StatementFailed
 from .in_doubt import InDoubt
 from .joining import Terms as Join
 from .joining import check_connection, is_aborted, run_joined, run_joined_async
@@ -43,7 +43,7 @@ from .marking import SavepointMark
 from .mending import repair
 from .migrating import Schema, check_schema
 from .one_lane import load_one_lane
-from .opening import check_server, connect, read_url, trouble
+from .opening import check_server, connect, not_replicated, read_url, trouble
 from .reading import At, answer
 from .receiving import receive
 from .script import Ran, Stage, apply_script, lock_pools
@@ -258,25 +258,25 @@ class PostgresEngine:
 
         return (lambda: by_lane(script(), sorted(lanes) or (0,), writing=True)) if self.distributed else script
 
-    def read(self, query: Query[T]) -> T:
-        """Answer a question from committed, durable state only."""
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
+        """Answer a question from committed state: as durable as what a command writes, if asked so (`proving`)."""
         self._check()
 
         def question(driver: Driver) -> T:
             terms, began = self._terms(patient=True), steady()
-            script = look(terms, query)
+            script, at = look(terms, query), At(driver, terms, durable)
             if script is None:
                 if self._injected is None and self._server_clock.age > STALE:
                     self._read_clock(driver)
-                result: T = answer(At(driver, terms), query)
+                result: T = answer(at, query)
                 return result
-            result, slot = driver.run(with_clock(terms, script))
+            result, slot = driver.run(with_clock(terms, at.proved(script, query)))
             self._heard(slot, began)
             return result
 
-        return self._ask(question)
+        return self._ask(question, durable=durable)
 
-    def _ask(self, question: Callable[[Driver], T]) -> T:
+    def _ask(self, question: Callable[[Driver], T], *, durable: bool = False) -> T:
         """Something that decides nothing, asked again if the connection is lost: also where it was giving entries their
         numbers, which can be done twice."""
 
@@ -293,7 +293,11 @@ class PostgresEngine:
                 raise error from failed
             except ConnectionFailed as failed:
                 self._drop_idle()
+                if durable and failed.sent_commit:  # it was waiting for a standby, and would again
+                    raise OutcomeUnknown(f"{self.url} cannot show that its standbys have it: ask again") from failed
                 raise Again(EngineError(f"the connection to {self.url} was lost: {failed}")) from failed
+            except NotReplicated as failed:
+                raise not_replicated(self._address) from failed
 
         return keep_trying(ask)
 
@@ -342,6 +346,8 @@ class PostgresEngine:
                         f"the connection to {self.url} was lost during COMMIT: verify again"
                     ) from failed
                 raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
+            except NotReplicated as failed:
+                raise not_replicated(self._address) from failed
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of its own, when other processes may have written."""

@@ -12,7 +12,7 @@ from ...core.commands import Group
 from ...errors import HoldkitError, OutcomeUnknown
 from ..port import Applied, Grounded
 from .connections import Connections
-from .driver import ROLLBACK, ConnectionFailed, Driver, Script, StatementFailed
+from .driver import ROLLBACK, ConnectionFailed, Driver, NotReplicated, Script, StatementFailed
 from .script import Ran, Stage
 from .trying import TAKEN
 from .waiting import glide
@@ -31,8 +31,8 @@ class Attempt(Struct, frozen=True):
 async def fly(
     connections: Connections,
     prepare: Callable[[Sequence[Group], Stage], Attempt],
-    conclude: Callable[[Driver, Attempt, Ran], None],
-    lost: Callable[[ConnectionFailed], HoldkitError],
+    conclude: Callable[[Attempt, Ran], None],
+    lost: Callable[[ConnectionFailed | NotReplicated], HoldkitError],
     groups: Sequence[Group],
     sent: Callable[[], None],
 ) -> Applied:
@@ -55,11 +55,13 @@ async def fly(
                 if failed.sent_commit:
                     raise lost(failed) from failed
                 raise Grounded from failed
+            except NotReplicated as failed:
+                raise lost(failed) from failed
             except Exception as error:
                 if driver.committing:
                     raise OutcomeUnknown("interrupted while a batch was being committed: ask again") from error
                 raise Grounded from error
-            conclude(driver, attempt, ran)
+            conclude(attempt, ran)
         if ran.outcomes is not None:
             return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
 

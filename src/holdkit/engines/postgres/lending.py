@@ -21,8 +21,8 @@ from ...core.commands import Group
 from ...core.model import SECOND, Limits
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..port import Applied, Lent
-from .driver import StatementFailed
-from .opening import Address
+from .driver import StatementFailed, gave_up_standby
+from .opening import Address, not_replicated
 from .terms import lock_timeout
 from .trying import Again, keep_trying
 
@@ -41,7 +41,6 @@ AS_NEW: Final = (
     "discard temp; discard sequences"
 )
 """What DISCARD ALL does, without forgetting prepared statements, which psycopg would not notice."""
-_STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
 
 
 class _Loan:
@@ -115,8 +114,8 @@ class Lending:
         finally:
             connection.remove_notice_handler(note)
             self._give_back(connection)
-        if any(sign in notice for notice in notices for sign in _STANDBY):
-            raise OutcomeUnknown(f"{self._address.shown} committed, but a standby may not have it: ask again")
+        if gave_up_standby(notices):
+            raise not_replicated(self._address)
         if loan.wrote:
             self._wrote()
         return result

@@ -53,6 +53,8 @@ class Gathered(Struct):
     """Pools and records that somebody else has locked."""
     version: int
     """Of the limits that are stored."""
+    synchronous: bool
+    """Whether COMMIT waits for standbys."""
     unnumbered: bool
     """Whether entries of callers' transactions wait for their numbers, in any lane."""
 
@@ -71,7 +73,9 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
         begin, standing = [], []
     first = _first(named, holds, standing, records, operations, terms)
     answers = (yield (*begin, *first))[len(begin) :]
-    seen, floor, unnumbered, version, found = rows.take(answers, bool(records), bool(holds), bool(operations))
+    seen, floor, unnumbered, version, synchronous, found = rows.take(
+        answers, bool(records), bool(holds), bool(operations)
+    )
     slot = seen[-1]
     touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits, slot)}
     theirs = rows.pools_of({*listed.holds, *listed.retiring}, terms.limits, slot)
@@ -102,6 +106,7 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
         rows.stamps,
         locked_out,
         version,
+        synchronous,
         unnumbered,
     )
 
@@ -164,9 +169,10 @@ class Rows(Struct):
 
     def take(
         self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
-    ) -> tuple[tuple[Slot, Slot], int, bool, int, dict[Key, list[DueLeg]]]:
+    ) -> tuple[tuple[Slot, Slot], int, bool, int, bool, dict[Key, list[DueLeg]]]:
         """Take in the answers of the first round trip: the slot (where lanes were asked one by one: the first and the last),
-        the fence floor, whether entries wait for their numbers, the version of the limits, and what is due on locked pools."""
+        the fence floor, whether entries wait for their numbers, the version of the limits, whether COMMIT waits for standbys,
+        and what is due on locked pools."""
         rest = iter(answers)
         if records:
             for row in next(rest):
@@ -187,9 +193,9 @@ class Rows(Struct):
         if operations:
             for row in next(rest):
                 self.operations[row[0], row[1]] = operation_of(row)
-        slots, floors, waiting, versions = zip(*{(*row[:3], row[7]) for row in found}, strict=True)
+        slots, floors, waiting, versions, synchronous = zip(*{(*row[:3], *row[7:]) for row in found}, strict=True)
         floor, version = (max(one or 0 for one in each) for each in (floors, versions))
-        return (min(slots), max(slots)), floor, any(waiting), version, due
+        return (min(slots), max(slots)), floor, any(waiting), version, any(synchronous), due
 
     def pools_of(self, keys: Iterable[Key], limits: Limits, slot: Slot) -> set[Key]:
         """The pools of these holds; one that may be pruned touches none, as in the core's own `touched`."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...core.model import SECOND, Limits
 from ...core.validation import invalid, whole
-from ...errors import EngineError, HoldkitError, InvalidRequest, Overloaded
+from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from .driver import Driver, OnStatement, StatementFailed
 from .one_lane import load_one_lane, with_patience
 from .statements import SCHEMA, load
@@ -252,6 +252,11 @@ def trouble(address: Address, error: StatementFailed) -> HoldkitError:
         "53100": "; its disk is full",
     }.get(state, "")
     return EngineError(f"{address.shown}: {error.message} ({state}){advice}")
+
+
+def not_replicated(address: Address) -> OutcomeUnknown:
+    """What is said of a commit whose wait for a standby was cancelled."""
+    return OutcomeUnknown(f"{address.shown} committed, but a standby may not have it: ask again")
 
 
 def _first_line(error: Exception) -> str:

@@ -7,12 +7,13 @@ callers' transactions have left without, so that a follower misses nothing. List
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...core.codec import decode_entry
-from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from ...core.lanes import lane_of_pool
 from ...core.model import Limits, Slot
 from ...core.reading import (
     FindEnds,
@@ -27,9 +28,10 @@ from ...core.reading import (
     TakeSurvey,
 )
 from ..scanning import find_touching, written
-from .driver import BEGIN, COMMIT, Driver, Row, Script
-from .looking import ask, is_id, look
+from .driver import BEGIN, COMMIT, Driver, NotReplicated, Row, Script
+from .looking import ask, look
 from .numbering import number_left
+from .proving import lanes_about, lanes_of_look, proved
 from .splitting import by_lane
 from .terms import Terms, lock_timeout
 
@@ -41,6 +43,8 @@ class At(NamedTuple):
 
     driver: Driver
     terms: Terms
+    durable: bool = False
+    """Whether the answer must be as durable as what is written."""
 
     @property
     def limits(self) -> Limits:
@@ -65,12 +69,21 @@ class At(NamedTuple):
         """A script of looks; where the tables are distributed, lane by lane."""
         return self.driver.run(by_lane(script, range(self.lanes)) if self.terms.distributed else script)
 
+    def proved(self, script: Script[T], query: Query[Any]) -> Script[T]:
+        """The script of a query, proved if its answer must be durable."""
+        if not self.durable:
+            return script
+        return proved(script, lanes_of_look(query, self.lanes) if self.terms.distributed else None)
+
 
 def answer(at: At, query: Query[Any]) -> Any:
     """Answer any query."""
     script = look(at.terms, query)
     if script is not None:
-        return at.driver.run(script)
+        return at.driver.run(at.proved(script, query))
+    assert not at.durable or isinstance(query, ReadHistory), (
+        "nothing but this is proved: no command rests on the others"
+    )
     return _ANSWERS[type(query)](at, query)
 
 
@@ -78,7 +91,13 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 
 def number(at: At) -> None:
-    """Give numbers to what callers' transactions have left without: nobody else may come by for a long time."""
+    """Give numbers to what callers' transactions have left without: nobody else may come by for a long time. Whether a standby
+    has the numbers is nothing to a look: who must know proves what it saw."""
+    with suppress(NotReplicated):
+        _number(at)
+
+
+def _number(at: At) -> None:
     lanes = [row[0] for row in at.ask("has_unnumbered")]
     if at.terms.distributed:
         for lane in lanes:
@@ -120,16 +139,15 @@ def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
 
 
 def _about(at: At, query: ReadHistory) -> list[JournalRow]:
-    tenant, subject, most = query.tenant, query.subject, query.limit
-    lanes = {lane_of_pool((tenant, subject), at.lanes)}
-    if is_id(subject):
-        lanes.add(lane_of_hold(subject, at.lanes))
-    for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
-        lanes.add(lane_of_record((tenant, subject[:cut], subject[cut + 1 :]), at.lanes))
-    found = [
-        JournalRow(*row) for lane in sorted(lanes) for row in at.ask("read_history", (lane, tenant, subject, most))
-    ]
-    return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part][:most]
+    """The same with entries that have no number yet."""
+    lanes = sorted(lanes_about(query, at.lanes))
+    script = _find_about(query, lanes)
+    found = [JournalRow(*row) for rows in at.run(at.proved(script, query)) for row in rows]
+    return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part][: query.limit]
+
+
+def _find_about(query: ReadHistory, lanes: Sequence[int]) -> Script[list[list[Row]]]:
+    return (yield tuple(("read_history", (lane, query.tenant, query.subject, query.limit)) for lane in lanes))
 
 
 def read_pool_history(at: At, query: ReadPoolHistory) -> list[JournalRow]:

@@ -23,7 +23,7 @@ from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from ...errors import EngineError
 from .boarding import Gate
-from .driver import COMMIT, ROLLBACK, Row, Script, Statement
+from .driver import COMMIT, PROVE, ROLLBACK, Row, Script, Statement
 from .in_doubt import Doubt, not_found
 from .loading import Gathered, gather, left_out
 from .numbering import number_apart
@@ -167,8 +167,9 @@ def finish(
     batch: int,
     pruning: bool,
 ) -> Script[Ran]:
-    """Write back and commit. A batch that changed nothing rolls back, unless it answered from a record: then the lock on
-    that record is committed, so that the answer is as durable as it says."""
+    """Write back and commit. A batch that changed nothing rolls back, unless its answers must be made as durable as they say
+    (ADR 25): it answered from a record, and the lock on that is committed; or COMMIT waits for standbys, and what was read
+    may be on none of them yet."""
     strip_positions(view)
     statements, parts = write_back(view, gathered, terms, batch)
     wrote = bool(statements)
@@ -180,13 +181,19 @@ def finish(
     if pruning:
         statements += prune(terms, view.loaded.slot)
     asking = replayed(groups, outcomes, view, terms.lanes) if replays else []
-    answers = yield (*statements, *asking, COMMIT if wrote or statements or replays else ROLLBACK)
+    proof = proof_of(outcomes, gathered) if not wrote else ()
+    answers = yield (*statements, *asking, *proof, COMMIT if statements or replays or proof else ROLLBACK)
     check_counts(statements, answers, terms)
     if view.entries:
         outcomes = with_positions(outcomes, place_of(parts, statements, answers))
     if asking:
         outcomes = with_found(outcomes, answers[len(statements)])
     return Ran(outcomes, out, wrote, view.loaded.slot)
+
+
+def proof_of(outcomes: Sequence[Sequence[Outcome]], gathered: Gathered) -> tuple[Statement, ...]:
+    """What makes COMMIT wait for the standbys, if there are any, in a batch that wrote nothing and answers something."""
+    return (PROVE,) if gathered.synchronous and any(outcomes) else ()
 
 
 def write_only(view: View, gathered: Gathered, terms: Terms, batch: int) -> Script[Ran]:

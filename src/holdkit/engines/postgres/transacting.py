@@ -16,11 +16,11 @@ from ..clocks import steady
 from ..port import Applied, BatchRejected
 from .apart import Share
 from .connections import Connections
-from .driver import ConnectionFailed, Driver, StatementFailed
+from .driver import ConnectionFailed, NotReplicated, StatementFailed
 from .flying import Attempt, fly
 from .in_doubt import InDoubt
 from .loading import SeveralLanes
-from .opening import IMPATIENCE, Address, trouble
+from .opening import IMPATIENCE, Address, not_replicated, trouble
 from .script import Ran, Stage, apply_script
 from .splitting import by_lane
 from .terms import Terms, bounded, lock_timeout
@@ -28,8 +28,6 @@ from .trying import AGAIN, FEW, TAKEN, Again, keep_trying
 
 DOUBTS: Final = 64
 """After a retry or a refusal was met, so many batches look for operations and ids before they write them."""
-_STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
-"""Where the server gave up its wait for a standby, and its words for it, unless they are translated."""
 
 
 class Transactions:
@@ -95,7 +93,7 @@ class Transactions:
                 ran = driver.run(attempt.script)
             except StatementFailed as failed:
                 return self._refused(share.groups, failed, patient, stage if attempt.trusting else None)
-            except ConnectionFailed as failed:
+            except (ConnectionFailed, NotReplicated) as failed:
                 raise self._lost(failed) from failed
             except SeveralLanes:
                 raise
@@ -107,13 +105,11 @@ class Transactions:
                         f"interrupted while {self._address.shown} was committing: ask again"
                     ) from error
                 raise BatchRejected(f"unexpected {type(error).__name__} while deciding; nothing was done") from error
-            self._conclude(driver, attempt, ran)
+            self._conclude(attempt, ran)
         return ran
 
-    def _conclude(self, driver: Driver, attempt: Attempt, ran: Ran) -> None:
-        """It was committed: can that be relied on, and who has to hear of it?"""
-        if any(sign in notice for notice in driver.notices for sign in _STANDBY):
-            raise OutcomeUnknown(f"{self._address.shown} committed, but a standby may not have it: ask again")
+    def _conclude(self, attempt: Attempt, ran: Ran) -> None:
+        """It was committed: who has to hear of it?"""
         self._heard(ran.slot, attempt.began)
         if attempt.pruning:
             self._pruned = time.monotonic()
@@ -142,7 +138,9 @@ class Transactions:
             raise BatchRejected(str(error)) from failed
         raise error
 
-    def _lost(self, failed: ConnectionFailed) -> HoldkitError:
+    def _lost(self, failed: ConnectionFailed | NotReplicated) -> HoldkitError:
+        if isinstance(failed, NotReplicated):
+            return not_replicated(self._address)
         self._suspect()
         if failed.sent_commit:
             return OutcomeUnknown(

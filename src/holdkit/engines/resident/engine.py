@@ -119,7 +119,7 @@ class ResidentEngine:
         """Nor for a task."""
         return self.read_in(tx, query)
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:  # noqa: ARG002  (nothing else can be seen)
         """Answer a question."""
         with self._lock:
             self._check_open()

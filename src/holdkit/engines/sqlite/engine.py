@@ -158,7 +158,7 @@ class SqliteEngine:
 
         return lend(self._writer, self._seconds, make, self._on_statement, work)
 
-    def read(self, query: Query[T]) -> T:
+    def read(self, query: Query[T], *, durable: bool = False) -> T:  # noqa: ARG002  (nothing else can be seen)
         """Answer a question from committed, durable state only."""
         self._check()
         self._writer.check_file()

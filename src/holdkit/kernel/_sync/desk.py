@@ -131,9 +131,12 @@ class Desk:
         except Refused as refusal:
             raise in_own_words(refusal, command.legs) from None
 
-    def read(self, query: Query[T], tx: Any = None) -> T:
-        """Ask; in a caller's transaction, with what that has not committed yet."""
-        return self.submitter.read(query) if tx is None else self.submitter.read_in(tx, query)
+    def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:
+        """Ask; in a caller's transaction, with what that has not committed yet. `durable`: the answer of a command will rest on
+        it (which in a caller's transaction is as durable as its commit)."""
+        if tx is not None:
+            return self.submitter.read_in(tx, query)
+        return self.submitter.read(query, durable=durable)
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
         """Pools as they are now, in the order asked."""

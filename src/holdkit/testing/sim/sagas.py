@@ -195,9 +195,9 @@ class _Submitter:
         """Wait for a turn."""
         return await Request(group)
 
-    async def read(self, query: Query[T]) -> T:
+    async def read(self, query: Query[T], *, durable: bool = False) -> T:
         """At once: what is read may be old by the time something is written, and must be seen to be."""
-        return self.engine.read(query)
+        return self.engine.read(query, durable=durable)
 
 
 class _Desk(AsyncDesk):

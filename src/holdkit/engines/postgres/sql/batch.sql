@@ -55,13 +55,16 @@ join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: load_due
 -- the clock, read after the locks; the fence floor of these lanes, and whether any entries wait for their numbers; what is
--- due on the pools that are named, by their own time, at most $5 legs each; the version of the limits: always at least one row
-select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version
+-- due on the pools that are named, by their own time, at most $5 legs each; the version of the limits; whether COMMIT
+-- waits for standbys, by the settings of this moment: always at least one row
+select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
            exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered,
-           (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version
+           (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
+           current_setting('synchronous_standby_names') <> ''
+               and current_setting('synchronous_commit') not in ('off', 'local') as synchronous
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -85,12 +88,14 @@ with wanted as materialized (
     join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
-select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version
+select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
            exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered,
-           (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version
+           (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
+           current_setting('synchronous_standby_names') <> ''
+               and current_setting('synchronous_commit') not in ('off', 'local') as synchronous
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -102,6 +107,13 @@ from (
         order by g.deadline, g.hold limit $5::int
     ) l
 ) d on true
+
+-- name: prove_durable
+-- where COMMIT waits for standbys: a record in the log of this transaction's own, so that its COMMIT waits too. Whatever this
+-- transaction could see was committed at an earlier place of the log: where the standbys have this record, they have all that
+select case when current_setting('synchronous_standby_names') <> ''
+             and current_setting('synchronous_commit') not in ('off', 'local')
+            then pg_catalog.pg_logical_emit_message(true, 'holdkit:proof', ''::text) end /* apart: from holdkit.heads h where h.lane = $lane */
 
 -- name: load_later_due
 -- what only another pool's later clock makes due, up to $5: all of it
