@@ -275,7 +275,7 @@ def test_a_url_without_its_password(given: str, shown: str) -> None:
     again = read_url(shown)
     assert (again.url, again.schema, again.pooled, again.allow_unsafe) == (
         shown, address.schema, address.pooled, address.allow_unsafe)  # fmt: skip
-    before, after = (psycopg.conninfo.conninfo_to_dict(one.conninfo) for one in (address, again))
+    before, after = (psycopg.conninfo.conninfo_to_dict(one.hosts[0].conninfo) for one in (address, again))
     assert {name: value for name, value in before.items() if name not in ("password", "sslpassword")} == after
 
 

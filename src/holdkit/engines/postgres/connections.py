@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from threading import Condition
 
 from ...errors import EngineError, Overloaded
+from ..deadlines import at_most
 from .driver import ROLLBACK, ConnectionFailed, Driver, StatementFailed
+from .watching import BRIEF
 
 IDLE = 5.0
 """Seconds after which a connection is tried before it is lent."""
@@ -45,7 +47,12 @@ class Connections:
         inside a transaction is dropped, for the same reason."""
         driver = None
         with self._changed:
-            if self._free and not self.closed and time.monotonic() - self._free[-1][0] < IDLE:
+            if (
+                self._free
+                and not self.closed
+                and time.monotonic() - self._free[-1][0] < IDLE
+                and self._free[-1][1].usable
+            ):
                 _, driver = self._free.pop()
                 self._lent += 1
         try:
@@ -67,8 +74,10 @@ class Connections:
             self._lent += 1
             since, driver = self._free.pop() if self._free else (0.0, None)
         try:
-            if driver is not None and (time.monotonic() - since < IDLE or _answers(driver)):
+            if driver is not None and driver.usable and (time.monotonic() - since < IDLE or _answers(driver)):
                 return driver
+            if driver is not None:
+                driver.close()
             return self._connect()
         except BaseException:
             with self._changed:
@@ -81,7 +90,8 @@ class Connections:
         try:
             if driver.usable and not driver.busy:
                 if driver.in_transaction:
-                    driver.say((ROLLBACK,))
+                    with at_most(BRIEF):
+                        driver.say((ROLLBACK,))
                 good = True
         except (ConnectionFailed, StatementFailed):
             pass  # dropped
@@ -112,8 +122,8 @@ class Connections:
 
 def _answers(driver: Driver) -> bool:
     try:
-        driver.ask("are_you_there")
+        with at_most(BRIEF):
+            driver.ask("are_you_there")
     except (ConnectionFailed, StatementFailed):
-        driver.close()
         return False
     return True

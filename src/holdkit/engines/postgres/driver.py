@@ -12,9 +12,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 import psycopg
 from psycopg import pq
 
+from ..deadlines import within
 from .encoding import ENCODERS, decoder, encode
+from .hosts import Primary
 from .statements import FETCHED, Sql
 from .waiting import READ, WRITE, Steps, glide, wait
+from .watching import Watch
 
 T = TypeVar("T")
 
@@ -202,9 +205,31 @@ class Driver(Wire):
         self.notices: list[str] = []
         self.owner: object = None
         """Whoever would hang up if it were collected."""
+        self.primary: Primary | None = None
+        """Where it leads, if that is known."""
+        self.watch: Watch | None = None
+        """Who is told of every wait, so that one for a host that has been replaced comes to an end."""
         pgconn.nonblocking = 1
         pgconn.notice_handler = self._notice
         pgconn.enter_pipeline_mode()
+
+    def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
+        """Send these in one go, and give the rows of each."""
+        steps = super().exchange(statements)
+        return steps if self.watch is None else self._watched(self.watch, steps)
+
+    def _watched(self, watch: Watch, steps: Steps[T]) -> Steps[T]:
+        watch.begin(self)
+        try:
+            return (yield from steps)
+        finally:
+            watch.end(self)
+
+    def hang_up(self) -> None:
+        """Nothing more can be said on this connection."""
+        if self.watch is not None:
+            self.watch.end(self)
+        super().hang_up()
 
     def _notice(self, result: pq.abc.PGresult) -> None:
         said = [result.error_field(field) or b"" for field in _SAID]
@@ -230,7 +255,7 @@ class Driver(Wire):
             while True:
                 last = statements[-1] is COMMIT
                 answers = await glide(
-                    self.exchange(statements), self.pgconn.socket, self.patience, sent if last else None
+                    self.exchange(statements), self.pgconn.socket, within(self.patience), sent if last else None
                 )
                 self._check_replicated()
                 statements = script.send(answers)
@@ -254,9 +279,9 @@ class Driver(Wire):
         yield from rows
 
     def say(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """One exchange, within our patience."""
+        """One exchange, within our patience and what is left of the call."""
         self.notices.clear()
-        answers = wait(self.exchange(statements), self.pgconn.socket, self.patience)
+        answers = wait(self.exchange(statements), self.pgconn.socket, within(self.patience))
         self._check_replicated()
         return answers
 
@@ -273,7 +298,7 @@ class Driver(Wire):
     @property
     def usable(self) -> bool:
         """Whether it is worth keeping."""
-        return self.pgconn.status == pq.ConnStatus.OK
+        return self.pgconn.status == pq.ConnStatus.OK and not (self.primary is not None and self.primary.outdated)
 
     def close(self) -> None:
         """Hang up."""

@@ -53,6 +53,7 @@ from .sweeping import Listed, look_around
 from .terms import Terms, bounded
 from .transacting import Transactions
 from .trying import FEW, Again, keep_trying
+from .watching import Watch
 
 T = TypeVar("T")
 
@@ -84,9 +85,12 @@ class PostgresEngine:
         self.clock: Clock = clock or self._server_clock
         asked = limits or Limits()
         seconds = asked.lock_timeout / SECOND
+        self._watch = watch = Watch(self._address.hosts)
         self._connections, self._patient = (
             Connections(
-                lambda: connect(self._address, asked, on_statement, distributed=self.distributed), size, seconds
+                lambda: connect(self._address, asked, on_statement, distributed=self.distributed, watch=watch),
+                size,
+                seconds,
             )
             for size in (self._address.shares.quick, self._address.shares.patient)
         )
@@ -106,7 +110,7 @@ class PostgresEngine:
             prune_every=prune_every, wrote=self._teller.nudge, suspect=self._drop_idle, heard=self._heard,
         )  # fmt: skip
         self._listener: Listener | None = None
-        self._lending = Lending(self._address, asked, self._lent, self._teller.nudge)
+        self._lending = Lending(self._address, asked, self._lent, self._teller.nudge, watch)
 
     def _look_around(self, limits: Limits | None) -> tuple[tuple[str, ...], Schema]:
         """What server and tables are like; the connections are given back if they cannot be used."""

@@ -22,9 +22,11 @@ from ...core.model import SECOND, Limits
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..port import Applied, Lent
 from .driver import StatementFailed, gave_up_standby
-from .opening import Address, not_replicated
+from .hosts import Opened
+from .opening import Address, not_replicated, open_connection
 from .terms import lock_timeout
 from .trying import Again, keep_trying
+from .watching import BRIEF, Watch
 
 T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[Any]
@@ -46,8 +48,9 @@ AS_NEW: Final = (
 class _Loan:
     """One transaction that was lent."""
 
-    def __init__(self, tx: Connection, join: Join) -> None:
-        self.tx, self._join = tx, join
+    def __init__(self, opened: Opened, join: Join) -> None:
+        self.tx, self._join = opened.connection, join
+        self.pgconn, self.primary = opened.connection.pgconn, opened.primary
         self.wrote = False
 
     def apply(self, groups: Sequence[Group]) -> Applied:
@@ -60,14 +63,15 @@ class _Loan:
 class Lending:
     """Connections to lend, and the transactions on them."""
 
-    def __init__(self, address: Address, limits: Limits, join: Join, wrote: Callable[[], None]) -> None:
-        self._address, self._join, self._wrote = address, join, wrote
+    def __init__(self, address: Address, limits: Limits, join: Join, wrote: Callable[[], None], watch: Watch) -> None:
+        self._address, self._join, self._wrote, self._watch = address, join, wrote, watch
         self._seconds = limits.lock_timeout / SECOND
         wait = int(lock_timeout(limits))
         self._settings = (str(wait), str(2 * wait + 5_000), str(2 * wait + 10_000))
+        self._longest = 2 * self._seconds + 10
         self._room = BoundedSemaphore(address.shares.lent)
         self._lock = Lock()
-        self._idle: list[tuple[float, Connection]] = []
+        self._idle: list[tuple[float, Opened]] = []
         self._closed = False
 
     def run(self, work: Callable[[Lent], T]) -> T:
@@ -81,14 +85,16 @@ class Lending:
             self._room.release()
 
     def _attempt(self, work: Callable[[Lent], T], deadline: float) -> T:
-        connection = self._take()
+        opened = self._take()
+        connection = opened.connection
         notices: list[str] = []
 
         def note(diagnostic: psycopg.errors.Diagnostic) -> None:
             notices.append(f"{diagnostic.source_function}: {diagnostic.message_primary}")
 
         connection.add_notice_handler(note)
-        loan = _Loan(connection, self._join)
+        loan = _Loan(opened, self._join)
+        self._watch.begin(loan, time.monotonic() + self._longest)
         block = connection.transaction()
         try:
             try:
@@ -107,13 +113,15 @@ class Lending:
             try:
                 block.__exit__(None, None, None)
             except BaseException as error:
+                self._watch.end(loan)
                 connection.close()
                 raise OutcomeUnknown(
                     f"the commit to {self._address.shown} did not come back ({error}): ask again"
                 ) from error
         finally:
+            self._watch.end(loan)
             connection.remove_notice_handler(note)
-            self._give_back(connection)
+            self._give_back(opened)
         if gave_up_standby(notices):
             raise not_replicated(self._address)
         if loan.wrote:
@@ -147,31 +155,42 @@ class Lending:
             raise told from error
         return Again(told)
 
-    def _take(self) -> Connection:
+    def _take(self) -> Opened:
         while True:
             with self._lock:
                 if self._closed:
                     raise EngineError("this engine is closed")
-                since, connection = self._idle.pop() if self._idle else (0.0, None)
-            if connection is None:
+                since, opened = self._idle.pop() if self._idle else (0.0, None)
+            if opened is None:
                 return self._connect()
-            if time.monotonic() - since < IDLE or _answers(connection):
-                return connection
-            connection.close()
+            if not opened.outdated and (time.monotonic() - since < IDLE or self._answers(opened)):
+                return opened
+            opened.close()
 
-    def _connect(self) -> Connection:
-        try:
-            connection: Connection = psycopg.connect(self._address.conninfo)
-        except psycopg.Error as error:
-            raise EngineError(f"cannot connect to {self._address.shown}: {str(error).strip()}") from error
-        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    def _connect(self) -> Opened:
+        opened = open_connection(self._address, autocommit=False)
+        opened.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         if self._address.pooled:
-            connection.prepare_threshold = None
-        return connection
+            opened.connection.prepare_threshold = None
+        return opened
 
-    def _give_back(self, connection: Connection) -> None:
+    def _answers(self, opened: Opened) -> bool:
+        loan = _Loan(opened, self._join)
+        self._watch.begin(loan, time.monotonic() + BRIEF)
+        try:
+            opened.connection.execute("select 1")
+            opened.connection.rollback()
+        except psycopg.Error:
+            return False
+        finally:
+            self._watch.end(loan)
+        return True
+
+    def _give_back(self, opened: Opened) -> None:
         """As new, or not at all: nothing that an application set may wait there for the next."""
         good = False
+        connection, loan = opened.connection, _Loan(opened, self._join)
+        self._watch.begin(loan, time.monotonic() + BRIEF)
         with suppress(psycopg.Error):
             if not connection.closed and connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
                 connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
@@ -179,11 +198,12 @@ class Lending:
                 if not self._address.pooled:
                     connection.execute(AS_NEW, prepare=False)
                 connection.autocommit = False
-                good = True
+                good = not opened.outdated
+        self._watch.end(loan)
         with self._lock:
             good = good and not self._closed
             if good:
-                self._idle.append((time.monotonic(), connection))
+                self._idle.append((time.monotonic(), opened))
         if not good:
             connection.close()
 
@@ -191,8 +211,8 @@ class Lending:
         """Hang up on all that are not lent."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for _, connection in idle:
-            connection.close()
+        for _, opened in idle:
+            opened.close()
 
     def close(self) -> None:
         """Lend no more, and hang up."""
@@ -204,12 +224,3 @@ _SET: Final = (
     "select set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
     "set_config('idle_in_transaction_session_timeout', %s, true)"
 )
-
-
-def _answers(connection: Connection) -> bool:
-    try:
-        connection.execute("select 1")
-        connection.rollback()
-    except psycopg.Error:
-        return False
-    return True

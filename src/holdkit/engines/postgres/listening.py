@@ -17,7 +17,7 @@ import psycopg
 from ...errors import HoldkitError
 from .connections import Connections
 from .driver import ConnectionFailed, StatementFailed
-from .opening import Address
+from .opening import Address, open_connection
 from .statements import SCHEMA
 
 MOMENT: Final = 0.02
@@ -66,14 +66,15 @@ class Listener:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            with suppress(psycopg.Error):  # the server is away: followers look by themselves meanwhile
+            with suppress(psycopg.Error, HoldkitError):  # the server is away: followers look by themselves meanwhile
                 self._listen()
             self._stopped.wait(LOOK)
 
     def _listen(self) -> None:
-        with psycopg.connect(self._address.conninfo, autocommit=True) as connection:
+        opened = open_connection(self._address)
+        with opened.connection as connection:
             connection.execute(f'listen "{channel_of(self._address.schema)}"')
             self._wake()  # for what came before we could hear
-            while not self._stopped.is_set():
+            while not self._stopped.is_set() and not opened.outdated:
                 for _ in connection.notifies(timeout=LOOK, stop_after=1):
                     self._wake()

@@ -22,7 +22,7 @@ from ...errors import EngineError
 from ..named_sql import statements_of
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .driver import Driver
-from .opening import Address, check_schema_name, check_version, connect, read_url
+from .opening import Address, check_schema_name, check_version, connect, open_connection, read_url
 from .rows import record_of
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 
@@ -78,7 +78,7 @@ def _lanes(lanes: int | None, layout: Layout) -> int:
 
 
 def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
-    with psycopg.connect(address.conninfo) as connection:
+    with open_connection(address, autocommit=False).connection as connection:
         connection.execute("set local lock_timeout = '10s'")
         return _migrate(connection, address, lanes, limits, layout)
 

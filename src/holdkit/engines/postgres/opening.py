@@ -17,9 +17,11 @@ from ...core.model import SECOND, Limits
 from ...core.validation import invalid, whole
 from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from .driver import Driver, OnStatement, StatementFailed
+from .hosts import TCP, Host, Opened, first_line, hosts_of, open_any
 from .one_lane import load_one_lane, with_patience
 from .statements import SCHEMA, load
 from .terms import lock_timeout
+from .watching import Watch
 
 T = TypeVar("T")
 
@@ -72,8 +74,8 @@ def shares_of(pool_size: int) -> Shares:
 class Address(Struct, frozen=True):
     """Where the database is, and on what terms."""
 
-    conninfo: str
-    """For libpq; may hold a password, so it is never shown."""
+    hosts: tuple[Host, ...]
+    """Whom to ask, in the order of the URL."""
     shown: str
     """In words, for errors."""
     url: str
@@ -115,16 +117,15 @@ def read_url(url: str, *, schema: str | None = None, pool_size: int | None = Non
     shares = shares_of(_pool_size(pool_size, ours.get("pool_size")))
     rest = urlencode([(name, value) for name, value in given if name not in OURS], quote_via=quote)
     conninfo = _joined(parts, parts.netloc, rest)
+    defaults = {"target_session_attrs": "read-write", "application_name": "holdkit", "client_encoding": "UTF8", **TCP}
     try:
         parsed = psycopg.conninfo.conninfo_to_dict(conninfo)
-    except psycopg.Error as error:
+        hosts = hosts_of({**defaults, **parsed})
+    except (psycopg.Error, ValueError) as error:
         raise _malformed(url, str(error).strip()) from None
     host = parsed.get("host") or parsed.get("hostaddr") or "the default socket"
     shown = f"PostgreSQL database {parsed.get('dbname') or parsed.get('user') or 'of the user'} at {host}"
-    defaults = {"target_session_attrs": "read-write", "connect_timeout": "10", "application_name": "holdkit",
-                "client_encoding": "UTF8", "tcp_user_timeout": "30000"}  # fmt: skip
-    conninfo = psycopg.conninfo.make_conninfo(conninfo, **{k: v for k, v in defaults.items() if k not in parsed})
-    return Address(conninfo, shown, _without_secrets(parts, schema), allowed, "pooler" in ours, schema, shares)
+    return Address(hosts, shown, _without_secrets(parts, schema), allowed, "pooler" in ours, schema, shares)
 
 
 def _without_secrets(parts: SplitResult, schema: str) -> str:
@@ -174,29 +175,35 @@ def _malformed(url: str, words: str = "") -> InvalidRequest:
 
 
 def connect(
-    address: Address, limits: Limits, on_statement: OnStatement | None = None, *, distributed: bool = False
+    address: Address,
+    limits: Limits,
+    on_statement: OnStatement | None = None,
+    *,
+    distributed: bool = False,
+    watch: Watch | None = None,
 ) -> Driver:
     """A connection of our own, set up."""
-    try:
-        connection = psycopg.connect(address.conninfo, autocommit=True)
-    except psycopg.Error as error:
-        raise EngineError(f"cannot connect to {address.shown}: {_first_line(error)}") from error
+    opened = open_connection(address, "" if address.pooled else settings_text(limits, distributed=distributed))
     patience = limits.lock_timeout / SECOND
-    if not address.pooled:
-        try:
-            connection.execute(settings_text(limits, distributed=distributed))
-        except psycopg.Error as error:
-            connection.close()
-            raise EngineError(f"cannot set up a connection to {address.shown}: {_first_line(error)}") from error
-    pgconn = connection.pgconn
+    pgconn = opened.connection.pgconn
     waits = (IMPATIENCE, int(lock_timeout(limits)))
     schema = address.schema
     named = {**load_one_lane(schema)[0], **dict(map(with_patience, waits))} if distributed else load(schema)
     driver = Driver(
         pgconn, prepare=not address.pooled, patience=2 * patience + 10, on_statement=on_statement, named=named
     )
-    driver.owner = connection  # it would hang up when collected
+    driver.owner = opened.connection  # it would hang up when collected
+    driver.primary = opened.primary
+    driver.watch = watch if watch is not None and watch.several else None
     return driver
+
+
+def open_connection(address: Address, settings: str = "", *, autocommit: bool = True) -> Opened:
+    """A connection to whichever host takes writes; says what to do where there is none."""
+    try:
+        return open_any(address.hosts, settings, autocommit=autocommit)
+    except psycopg.Error as error:
+        raise EngineError(f"cannot connect to {address.shown}: {first_line(error)}") from error
 
 
 def settings_text(limits: Limits, *, distributed: bool = False) -> str:
@@ -257,7 +264,3 @@ def trouble(address: Address, error: StatementFailed) -> HoldkitError:
 def not_replicated(address: Address) -> OutcomeUnknown:
     """What is said of a commit whose wait for a standby was cancelled."""
     return OutcomeUnknown(f"{address.shown} committed, but a standby may not have it: ask again")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
