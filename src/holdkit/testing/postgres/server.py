@@ -68,6 +68,7 @@ class PostgresServer(ServerAddress):
             self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         self.programs = find() if binaries is None else binaries
         self._process: subprocess.Popen[bytes] | None = None
+        self._orphans: list[int] = []
         self._folders: list[Path] = []
         self.home = self._folder(within)
         self.data, self.log_file = self.home / "data", self.home / "log"
@@ -98,6 +99,16 @@ class PostgresServer(ServerAddress):
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:
         """Return once it answers. New settings stay for later starts too."""
+        self.launch(settings)
+        try:
+            self._wait_until_it_answers()
+        except BaseException:
+            if self._process is not None:
+                self.kill()
+            raise
+
+    def launch(self, settings: Mapping[str, str] | None = None) -> None:
+        """Begin to start it, and return at once: for whoever wants to disturb its recovery."""
         if self._process is not None:
             raise ServerFailed("already started")
         self.settings |= settings or {}
@@ -113,12 +124,10 @@ class PostgresServer(ServerAddress):
                 start_new_session=True,  # an interrupt of the tests is not for the server: we stop it ourselves
                 **self._user,
             )  # fmt: skip
-        try:
-            self._wait_until_it_answers()
-        except BaseException:
-            if self._process is not None:
-                self.kill()
-            raise
+
+    def is_running(self) -> bool:
+        """Whether its first process is there."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self, mode: Stop = "fast") -> None:
         """Return once it is down. `immediate` leaves what was not checkpointed to be recovered at the next start."""
@@ -137,12 +146,47 @@ class PostgresServer(ServerAddress):
         wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
         others = children(process.pid)
         process.kill()
-        for pid in others:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        signal_each(others, signal.SIGKILL)
         process.wait()
         self._process = None
         wait_for(lambda: not alive(others), "its processes survived SIGKILL")  # or the next start would refuse
+
+    def kill_postmaster(self) -> None:
+        """SIGKILL to the first process alone: the others notice and end by themselves, some of them only after a while."""
+        process = self._running()
+        process.send_signal(signal.SIGSTOP)  # or it would start others while they are counted
+        wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
+        self._orphans = children(process.pid)
+        process.kill()
+        process.wait()
+        self._process = None
+
+    def begin_stop(self, mode: Stop) -> None:
+        """Ask it to stop and return at once: a `smart` one waits for its clients."""
+        self._running().send_signal(SIGNALS[mode])
+
+    def pause(self) -> None:
+        """SIGSTOP to all of its processes: connections stay open, and nobody answers."""
+        process = self._running()
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
+        others = children(process.pid)
+        signal_each(others, signal.SIGSTOP)
+        wait_for(lambda: not running(others), "its processes ignored SIGSTOP")
+
+    def resume(self) -> None:
+        """SIGCONT to all of its processes."""
+        process = self._running()
+        signal_each([*children(process.pid), process.pid], signal.SIGCONT)
+
+    def end(self) -> None:
+        """Whatever state it is in, nothing of it runs when this returns."""
+        if self.is_running():
+            self.kill()
+        self._process = None
+        signal_each(alive(self._orphans), signal.SIGKILL)
+        wait_for(lambda: not alive(self._orphans), "its processes survived SIGKILL")
+        self._orphans = []
 
     def restart(self, mode: Stop = "fast", settings: Mapping[str, str] | None = None) -> None:
         """Down and up again, if it was up."""
@@ -178,8 +222,7 @@ class PostgresServer(ServerAddress):
     def close(self) -> None:
         """End it and remove all of its files; more than once does no harm."""
         atexit.unregister(self.close)
-        if self._process is not None:
-            self.kill()
+        self.end()
         if self._folders:
             forget_shared_memory(self.data)
         while self._folders:
@@ -212,6 +255,13 @@ class PostgresServer(ServerAddress):
                 if time.monotonic() > deadline:
                     raise ServerFailed(f"does not answer: {error}\n{self.log()}") from error
             time.sleep(0.01)
+
+
+def signal_each(pids: list[int], number: signal.Signals) -> None:
+    """Those that are already gone are left out."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def wait_for(done: Callable[[], bool], otherwise: str) -> None:

@@ -1,0 +1,146 @@
+"""What callers do, as generators: each yields one attempt at a time and is sent its answer. Whoever drives a generator calls
+the kernel, sync or async, and keeps the ledger; so every habit exists once.
+
+A call is one wish; it may take several attempts. Each attempt has a correlation id of its own, so that the journal tells
+which attempt had the effect.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Mapping
+from itertools import count
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from msgspec import Struct
+
+from .ledger import Said, correlation
+
+WIDE, NARROW = "wide", "narrow"
+"""A pool that is never short, and one for which callers compete."""
+TOTALS: Final = {WIDE: 10**9, NARROW: 1}
+BRIEF: Final = "2s"
+"""How long a unit of the narrow pool is held at most: a caller that died leaves it to the others."""
+
+
+class Attempt(Struct, frozen=True):
+    """One call of the kernel's: `verb` names the method, with a dot for a face's."""
+
+    caller: str
+    call: int
+    attempt: int
+    verb: str
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = {}
+
+    @property
+    def key(self) -> str:
+        return correlation(self.caller, self.call, self.attempt)
+
+
+class Answer(Struct, frozen=True):
+    """What the caller was told; `thing` is the hold or claim, where one came back."""
+
+    said: Said
+    thing: Any = None
+
+
+Habit: TypeAlias = Generator[Attempt, Answer, None]
+Call: TypeAlias = Generator[Attempt, Answer, Answer]
+
+
+def asked_until_settled(caller: str, call: int, verb: str, *arguments: Any, **options: Any) -> Call:
+    """The same question until it is done or refused: for whatever carries a retry key of any kind."""
+    for attempt in count():
+        answer = yield Attempt(caller, call, attempt, verb, arguments, options)
+        if answer.said not in ("none", "unknown"):
+            return answer
+    raise AssertionError
+
+
+def asked_once(caller: str, call: int, verb: str, *arguments: Any, **options: Any) -> Call:
+    """A question without any retry key: what is unknown stays unknown."""
+    return (yield Attempt(caller, call, 0, verb, arguments, options))
+
+
+def with_operation_ids(caller: str, chance: random.Random) -> Habit:
+    """Every call is repeated under its operation id until it is settled, and sometimes once more."""
+    numbers = count()
+    while True:
+        pool, ttl = chance.choice([(WIDE, "1h"), (NARROW, BRIEF)])
+        call = next(numbers)
+        if pool == WIDE and chance.random() < 0.3:
+            yield from asked_until_settled(caller, call, "consume", pool, 1, op=f"{caller}-{call}")
+            continue
+        held = yield from asked_until_settled(caller, call, "hold", pool, 1, ttl=ttl, op=f"{caller}-{call}")
+        if held.said != "done" or (pool == WIDE and chance.random() < 0.2):
+            continue
+        verb = "release" if pool == NARROW else chance.choice(["confirm", "release"])
+        call = next(numbers)
+        yield from asked_until_settled(caller, call, verb, held.thing, op=f"{caller}-{call}")
+
+
+def without_operation_ids(caller: str, chance: random.Random) -> Habit:
+    """A hold that is unknown stays so. A confirm or release is repeated by the hold's id: `already_confirmed` settles it."""
+    numbers = count()
+    while True:
+        if chance.random() < 0.3:
+            yield from asked_once(caller, next(numbers), "consume", WIDE, 1)
+            continue
+        held = yield from asked_once(caller, next(numbers), "hold", WIDE, 1, ttl="1h")
+        if held.said == "done":
+            verb = chance.choice(["confirm", "release"])
+            yield from asked_until_settled(caller, next(numbers), verb, held.thing)
+
+
+def by_hold_id(caller: str, chance: random.Random) -> Habit:
+    """The caller chooses the hold's id and repeats the call: `hold_exists` settles it."""
+    numbers = count()
+    while True:
+        id, owner = UUID(int=chance.getrandbits(112) << 16), f"owner-{chance.getrandbits(64)}"
+        held = yield from asked_until_settled(caller, next(numbers), "hold", WIDE, 1, ttl="1h", id=id, owner=owner)
+        if held.said in ("done", "settled"):
+            verb = chance.choice(["confirm", "release"])
+            yield from asked_until_settled(caller, next(numbers), verb, id, owner=owner)
+
+
+def with_claims(caller: str, chance: random.Random) -> Habit:
+    """Claims a key, asking again as the same owner; confirms it or lets it go."""
+    numbers = count()
+    while True:
+        call, owner = next(numbers), f"owner-{chance.getrandbits(64)}"
+        claim = yield from asked_until_settled(
+            caller, call, "claims.reserve", "key", f"{caller}-{call}", ttl="1h", owner=owner
+        )
+        if claim.said != "done":
+            continue
+        if chance.random() < 0.5:
+            yield from asked_until_settled(caller, next(numbers), "claims.confirm", claim.thing, entity="order:1")
+        else:
+            yield from asked_until_settled(caller, next(numbers), "claims.release", claim.thing)
+
+
+HABITS: Final[Mapping[str, Callable[[str, random.Random], Habit]]] = {
+    habit.__name__: habit for habit in (with_operation_ids, without_operation_ids, by_hold_id, with_claims)
+}
+
+EFFECTS: Final = {
+    "hold": "hold.held",
+    "consume": "hold.held",
+    "claims.reserve": "hold.held",
+    "confirm": "hold.confirmed",
+    "claims.confirm": "hold.confirmed",
+    "release": "hold.released",
+    "claims.release": "hold.released",
+}
+"""The journal entry that each verb promises, once."""
+
+SETTLES: Final = {
+    "hold": "hold_exists",
+    "confirm": "already_confirmed",
+    "claims.confirm": "already_confirmed",
+    "release": "already_released",
+    "claims.release": "already_released",
+}
+"""The refusal that tells a repeated call that it has happened."""

@@ -1,0 +1,42 @@
+"""Canaries: stores that break one promise each, so that a fault must lose something. A part of the campaign whose canary
+loses nothing proves nothing, and fails.
+
+Installed in a client process only, by name. Those of PostgreSQL are settings of its server (`stores.py`, `pair.py`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdkit.engines.log import disk
+
+
+def sqlite_unsynced() -> None:
+    """`synchronous = off`: SQLite no longer syncs its file."""
+    plain = sqlite3.connect
+
+    class Unsynced(sqlite3.Connection):
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            return super().execute(sql.replace("synchronous = full", "synchronous = off"), parameters)
+
+    def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = plain(*arguments, **{**options, "factory": Unsynced})
+        return connection
+
+    sqlite3.connect = connect  # type: ignore[assignment]
+
+
+def log_unsynced() -> None:
+    """The log engine's syncs do nothing."""
+    vars(disk)["sync_file"] = lambda _: None
+
+
+CANARIES: Final[dict[str, Callable[[], None]]] = {"sqlite": sqlite_unsynced, "log": log_unsynced}
+
+
+def install(name: str) -> None:
+    """Break this process in that way."""
+    if name:
+        CANARIES[name]()

@@ -1,0 +1,162 @@
+"""The check: every ledger against the journal that survived.
+
+Linear in both: each entry of the journal carries the correlation id of the attempt that caused it, so every effect is found
+by its attempt, whether or not there was an operation id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+import holdkit
+
+from .callers import EFFECTS, TOTALS
+from .ledger import DENIED, KEPT, Line, correlation
+
+Effect = holdkit.JournalEntry
+
+KINDS = ("lost", "doubled", "denied", "oversold", "unsound")
+COUNTS = ("done", "refused", "unknown")
+
+
+class Told:
+    """What the checks of a trial have told so far: each checks all of its ledgers."""
+
+    def __init__(self) -> None:
+        self.words: set[str] = set()
+        self.counts: Counter[str] = Counter()
+
+
+class Verdict(Struct):
+    """What was wrong, each with the words that name it."""
+
+    lost: list[str] = []
+    """A done answer without its effect."""
+    doubled: list[str] = []
+    """Two effects of one call, or one that nobody asked for."""
+    denied: list[str] = []
+    """An effect of an attempt that was told that it had none."""
+    oversold: list[str] = []
+    unsound: list[str] = []
+    """What `verify` found, exceptions that are none of ours, entries that a follower missed."""
+    done: int = 0
+    refused: int = 0
+    unknown: int = 0
+
+    def since(self, earlier: Told) -> Verdict:
+        """Without what an earlier check of the same trial has told."""
+        for name in KINDS:
+            found: list[str] = getattr(self, name)
+            setattr(self, name, [words for words in found if words not in earlier.words])
+            earlier.words.update(found)
+        for name in COUNTS:
+            found_now: int = getattr(self, name)
+            setattr(self, name, found_now - earlier.counts[name])
+            earlier.counts[name] = found_now
+        return self
+
+    @property
+    def violations(self) -> list[str]:
+        """All of them."""
+        return [f"{name}: {words}" for name in KINDS for words in getattr(self, name)]
+
+
+def check(hk: holdkit.Kernel, lines: Sequence[Line]) -> Verdict:
+    """Compare what callers were told with what there is."""
+    verdict = Verdict()
+    journal = list(hk.follow(wait=False))
+    effects = effects_by_attempt(journal)
+    calls: dict[tuple[str, int], list[Line]] = defaultdict(list)
+    for line in lines:
+        if line.verb:
+            calls[line.caller, line.call].append(line)
+    for of_call in calls.values():
+        check_call(of_call, effects, verdict)
+    asked = {line.key for line in lines if line.said == "asked"}
+    verdict.doubled += [f"{key} was never asked" for key in effects if key not in asked]
+    verdict.unsound += [f"{line.key} {line.words}" for line in lines if line.said == "broken"]
+    check_sums(hk, journal, verdict)
+    return verdict
+
+
+def effects_by_attempt(journal: Iterable[Effect]) -> dict[str, list[Effect]]:
+    """The entries that verbs promise, by correlation id."""
+    found: dict[str, list[Effect]] = defaultdict(list)
+    promised = set(EFFECTS.values())
+    for entry in journal:
+        if entry.correlation_id is not None and not entry.part and entry.action in promised:
+            found[entry.correlation_id].append(entry)
+    return found
+
+
+def check_call(lines: Sequence[Line], effects: Mapping[str, list[Effect]], verdict: Verdict) -> None:
+    """One call, over all of its attempts."""
+    first = lines[0]
+    attempts = 1 + max(line.attempt for line in lines)
+    keys = [correlation(first.caller, first.call, attempt) for attempt in range(attempts)]
+    wanted = EFFECTS[first.verb]
+    found = [entry for key in keys for entry in effects.get(key, ()) if entry.action == wanted]
+    if len(found) > 1:
+        verdict.doubled.append(f"{first.verb} {keys[0]} has {len(found)} effects")
+    for line in lines:
+        verdict.unknown += line.said == "unknown"
+        verdict.refused += line.said == "refused"
+        verdict.done += line.said in KEPT
+        if line.said in KEPT and not found:
+            verdict.lost.append(f"{line.verb} {line.key} was told {line.words or 'done'}")
+        elif line.said in KEPT and not same(line, found[0]):
+            verdict.lost.append(f"{line.verb} {line.key} was told of another effect than {found[0]}")
+        if line.said in DENIED and any(entry.action == wanted for entry in effects.get(line.key, ())):
+            verdict.denied.append(f"{line.verb} {line.key} was told {line.words}")
+
+
+def same(line: Line, entry: Effect) -> bool:
+    """Whether the answer named this hold, and this position if any. (A consume has two entries, and names the second.)"""
+    if line.hold and line.hold != entry.subject:
+        return False
+    position = (entry.position.lane, entry.position.seq)
+    return not line.seq or line.verb == "consume" or (line.lane, line.seq) == position
+
+
+def check_sums(hk: holdkit.Kernel, journal: Sequence[Effect], verdict: Verdict) -> None:
+    """Never more than there is, at any moment; nothing twice; the rows say what the journal says."""
+    for entry in journal:
+        for effect in entry.pools:
+            if effect.pool.held + effect.pool.consumed > effect.pool.total:
+                verdict.oversold.append(f"{effect.pool.id} at {entry.position}")
+    once = Counter((entry.subject, entry.action) for entry in journal if not entry.part and is_once(entry))
+    verdict.doubled += [
+        f"{action} of {subject} {times} times" for (subject, action), times in once.items() if times > 1
+    ]
+    for id in TOTALS:
+        pool = hk.pool(id)
+        if pool.held + pool.consumed > pool.total:
+            verdict.oversold.append(id)
+    verdict.unsound += [str(difference) for difference in hk.verify().differences]
+
+
+def is_once(entry: Effect) -> bool:
+    """An action that a hold sees at most once."""
+    return str(entry.action) in ("hold.held", "hold.confirmed", "hold.released", "hold.expired")
+
+
+def check_follower(hk: holdkit.Kernel, lines: Sequence[Line], *, cut_back: bool) -> list[str]:
+    """What a follower missed; and, unless entries that it saw may have been lost, what it was shown that is not there."""
+    shown: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
+    for line in lines:
+        if line.said == "shown":
+            shown[line.call][line.lane, line.seq] = line.words
+    names = max(shown, default=0)
+    there = {
+        (entry.position.lane, entry.position.seq): f"{entry.action} {entry.subject} {entry.correlation_id}"
+        for entry in hk.follow(wait=False)
+    }
+    seen = shown[names]
+    wrong = [f"the follower missed {words} at {at}" for at, words in there.items() if at not in seen]
+    if not cut_back:
+        wrong += [f"the follower was shown {words} at {at}" for at, words in seen.items() if there.get(at) != words]
+        wrong += [f"the follower's cursor was lost: {line.words}" for line in lines if line.said == "cursor_lost"]
+    return wrong

@@ -1,0 +1,243 @@
+"""A client process: a kernel, sync or async, and several callers on it, each with its ledger. It may be killed at any moment.
+
+Told to pause, every caller ends the call it is in; a call that can be repeated is repeated until it is settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+import holdkit
+
+from . import canaries
+from .callers import EFFECTS, HABITS, SETTLES, Answer, Attempt
+from .ledger import Ledger, Line, Said, now
+
+MOMENT: Final = 0.02
+"""Seconds between two attempts of one call."""
+
+
+Style: TypeAlias = Literal["sync", "async", "follower"]
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What one client process is to do."""
+
+    name: str
+    url: str
+    ledgers: Path
+    seed: int
+    style: Style = "sync"
+    habits: tuple[str, ...] = tuple(HABITS)
+    canary: str = ""
+
+
+class Control:
+    """Hears from the harness whether to go on."""
+
+    def __init__(self, line: Connection, callers: int) -> None:
+        self._line, self._callers = line, callers
+        self._waiting = 0
+        self._changed = threading.Condition()
+        self.going, self.over = True, False
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self.going, self.over = {"go": (True, False), "pause": (False, False), "stop": (True, True)}[
+                    self._line.recv()
+                ]
+                with self._changed:
+                    self._changed.notify_all()
+        self.going = self.over = True
+
+    def waits(self, by: int) -> None:
+        """One more caller has paused, or one has gone on."""
+        with self._changed:
+            self._waiting += by
+            if self._waiting == self._callers and not self.going:
+                self._line.send("paused")
+
+    def wait(self) -> None:
+        """Block while paused."""
+        if not self.going:
+            self.waits(1)
+            self._wait_until_going()
+            self.waits(-1)
+
+    def _wait_until_going(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self.going)
+
+    async def wait_async(self) -> None:
+        """Block while paused, and let other tasks run."""
+        if not self.going:
+            self.waits(1)
+            await asyncio.to_thread(self._wait_until_going)
+            self.waits(-1)
+
+
+def run(job: Job, line: Connection) -> None:
+    """Live until told to stop."""
+    canaries.install(job.canary)
+    ledger = Ledger(job.ledgers / f"{job.name}.jsonl")
+    if job.style == "sync":
+        run_sync(job, ledger, line)
+    elif job.style == "async":
+        asyncio.run(run_async(job, ledger, line))
+    else:
+        follow(job, ledger, Control(line, 1))
+
+
+def run_sync(job: Job, ledger: Ledger, line: Connection) -> None:
+    """A thread per caller, one kernel."""
+    hk = opened(lambda: holdkit.connect(job.url))
+    control = Control(line, len(job.habits))
+    callers = [
+        threading.Thread(target=live, args=(hk, job, habit, ledger, control), daemon=True) for habit in job.habits
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    with suppress(holdkit.HoldkitError):
+        hk.close()
+
+
+def live(hk: holdkit.Kernel, job: Job, name: str, ledger: Ledger, control: Control) -> None:
+    """One caller, until told to stop."""
+    habit = HABITS[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
+    attempt = next(habit)
+    while not control.over:
+        if attempt.attempt == 0:
+            control.wait()
+        ledger.write(asked(attempt))
+        try:
+            told = method(hk, attempt)(*attempt.arguments, **attempt.options, correlation_id=attempt.key)
+        except Exception as error:  # noqa: BLE001 - written down, whatever it is
+            answer, line = refused(attempt, error)
+        else:
+            answer, line = done(attempt, told)
+        ledger.write(line)
+        if answer.said in ("none", "unknown", "broken"):
+            threading.Event().wait(MOMENT)
+        attempt = habit.send(answer)
+
+
+async def run_async(job: Job, ledger: Ledger, line: Connection) -> None:
+    """A task per caller, one kernel."""
+    hk = await opened_async(job.url)
+    control = Control(line, len(job.habits))
+    await asyncio.gather(*(live_async(hk, job, habit, ledger, control) for habit in job.habits))
+    with suppress(holdkit.HoldkitError):
+        await hk.close()
+
+
+async def live_async(hk: holdkit.AsyncKernel, job: Job, name: str, ledger: Ledger, control: Control) -> None:
+    """One caller, until told to stop."""
+    habit = HABITS[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
+    attempt = next(habit)
+    while not control.over:
+        if attempt.attempt == 0:
+            await control.wait_async()
+        ledger.write(asked(attempt))
+        try:
+            told = await method(hk, attempt)(*attempt.arguments, **attempt.options, correlation_id=attempt.key)
+        except Exception as error:  # noqa: BLE001 - written down, whatever it is
+            answer, line = refused(attempt, error)
+        else:
+            answer, line = done(attempt, told)
+        ledger.write(line)
+        if answer.said in ("none", "unknown", "broken"):
+            await asyncio.sleep(MOMENT)
+        attempt = habit.send(answer)
+
+
+def follow(job: Job, ledger: Ledger, control: Control) -> None:
+    """A named follower: writes down every entry it is shown, and goes on after every error. A cursor that was lost is left,
+    and another name begins anew."""
+    hk = opened(lambda: holdkit.connect(job.url))
+    names = 0
+    while not control.over:
+        pausing = not control.going
+        try:
+            for entry in hk.follow(name=f"{job.name}-{names}", wait=False):
+                lane, seq = entry.position.lane, entry.position.seq
+                words = f"{entry.action} {entry.subject} {entry.correlation_id}"
+                ledger.write(Line(said="shown", at=now(), caller=job.name, call=names, lane=lane, seq=seq, words=words))
+            if pausing:  # and this pass began after everybody else had paused: nothing is left to be shown
+                control.wait()
+        except holdkit.CursorLost as error:
+            names += 1
+            ledger.write(Line(said="cursor_lost", at=now(), caller=job.name, call=names, words=str(error)))
+        except holdkit.HoldkitError:
+            pass
+        threading.Event().wait(MOMENT)
+    with suppress(holdkit.HoldkitError):
+        hk.close()
+
+
+def asked(attempt: Attempt) -> Line:
+    """The attempt begins."""
+    return written(attempt, "asked")
+
+
+def done(attempt: Attempt, thing: Any) -> tuple[Answer, Line]:
+    """The kernel gave a hold or a claim."""
+    position = getattr(thing, "position", None)
+    hold = thing.id if isinstance(thing, holdkit.Hold) else thing.hold_id or ""
+    lane, seq = (position.lane, position.seq) if position is not None else (0, 0)
+    return Answer("done", thing), written(attempt, "done", hold=hold, lane=lane, seq=seq)
+
+
+def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:
+    """The kernel raised."""
+    said: Said = "broken"
+    if isinstance(error, holdkit.Refused):
+        said = "settled" if SETTLES.get(attempt.verb) == error.reason else "refused"
+    elif isinstance(error, holdkit.HoldkitError) and not isinstance(error, holdkit.PromiseBroken):
+        said = error.effect
+    return Answer(said), written(attempt, said, words=f"{type(error).__name__}: {error}"[:300])
+
+
+def written(attempt: Attempt, said: Said, **more: Any) -> Line:
+    """A line about this attempt."""
+    assert attempt.verb in EFFECTS
+    caller, call = attempt.caller, attempt.call
+    return Line(said=said, at=now(), caller=caller, call=call, attempt=attempt.attempt, verb=attempt.verb, **more)
+
+
+def method(hk: Any, attempt: Attempt) -> Callable[..., Any]:
+    """The kernel's method, or a face's."""
+    found: Callable[..., Any] = hk
+    for name in attempt.verb.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def opened(connect: Callable[[], holdkit.Kernel]) -> holdkit.Kernel:
+    """A client that is started while its server is down waits for it."""
+    while True:
+        try:
+            return connect()
+        except holdkit.HoldkitError:
+            threading.Event().wait(MOMENT)
+
+
+async def opened_async(url: str) -> holdkit.AsyncKernel:
+    """The same."""
+    while True:
+        try:
+            return await holdkit.connect_async(url)
+        except holdkit.HoldkitError:
+            await asyncio.sleep(MOMENT)

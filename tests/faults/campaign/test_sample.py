@@ -1,0 +1,70 @@
+"""A sample of the campaign, with its canaries: R8, R11 and R12 in `make test`. All of it: `make faults`."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import disk, failovers, strikes
+from .check import Verdict
+from .pair import Pair
+from .stores import STORES
+
+SEED = 13
+
+
+def expect_sound(verdicts: list[Verdict], number: int) -> None:
+    assert [words for verdict in verdicts for words in verdict.violations] == []
+    assert len(verdicts) == number
+    assert all(verdict.done > 0 for verdict in verdicts)
+
+
+@pytest.fixture
+def power() -> None:
+    """Skips where the power cannot be cut."""
+    if why := disk.missing():
+        pytest.skip(f"the power of a file system cannot be cut here: {why}; R8 was not tried")
+
+
+@pytest.mark.slow
+def test_failovers_take_back_no_answer(postgres_binaries: object) -> None:
+    kinds = ["killed", "cancelled_waits", "network_cut", "crash_alone"]
+    with Pair() as pair, failovers.Trial(pair, SEED) as trial:
+        rounds = [trial.round(kind) for kind in kinds]
+    expect_sound([each.verdict for each in rounds], len(kinds))
+    assert rounds[1].cancelled >= 3
+
+
+@pytest.mark.slow
+def test_canary_an_asynchronous_standby_loses_answers(postgres_binaries: object) -> None:
+    assert failovers.canary(SEED).verdict.lost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("store", "number"), [("sqlite", 8), ("log", 8), ("postgres", 4)])
+def test_power_cuts_take_back_no_answer(store: str, number: int, power: None, postgres_binaries: object) -> None:
+    found = list(strikes.power_cuts(store, number, SEED))
+    expect_sound([each.verdict for each in found], number)
+    assert sum(each.during_recovery for each in found) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", STORES)
+def test_canary_without_syncs_a_power_cut_loses_answers(store: str, power: None, postgres_binaries: object) -> None:
+    assert any(each.verdict.violations for each in strikes.power_cuts(store, 5, SEED, unsafe=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", STORES)
+def test_crashes_take_back_no_answer(store: str, postgres_binaries: object) -> None:
+    expect_sound([each.verdict for each in strikes.crashes(store, 3, SEED)], 3)
+
+
+@pytest.mark.slow
+def test_canary_commits_that_do_not_wait_for_the_disk_are_lost(postgres_binaries: object) -> None:
+    assert any(each.verdict.lost for each in strikes.crashes("postgres", 5, SEED, unsafe=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", STORES)
+def test_a_full_disk_takes_back_no_answer(store: str, power: None, postgres_binaries: object) -> None:
+    expect_sound([each.verdict for each in strikes.full_disks(store, 1, SEED)], 1)
