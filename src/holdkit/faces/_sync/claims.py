@@ -159,11 +159,13 @@ class Claims(ClaimReads):
         named, and in a later life."""
         tx = call.get("tx")
         wish = replace(wish or command, id=name)
+        before = self._read(FindPool((self._tenant, claim_pool(name))), tx)  # for its key: a read that failed after
+        label = None if before is None else before.label  # the commit would deny what is done
         done = self._desk.do(command, tx, faces=True, wish=wish)
         if done.hold is None:
             assert done.pool is not None
             return self._seen(done.pool, None, replayed=done.replayed)
-        return self._ended(done, done.hold, getattr(command, "owner", None), tx)
+        return self._ended(done, done.hold, label, getattr(command, "owner", None))
 
     def _take_loose(self, wish: ReturnUnits, name: str, call: Call) -> Claim:
         """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
@@ -182,16 +184,10 @@ class Claims(ClaimReads):
             f"{name!r} is not confirmed, so there is nothing to forget", replayed=replayed, subject=name
         )
 
-    def _ended(self, done: Done, hold: StoredHold, token: str | None, tx: Any) -> Claim:
+    def _ended(self, done: Done, hold: StoredHold, label: str | None, token: str | None) -> Claim:
         """The claim after a change, as that left it: whoever has the key by now is not asked."""
-        pool = self._read(FindPool((hold.tenant, hold.legs[0].pool)), tx)
-        if pool is None or pool.holder != hold.id:  # somebody else's by now, or gone
-            label = None if pool is None else pool.label
-            pool = Pool(
-                hold.tenant, hold.legs[0].pool, 1, fence=hold.fence, slot=done.slot, label=label, holder=hold.id
-            )
-        if pool.entity != hold.entity and state_of(pool, hold) is State.CONFIRMED:
-            pool = replace(pool, entity=hold.entity)
+        pool = Pool(hold.tenant, hold.legs[0].pool, 1, fence=hold.fence, slot=done.slot, label=label, holder=hold.id,
+                    entity=hold.entity)  # fmt: skip
         return self._seen(pool, hold, token, replayed=done.replayed)
 
     def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
