@@ -16,7 +16,7 @@ COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 
 	--no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo quick test fmt fmt-check lint types rooms gen gen-check dashboard shots sim prove bench cover mutate lock changelog check clean
+.PHONY: help setup run demo quick test fmt fmt-check lint types rooms gen gen-check dashboard shots sim prove faults bench cover mutate lock changelog check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ prove: $(READY) ## what `make test` samples, in full: 2,000 simulated lives, a f
 	$(BIN)/python -m holdkit.sim --jobs $(JOBS)
 	@mkdir -p .build
 	HOLDKIT_FAULTS=every $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/faults/test_statements.py
+
+faults: $(READY) ## failovers, power cuts, crashes, full disks, with ledgers and canaries (ARGS='--only failovers --rounds 8')
+	@$(BIN)/python tools/ensure_programs.py
+	@$(BIN)/python -m tests.faults.campaign $(ARGS)
 
 bench: $(READY) ## measure
 	$(BIN)/python -m bench $(ARGS)

@@ -15,8 +15,12 @@ PROGRAMS = {
     "strace": "the tests that make system calls fail",
     "pgbouncer": "the tests behind a pooler",
     "chromium": "the tests of the dashboard",
+    "mkfs.ext4": "the tests that cut the power of a file system",
+    "mount": "the tests that cut the power of a file system",
 }
-"""By the name of their package, and what they are for."""
+"""What they are for."""
+PACKAGES = {"mkfs.ext4": "e2fsprogs"}
+"""Where that is not called as the program is."""
 
 
 def missing() -> list[str]:
@@ -30,7 +34,7 @@ def main() -> int:
     if not wanted or apt is None or os.geteuid() != 0:
         return 0
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    install = [apt, "install", "-y", "--no-install-recommends", *wanted]
+    install = [apt, "install", "-y", "--no-install-recommends", *(PACKAGES.get(name, name) for name in wanted)]
     for command in (install, [apt, "update"], install):  # the list of packages may be stale or missing
         if missing():
             subprocess.run(command, env=environment, capture_output=True, check=False)

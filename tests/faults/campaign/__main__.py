@@ -110,7 +110,7 @@ class Campaign:
             f"{part.name} {part.faults}/{part.wanted} {kind}: {verdict.done} done, {verdict.refused} refused, "
             f"{verdict.unknown} unknown, {len(verdict.violations)} wrong{'; ' if more else ''}{more}"
         )
-        again = f"make faults ARGS='--only {part.name} --rounds {part.faults} --seed {seed}'"
+        again = f"make faults ARGS='--only {part.name} --seed {seed}'"
         for words in verdict.violations[:EXAMPLES]:
             self.tell(f"    {words}")
             if len(self.report.examples) < EXAMPLES:
