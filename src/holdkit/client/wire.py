@@ -178,7 +178,10 @@ class KeptCursor(Struct):
     """Where a named follower is."""
 
     cursor: str
+    follower: str = ""
     version: int = 0
+    slot: Slot = 0
+    server_time: datetime | None = None
 
 
 class Timed(Struct):

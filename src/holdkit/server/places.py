@@ -38,7 +38,9 @@ class KeptCursor(Struct):
 
     name: str
     cursor: str
+    follower: Annotated[str, Meta(description="the word of the follower that kept it, if it said one")]
     version: int
+    slot: Slot
     server_time: datetime
 
 
@@ -47,6 +49,12 @@ class MoveCursor(Struct, kw_only=True, forbid_unknown_fields=True):
 
     cursor: str
     if_version: Version
+    follower: Annotated[
+        str,
+        Meta(
+            description="a random word of your own, one for each run: whoever meets it under the name has written there"
+        ),
+    ] = ""
 
 
 class RecordsQuery(Struct, forbid_unknown_fields=True):

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from ...errors import HoldkitError, InvalidRequest, Overloaded
+from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
+from ...kernel.places import Kept, Tenure
 from ...kernel.workers import AsyncSignal
 from ..addresses import path_of
 from ..clock import ServerClock
@@ -33,22 +34,28 @@ class AsyncRemoteFollower(AsyncCalling):
     ) -> None:
         super().__init__(transport, clock)
         self.place, self.receiver = Place(after), Receiver()
-        self._name, self._version = name, 0
+        self._name, self._tenure = name, Tenure()
         self._kept = after
         self._whose = {"all_tenants": "true"} if of_all else {}
 
     async def _begin(self) -> None:
         """Take up the place that is kept under the name, if there is one."""
-        if self._name is None:
-            return
+        kept = None if self._name is None else await self._find(self._name)
+        self._tenure.begin(kept, self._clock())
+        if kept is not None:
+            self.place, self._kept = Place(kept.cursor), kept.cursor
+
+    async def _find(self, name: str) -> Kept | None:
         try:
-            answer = await self._get(path_of("cursors", self._name), **self._whose)
+            answer = await self._get(path_of("cursors", name), **self._whose)
         except InvalidRequest as missing:
             if missing.code != "cursor_not_found":
                 raise
-            return
-        kept = read_cursor(answer.content)
-        self.place, self._kept, self._version = Place(kept.cursor), kept.cursor, kept.version
+            return None
+        found = read_cursor(answer.content)
+        if found.server_time is not None:
+            self._clock.told(found.server_time, answer)
+        return Kept(found.cursor, found.follower, found.version, found.slot)
 
     async def follow(self, wait: bool, *, from_now: bool = False) -> AsyncIterator[RemoteEntry]:
         """Entries until somebody hangs up, the client closes or (without `wait`) the journal ends."""
@@ -104,17 +111,29 @@ class AsyncRemoteFollower(AsyncCalling):
             await self._get("/readyz")
 
     async def _keep(self) -> None:
-        """Of a named follower that has moved on: what has been taken so far need not come again."""
+        """Of a named follower that has moved on: what has been taken so far need not come again. Where that cannot be done
+        or told now, it is left to the next page."""
         if self._name is None or self.place.cursor == self._kept:
             return
-        body = {"cursor": self.place.cursor, "if_version": self._version}
-        try:
-            path = path_of("cursors", self._name)
-            answer = await self._transport.ask("PUT", path, body, op=retry_key(), params=self._whose)
-        except Overloaded:
-            return  # kept with the next page
-        self._kept = self.place.cursor
-        self._version = read_cursor(answer.content).version
+        for _ in range(2):  # once more where it met a write of its own
+            try:
+                version = await self._put(self._name)
+            except (Overloaded, OutcomeUnknown):
+                return
+            except CursorLost:
+                found = await self._find(self._name)
+                if found is None or not self._tenure.adopts(found):
+                    raise
+            else:
+                self._kept = self.place.cursor
+                self._tenure.done(version)
+                return
+
+    async def _put(self, name: str) -> int:
+        tenure = self._tenure
+        body = {"cursor": self.place.cursor, "if_version": tenure.version, "follower": tenure.follower}
+        answer = await self._transport.ask("PUT", path_of("cursors", name), body, op=retry_key(), params=self._whose)
+        return read_cursor(answer.content).version
 
     async def end(self, back: int = 0) -> str:
         """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""

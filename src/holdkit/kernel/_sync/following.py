@@ -9,12 +9,12 @@ from ...core.codec import digest
 from ...core.entries import Action
 from ...core.model import Key
 from ...core.reading import FindEnds, FindEntries, JournalRow, Query, ReadJournal, ReadPoolHistory
-from ...errors import CursorLost, EngineError, Overloaded
+from ...errors import CursorLost, EngineError
 from ..cursor import Place, decode_cursor, encode_cursor
 from ..surface import JournalEntry
 from ..workers import Signal
 from .desk import Desk
-from .places import keep_place, kept_place
+from .places import NamedPlace
 
 PAGE = 500
 
@@ -24,19 +24,18 @@ class Follower:
     number, and the digest of what it looked like."""
 
     def __init__(self, desk: Desk, tenant: str | None, name: str | None = None, *, pool: Key | None = None) -> None:
-        self._desk, self._tenant, self._name, self._pool = desk, tenant, name, pool
+        self._desk, self._tenant, self._pool = desk, tenant, pool
+        self._named = None if name is None else NamedPlace(desk, tenant, name)
         self._place: Place = {}
-        self._version = 0
         self.at_end = False
         """Whether the last page reached the end of the journal."""
 
     def begin(self, after: str | None) -> None:
         """Take up the place kept under our name, else the one given, else the beginning."""
         self._desk.submitter.check()
-        if self._name is not None:
-            kept = kept_place(self._desk, self._tenant, self._name)
-            if kept is not None:
-                self._version, after = kept.version, kept.cursor
+        if self._named is not None:
+            kept = self._named.begin()
+            after = after if kept is None else kept.cursor
         if after is not None:
             self._place = decode_cursor(after)
             self._check_place()
@@ -98,7 +97,7 @@ class Follower:
                 yield entry
                 if self._over(stop):
                     return
-            if fresh and self._name is not None:
+            if fresh:
                 self.keep_place()
             if self.at_end and not wait:
                 return
@@ -126,17 +125,14 @@ class Follower:
                 )
 
     def keep_place(self, behind: JournalEntry | None = None) -> None:
-        """Write our place down under our name: where the last page ended, or behind one of its entries."""
-        place = encode_cursor(self._place) if behind is None else behind.cursor
+        """Write our place down under our name, if we have one: where the last page ended, or behind one of its entries."""
+        if self._named is None:
+            return
         try:
-            kept = keep_place(self._desk, self._tenant, self._name or "", place, self._version)
-        except Overloaded:
-            return  # kept with the next page
+            self._named.keep(encode_cursor(self._place) if behind is None else behind.cursor)
         except EngineError:
-            if self._desk.submitter.committed.closed:
-                return
-            raise
-        self._version = kept.version
+            if not self._desk.submitter.committed.closed:
+                raise
 
 
 def end_of_journal(desk: Desk, back: int = 0) -> str:

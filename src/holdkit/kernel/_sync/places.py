@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Struct
-
 from ...core.commands import PutRecord
 from ...core.model import RecordKey
-from ...core.reading import FindRecord
+from ...core.reading import FindRecord, ReadClock
 from ...core.validation import text
-from ...errors import CursorLost, VersionConflict
+from ...errors import CursorLost, OutcomeUnknown, Overloaded, VersionConflict
 from ..cursor import decode_cursor
+from ..places import Kept, Tenure, body_of, kept_of
 from .desk import Desk
 
 CURSORS = "~cursor"
@@ -20,30 +18,67 @@ CURSORS_OF_ALL = "~cursor-all"
 MAX_NAME = 255
 
 
-class Kept(Struct, frozen=True):
-    """A place as it is kept."""
+class NamedPlace:
+    """The place of one follower under its name."""
 
-    cursor: str
-    version: int
+    def __init__(self, desk: Desk, tenant: str | None, name: str) -> None:
+        self._desk, self._tenant, self._name = desk, tenant, name
+        self._tenure = Tenure()
+
+    def begin(self) -> Kept | None:
+        """The place to go on from, if one was kept."""
+        now = self._desk.submitter.read(ReadClock())
+        kept = kept_place(self._desk, self._tenant, self._name)
+        self._tenure.begin(kept, now)
+        return kept
+
+    def keep(self, cursor: str) -> None:
+        """Move on to here. Where that cannot be done or told now, it is left to the next time: an entry comes again rather
+        than never. Raises `CursorLost` if another follower has this name."""
+        for _ in range(2):  # once more where it met a write of its own
+            tenure = self._tenure
+            try:
+                kept = keep_place(
+                    self._desk, self._tenant, self._name, cursor, tenure.version, follower=tenure.follower
+                )
+            except (Overloaded, OutcomeUnknown):
+                return
+            except CursorLost:
+                found = kept_place(self._desk, self._tenant, self._name)
+                if found is None:
+                    raise CursorLost(f"the place of the follower named {self._name!r} was removed") from None
+                if not tenure.adopts(found):
+                    raise
+            else:
+                tenure.done(kept.version)
+                return
 
 
 def kept_place(desk: Desk, tenant: str | None, name: str) -> Kept | None:
     """The place under a name, if there is one yet."""
-    row = desk.submitter.read(FindRecord(_key(tenant, name)))
-    return None if row is None else Kept(msgspec.json.decode(row.body, type=str), row.version)
+    return kept_of(desk.submitter.read(FindRecord(_key(tenant, name))))
 
 
-def keep_place(desk: Desk, tenant: str | None, name: str, cursor: str, version: int, op: str | None = None) -> Kept:
+def keep_place(
+    desk: Desk,
+    tenant: str | None,
+    name: str,
+    cursor: str,
+    version: int,
+    *,
+    follower: str = "",
+    op: str | None = None,
+) -> Kept:
     """Move on from the version that was seen (0: there was none). Raises `CursorLost` if somebody else did."""
     decode_cursor(cursor)
-    body = msgspec.json.encode(cursor).decode()
     owner, kind, id = _key(tenant, name)
+    body = body_of(cursor, follower)
     try:
         done = desk.do(PutRecord(tenant=owner, kind=kind, id=id, body=body, if_version=version, op=op), faces=True)
     except VersionConflict:
         raise CursorLost(f"another follower named {name!r} moved the cursor: give each its own name") from None
     assert done.record is not None
-    return Kept(cursor, done.record.version)
+    return Kept(cursor, follower, done.record.version, done.record.slot)
 
 
 def _key(tenant: str | None, name: str) -> RecordKey:

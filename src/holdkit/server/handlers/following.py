@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...core.model import Record
-from ...core.validation import invalid
+from ...core.validation import invalid, text
 from ...kernel._async.places import keep_place, kept_place
+from ...kernel.places import MAX_FOLLOWER, Kept
 from ..answers import at
 from ..places import (
     CursorAnswer,
@@ -36,15 +37,22 @@ async def show_cursor(request: Request) -> Answer:
     kept = await kept_place(request.kernel.desk, _whose(request), name)
     if kept is None:
         raise Problem(404, "cursor_not_found", "no follower of this name has kept its place yet")
-    return answer(KeptCursor(name, kept.cursor, kept.version, request.now()))
+    return answer(_kept(request, name, kept))
 
 
 async def move_cursor(request: Request) -> Answer:
     """Behind what the follower has seen."""
     body: MoveCursor = request.body
     name = _name(request)
-    kept = await keep_place(request.kernel.desk, _whose(request), name, body.cursor, body.if_version, request.op)
-    return answer(KeptCursor(name, kept.cursor, kept.version, request.now()))
+    follower = text(body.follower, "follower", MAX_FOLLOWER) if body.follower else ""
+    kept = await keep_place(
+        request.kernel.desk, _whose(request), name, body.cursor, body.if_version, follower=follower, op=request.op
+    )
+    return answer(_kept(request, name, kept))
+
+
+def _kept(request: Request, name: str, kept: Kept) -> KeptCursor:
+    return KeptCursor(name, kept.cursor, kept.follower, kept.version, kept.slot, request.now())
 
 
 async def list_records(request: Request) -> Answer:
