@@ -46,7 +46,7 @@ class Laned:
     ) -> None:
         self.lanes, self._by_lane = lanes, by_lane
         self.inner = MemoryEngine(clock=clock or FakeClock(), limits=limits)
-        self.stored, self.clock = self.inner.stored, self.inner.clock
+        self.stored, self.clock, self.durability = self.inner.stored, self.inner.clock, self.inner.durability
         self._lock = RLock()
         self.written: list[JournalRow] = []
         self._places: dict[int, tuple[int, int]] = {}

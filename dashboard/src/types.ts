@@ -5,11 +5,14 @@ export interface Pool {
   total: number;
   held: number;
   consumed: number;
+  /** Of what is consumed: what no kept hold accounts for. */
+  loose: number;
   available: number;
   over: boolean;
   version: number;
   fence: number;
   on_demand: boolean;
+  archived: boolean;
 }
 
 export interface Leg {
@@ -41,6 +44,7 @@ export interface Effect {
   total: number;
   held: number;
   consumed: number;
+  loose: number;
 }
 
 export interface Entry {
@@ -95,6 +99,14 @@ export interface WhoAmI {
   server_time: string;
 }
 
+export interface Durability {
+  level: "process" | "local" | "synchronous" | "asynchronous_standby" | "unsafe";
+  says: string;
+  advice: string;
+  standbys: { name: string; state: "synchronous" | "asynchronous" | "away" | "unknown" }[];
+  settings: Record<string, string>;
+}
+
 export interface Stats {
   since: string;
   requests: number;
@@ -103,6 +115,9 @@ export interface Stats {
   latency: { p50: number; p90: number; p99: number };
   batches: { count: number; commands: number; largest: number; sizes: number[] };
   queue: number;
+  durability: Durability;
+  /** Seconds by which the clock that decides is ahead of the server's machine. */
+  clock_lag: number;
   sweeper: { running: boolean; sweeps: number; expired: number; lag: number };
   streams: number;
   in_work: number;

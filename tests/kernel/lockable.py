@@ -30,6 +30,7 @@ class Lockable:
     def __init__(self, limits: Limits | None = None) -> None:
         self.inner = MemoryEngine(clock=FakeClock(), limits=limits)
         self.limits, self.stored, self.clock = self.inner.limits, self.inner.stored, self.inner.clock
+        self.durability = self.inner.durability
         self._locks: dict[str, threading.Event] = {}
         self.blocked = threading.Semaphore(0)
         """Released by every patient call, before it waits."""

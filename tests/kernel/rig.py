@@ -41,6 +41,7 @@ class Watched:
         self.fake = clock or FakeClock()
         self.inner = MemoryEngine(clock=self.fake, limits=limits)
         self.limits, self.stored, self.clock = self.inner.limits, self.inner.stored, self.inner.clock
+        self.durability = self.inner.durability
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Semaphore(0)

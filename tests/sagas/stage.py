@@ -83,7 +83,7 @@ class Struck:
     def __init__(self, inner: Engine, points: Points) -> None:
         self.inner, self.points, self.on = inner, points, False
         self.url, self.lanes, self.clock = inner.url, inner.lanes, inner.clock
-        self.limits, self.stored = inner.limits, inner.stored
+        self.limits, self.stored, self.durability = inner.limits, inner.stored, inner.durability
 
     def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
         if not self.on:

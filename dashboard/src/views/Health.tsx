@@ -12,6 +12,8 @@ import { beats, may, revision } from "../store";
 import type { Stats } from "../types";
 
 const beat = signal(0);
+/** Seconds: clocks further apart than this are shown. */
+const SKEW = 5;
 const CURVES: Curve[] = [
   { label: "held", colour: "--held" },
   { label: "confirmed", colour: "--consumed" },
@@ -82,6 +84,27 @@ function Rates() {
   );
 }
 
+/** What a done answer survives, and whether the server's machine and the clock that decides agree. */
+function Durable({ stats }: { stats: Stats }) {
+  const { level, says, advice } = stats.durability;
+  const risky = level === "asynchronous_standby" || level === "unsafe";
+  const apart = Math.abs(stats.clock_lag);
+  return (
+    <section class="card" data-durability={level}>
+      <h2>Durability</h2>
+      <p class={risky ? "wrong" : ""}>
+        <code>{level}</code> {says}.
+      </p>
+      {advice !== "" && <p class="muted small">To change that: {advice}.</p>}
+      {apart > SKEW && (
+        <p class="wrong" data-clock>
+          The clocks of the server's machine and of the database differ by {apart.toFixed(1)} s: the database's decides.
+        </p>
+      )}
+    </section>
+  );
+}
+
 function Numbers({ stats }: { stats: Stats }) {
   const mean = stats.batches.count > 0 ? stats.batches.commands / stats.batches.count : 0;
   const tiles: [string, string, string?][] = [
@@ -119,6 +142,7 @@ function Numbers({ stats }: { stats: Stats }) {
           <Refusals refused={stats.refused} />
         </section>
       </div>
+      <Durable stats={stats} />
       <p class="muted small">
         {number(stats.requests)} requests since {moment(stats.since)} · {number(stats.streams)}{" "}
         {stats.streams === 1 ? "stream" : "streams"} open · the sweeper ended {number(stats.sweeper.expired)} holds in{" "}

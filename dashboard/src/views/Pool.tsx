@@ -78,6 +78,17 @@ export function PoolView({ id }: { id: string }) {
       </dl>
       <div class="wide-bar">
         <Bar pool={pool} />
+        {pool.archived && (
+          <p class="wrong" data-archived>
+            Archived: it grants nothing more. What is held or consumed goes on as ever.
+          </p>
+        )}
+        {pool.loose > 0 && (
+          <p class="muted small" data-loose>
+            {number(pool.loose)} of what is consumed belongs to no hold that is kept any longer: it can be returned by
+            pool only.
+          </p>
+        )}
         {pool.over && (
           <p class="wrong">
             More is in use than there is: the total was lowered. Nothing is granted until enough came back.

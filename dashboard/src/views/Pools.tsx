@@ -1,7 +1,9 @@
 /** All pools, with what is held, consumed and free of each, as it changes. */
-import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
+import { signal, useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { createPool } from "../actions";
+import { ask } from "../api";
+import { useFetched } from "../fetched";
 import { brief, number } from "../format";
 import { phone } from "../screen";
 import { complete, loading, may, membership, pools, revision, sums } from "../store";
@@ -12,10 +14,10 @@ import { Head } from "../parts/Shell";
 import { Virtual } from "../parts/Virtual";
 import { link } from "../route";
 import { Search } from "../search";
-import type { Pool } from "../types";
+import type { Page, Pool } from "../types";
 
 type Order = "name" | "fullest" | "held" | "free";
-type Only = "all" | "full" | "over" | "held";
+type Only = "all" | "full" | "over" | "held" | "archived";
 
 const used = (pool: Pool): number => (pool.held + pool.consumed) / Math.max(1, pool.total);
 const ORDERS: Record<Order, (a: Pool, b: Pool) => number> = {
@@ -29,6 +31,7 @@ const ONLY: Record<Only, (pool: Pool) => boolean> = {
   held: (pool) => pool.held > 0,
   full: (pool) => pool.available === 0,
   over: (pool) => pool.over,
+  archived: (pool) => pool.archived,
 };
 const ORDER_NAMES: [Order, string][] = [
   ["name", "by name"],
@@ -41,9 +44,12 @@ const ONLY_NAMES: [Only, string][] = [
   ["held", "With holds"],
   ["full", "Full"],
   ["over", "Over"],
+  ["archived", "Archived"],
 ];
 /** Milliseconds between two sortings by what changes all the time. */
 const SETTLE = 1_000;
+/** Pools that are looked at for those that are archived. */
+const SCANNED = 20_000;
 /** Milliseconds without a key after which a search is sent. */
 const TYPING = 250;
 
@@ -75,7 +81,8 @@ export function Pools() {
     return found.sort((a, b) => compare(a.peek(), b.peek()));
   });
   const list = shown.value;
-  const everywhere = !complete.value && sought.value !== "";
+  const archived = only.value === "archived";
+  const everywhere = !archived && !complete.value && sought.value !== "";
   return (
     <>
       <Head title="Pools">
@@ -110,13 +117,15 @@ export function Pools() {
             ))}
           </select>
         </label>
-        {!everywhere && (
+        {!everywhere && !archived && (
           <span class="muted count" role="status" aria-live={only.value === "all" ? "polite" : "off"}>
             {number(list.length)} {list.length === 1 ? "pool" : "pools"}
           </span>
         )}
       </div>
-      {everywhere ? (
+      {archived ? (
+        <Archived sought={sought.value} order={order.value} />
+      ) : everywhere ? (
         <Everywhere sought={sought.value} />
       ) : (
         <>
@@ -156,6 +165,44 @@ function Table({ list }: { list: Signal<Pool>[] }) {
       />
     </section>
   );
+}
+
+/** Those that grant nothing more: they are in no list and no sum, so that the server is asked for them. */
+function Archived({ sought, order }: { sought: string; order: Order }) {
+  const read = useFetched<Page<Pool>>("archived", readArchived, () => void membership.value);
+  if (read.value === null)
+    return read.error ? (
+      <Broken error={read.error} again={() => void read.refresh()} />
+    ) : (
+      <Waiting what="the archived pools" />
+    );
+  const wanted = sought.toLowerCase();
+  const list = read.value.items
+    .filter((pool) => pool.id.toLowerCase().includes(wanted))
+    .sort(ORDERS[order])
+    .map((pool) => signal(pool));
+  return (
+    <>
+      <p class="muted small">
+        {number(list.length)} archived{read.value.next !== null && `, among the first ${number(SCANNED)} pools by name`}.
+        They grant nothing more, and count in no sum.
+      </p>
+      {list.length > 0 ? <Table list={list} /> : <Nothing filtered />}
+    </>
+  );
+}
+
+async function readArchived(signal: AbortSignal): Promise<Page<Pool>> {
+  const items: Pool[] = [];
+  let [after, seen] = ["", 0];
+  for (;;) {
+    const query = { archived: "true", after, limit: 1_000 };
+    const page: Page<Pool> = await ask("v1/pools", { query, signal });
+    items.push(...page.items.filter((pool) => pool.archived));
+    seen += page.items.length;
+    if (page.next === null || seen >= SCANNED) return { ...page, items };
+    after = page.next;
+  }
 }
 
 /** What the server finds, by itself and without filters: there are too many pools to have them all here. */

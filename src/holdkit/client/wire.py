@@ -14,8 +14,9 @@ from msgspec import Raw, Struct
 
 from .. import errors
 from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
-from ..core.outcomes import Done, Shortfall
-from ..kernel.answers import TIMES, hold_of
+from ..core.outcomes import Done, Shortfall, Survives
+from ..engines.durability import LEVELS
+from ..kernel.answers import TIMES, hold_of, stamped
 from ..kernel.spelling import datetime_of, moment
 from ..kernel.surface import Hold, Position
 
@@ -231,9 +232,15 @@ def slot_of(at: datetime) -> Slot:
     return slot
 
 
-def hold_from(wire: WireHold, owner: str | None) -> Hold:
+def hold_from(wire: WireHold, owner: str | None, durability: Survives | None = None) -> Hold:
     """A hold as the kernel would have given it."""
-    return hold_of(done_from(wire), owner)
+    return hold_of(stamped(done_from(wire), durability), owner)
+
+
+def durability_of(answer: httpx.Response) -> Survives | None:
+    """What an answer survives, as the server says; None of a server that does not."""
+    said = answer.headers.get("holdkit-durability")
+    return next((level for level in LEVELS if level == said), None)
 
 
 def done_from(wire: WireHold, decided: datetime | None = None) -> Done:

@@ -7,7 +7,7 @@ the surface's work.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -84,6 +84,12 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
     replayed: bool = False
 
 
+Survives: TypeAlias = Literal["process", "local", "synchronous", "asynchronous_standby", "unsafe"]
+"""What a done answer survives. `process`: nothing, it ends with the process. `local`: a crash and a power cut of the one
+machine that stores it. `synchronous`: also a failover to a standby that commits wait for. `asynchronous_standby`: as `local`,
+and there is a standby that commits do not wait for: a failover may lose the last moments. `unsafe`: not even a crash."""
+
+
 class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     """It happened, in the entry at `lane` and `seq` (0: there was nothing to change)."""
 
@@ -102,6 +108,8 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     """A sweep left something for the next one."""
     replayed: bool = False
     lane: int = 0
+    durability: Survives | None = None
+    """Stamped by the kernel on what it hands out, never stored; None in a transaction of the caller's."""
 
     @property
     def expired(self) -> int:

@@ -87,6 +87,14 @@ class RemoteClock:
         return int(known.later(at).most + at * SECOND) + 1
 
 
+def lag_of(clock: Clock) -> float:
+    """Seconds by which an authority elsewhere is ahead of this machine's clock, to the millisecond; 0 where the authority is
+    this machine's own clock, or one that was injected."""
+    if not isinstance(clock, RemoteClock) or not clock.known:
+        return 0.0
+    return round((clock() - wall_clock()) / SECOND, 3)
+
+
 class Reading(NamedTuple):
     """What the authority said when an answer was given: whoever keeps the answer counts on from there."""
 

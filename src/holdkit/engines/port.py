@@ -16,6 +16,7 @@ from ..core.reading import Query
 from ..core.receiving import Carried
 from ..errors import EngineError, HoldkitError
 from .clocks import Clock
+from .durability import Durability
 from .metering import Progress
 from .settings import StoredLimits
 
@@ -73,6 +74,12 @@ class Engine(Protocol):
     stored: StoredLimits
     clock: Clock
     """The one authority on time, as well as it can be told here without asking: never behind it."""
+
+    @property
+    def durability(self) -> Durability:
+        """What a done answer survives, as far as this process has been told: it is read again often enough that a change of
+        the store's settings is soon noticed, by calls."""
+        ...
 
     @property
     def limits(self) -> Limits:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .. import errors
 from ..core.commands import AnyCommand, Consume, PlaceHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
-from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal
+from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal, Survives
 from .spelling import datetime_of
 from .surface import Hold, SweepReport
 
@@ -18,10 +18,10 @@ Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidReq
 """What `apply` gives per command: the thing itself, a refusal as a value, or None where there is nothing to show."""
 
 
-def answer_of(command: AnyCommand, outcome: Outcome) -> Answer:
-    """An outcome as users see it."""
+def answer_of(command: AnyCommand, outcome: Outcome, durability: Survives | None = None) -> Answer:
+    """An outcome as users see it, stamped with what it survives."""
     if isinstance(outcome, Done) and outcome.hold is not None:
-        return hold_of(outcome, getattr(command, "owner", None))
+        return hold_of(stamped(outcome, durability), getattr(command, "owner", None))
     if isinstance(outcome, Refusal):
         refused = refusal_of(outcome)
         return in_own_words(refused, command.legs) if isinstance(command, _BIRTHS) else refused
@@ -33,6 +33,11 @@ def answer_of(command: AnyCommand, outcome: Outcome) -> Answer:
 
 
 _BIRTHS: Final = (PlaceHold, Consume)
+
+
+def stamped(done: Done, durability: Survives | None) -> Done:
+    """A done outcome that tells what it survives."""
+    return replace(done, durability=durability)
 
 
 def pool_of(done: Done) -> Pool | None:

@@ -35,6 +35,8 @@ def examine(url: str) -> Iterator[Finding]:
         return
     try:
         yield Finding("opening", "ok", engine.url)
+        found = engine.durability
+        yield Finding("durability", "ok" if found.safe else "warn", f"{found.level}: {found.says}", found.advice)
         before = wall_clock()
         survey = engine.read(TakeSurvey())
         yield from weigh(survey, (before + wall_clock()) // 2)

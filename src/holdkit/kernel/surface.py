@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..core.audit_rows import Difference
 from ..core.codec import ticket
 from ..core.model import HeldLeg, Slot, State, StoredHold
-from ..core.outcomes import Done
+from ..core.outcomes import Done, Survives
 from .journal_entry import JournalEntry, Position
 from .spelling import datetime_of, text_of
 
@@ -149,6 +149,13 @@ class Hold:
     def replayed(self) -> bool:
         """This answer was recorded earlier under the same operation id."""
         return self._done is not None and self._done.replayed
+
+    @property
+    def durability(self) -> Survives | None:
+        """What this answer survives, as far as was known when it was given: `local`, `synchronous`,
+        `asynchronous_standby`, `unsafe`, or `process` for nothing at all. `stats.durability` has the details. None where it
+        was only read, and in a transaction of your own: that is durable as you commit it."""
+        return None if self._done is None else self._done.durability
 
     @property
     def position(self) -> Position | None:

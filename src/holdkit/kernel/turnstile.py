@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
+from ..engines.clocks import lag_of
+from ..engines.durability import IN_MEMORY, Durability
 from ..engines.port import Engine
 from ..errors import EngineError, Overloaded
 from .batches import Runner
@@ -33,6 +35,10 @@ class Stats(Struct, frozen=True):
     """Batches by size: of one command, of up to 3, 7, 15 and so on; the last are all that are larger."""
     waiting: int = 0
     """Commands that are queued now."""
+    durability: Durability = IN_MEMORY
+    """What a done answer survives, as the store told it not long before the last call."""
+    clock_lag: float = 0.0
+    """Seconds by which the database's clock, which decides, is ahead of this machine's; 0 where they are the same."""
 
 
 class Queue:
@@ -86,7 +92,9 @@ class Turnstile(Queue):
     def stats(self) -> Stats:
         """What the group commit has done since it was opened."""
         runner = self._runner
-        return Stats(runner.batches, runner.commands, runner.largest, tuple(runner.sizes), self._queued)
+        durability, lag = self.engine.durability, lag_of(self.engine.clock)
+        sizes = tuple(runner.sizes)
+        return Stats(runner.batches, runner.commands, runner.largest, sizes, self._queued, durability, lag)
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""

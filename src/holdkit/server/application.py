@@ -86,6 +86,8 @@ class Running:
                 "sizes": list(stats.sizes),
             },
             "queue": stats.waiting,
+            "durability": stats.durability,
+            "clock_lag": stats.clock_lag,
             "sweeper": {
                 "running": sweeper is not None,
                 "sweeps": 0 if sweeper is None else sweeper.sweeps,

@@ -14,7 +14,7 @@ from .answers import at
 from .asgi import Receive, Scope, Send
 from .intake import decode_body, read_body, read_query
 from .problems import Problem, problem_body, problem_of
-from .request import REPLAYED, Answer, Request, read_headers
+from .request import DURABILITY, REPLAYED, Answer, Request, read_headers
 from .routing import Matched, segments_of
 from .streams import events
 from .tollgate import operators_only
@@ -102,7 +102,7 @@ async def _answer(running: Running, matched: Matched, request: Request, send: Se
     running.in_work += 1
     running.idle.clear()
     try:
-        return await _work(matched, request, settings.request_timeout)
+        return _stamped(await _work(matched, request, settings.request_timeout), request)
     finally:
         running.in_work -= 1
         if not running.in_work:
@@ -133,6 +133,13 @@ async def _work(matched: Matched, request: Request, seconds: float) -> Answer | 
             return await route.handler(request)
     finally:
         running.keys_in_flight.discard(flight)
+
+
+def _stamped(answer: Answer | None, request: Request) -> Answer | None:
+    """What answers a change tells what that survives."""
+    if answer is not None and request.route.changes:
+        answer.headers = (*answer.headers, (DURABILITY, request.kernel.desk.durability.encode()))
+    return answer
 
 
 async def _take_body(matched: Matched, request: Request) -> None:

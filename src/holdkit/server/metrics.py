@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Any, Final
 
+from ..engines.durability import LEVELS
+
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds."""
 
@@ -65,9 +67,18 @@ def exposition(metrics: Metrics, numbers: dict[str, Any]) -> bytes:
         ),
         ("holdkit_sweeper_expired_total", "counter", "Holds that the sweeper ended.", numbers["sweeper"]["expired"]),
         ("holdkit_streams", "gauge", "Event streams that are open.", numbers["streams"]),
+        (
+            "holdkit_clock_lag_seconds",
+            "gauge",
+            "Seconds by which the clock that decides is ahead of this machine's.",
+            numbers["clock_lag"],
+        ),
         ("holdkit_requests_in_work", "gauge", "Requests that are not answered yet.", numbers["in_work"]),
     ):
         lines += [*_head(name, kind, help_text), f"{name} {value:g}"]
+    lines += _head("holdkit_durability", "gauge", "What a done answer survives: 1 at the level in force.")
+    in_force = numbers["durability"].level
+    lines += [f'holdkit_durability{{level="{level}"}} {int(level == in_force)}' for level in LEVELS]
     return ("\n".join(lines) + "\n").encode()
 
 

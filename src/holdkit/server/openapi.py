@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ..engines.durability import LEVELS
 from .problems import STATUSES
 from .routing import Route
 
@@ -80,9 +81,10 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     problem = {"application/problem+json": {"schema": schemas[repr(ProblemAnswer)]}}
-    found: dict[str, Any] = {
-        str(route.status): {"description": "done", "content": {route.media: {"schema": schemas[repr(route.answer)]}}}
-    }
+    done = {"description": "done", "content": {route.media: {"schema": schemas[repr(route.answer)]}}}
+    if route.changes:
+        done["headers"] = {"Holdkit-Durability": {"description": "what it survives", "schema": {"enum": list(LEVELS)}}}
+    found: dict[str, Any] = {str(route.status): done}
     statuses = {400, 503, 504} | ({401, 403, 429} if route.scope else set())
     if route.body is not None:
         statuses |= {408, 413, 415}

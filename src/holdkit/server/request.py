@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Headers = Sequence[tuple[bytes, bytes]]
 
 JSON: Final = (b"content-type", b"application/json")
+DURABILITY: Final = b"holdkit-durability"
+"""What the change survives that this answers: one of the words of `Survives`."""
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _ONCE: Final = frozenset(
     (b"authorization", b"idempotency-key", b"content-length", b"content-type", b"host", b"if-match", b"last-event-id")

@@ -49,6 +49,11 @@ class Route(Struct, frozen=True, kw_only=True):
     kind: str = ""
     """What metrics call it."""
 
+    @property
+    def changes(self) -> bool:
+        """Whether it may change something: then its answer tells what that survives."""
+        return self.method != "GET" and self.scope not in (None, "read")
+
 
 class Matched(Struct, frozen=True):
     """A route ready to be called: with its decoder, and what its path said."""

@@ -173,7 +173,7 @@ def test_a_commit_that_does_not_wait_for_the_disk(postgres_url: str) -> None:
     tell(postgres_url, f"alter database {name} set synchronous_commit = off")
     assert "runs with synchronous_commit = off" in str(told(postgres_url))
     with closing(PostgresEngine(f"{postgres_url}&allow_unsafe=synchronous_commit")) as engine:
-        assert engine.unsafe == ("synchronous_commit",)
+        assert (engine.durability.level, engine.durability.settings["synchronous_commit"]) == ("unsafe", "off")
 
 
 @pytest.mark.slow
@@ -185,7 +185,8 @@ def test_servers_that_may_lose_what_they_said(postgres_binaries: object) -> None
         assert "?allow_unsafe=fsync,full_page_writes" in str(told(url))
         assert "runs with full_page_writes = off" in str(told(f"{url}&allow_unsafe=fsync"))
         engine = PostgresEngine(f"{url}&allow_unsafe=fsync,full_page_writes")
-        assert engine.unsafe == ("fsync", "full_page_writes")
+        assert engine.durability.level == "unsafe"
+        assert "fsync, full_page_writes = off" in engine.durability.says
         done(engine, create("gpu"))
         server.kill()
         for _ in range(2):

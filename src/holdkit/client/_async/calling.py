@@ -10,7 +10,7 @@ from ...core.validation import invalid
 from ...kernel._async.calls import Call, framed
 from ...kernel.surface import Hold
 from ..clock import ServerClock
-from ..wire import hold_from, read_hold
+from ..wire import durability_of, hold_from, read_hold
 from .transport import AsyncTransport, retry_key
 
 
@@ -41,7 +41,7 @@ class AsyncCalling:
         wire = read_hold(answer.content)
         if wire.server_time is not None:
             self._clock.told(wire.server_time, answer)
-        return hold_from(wire, owner)
+        return hold_from(wire, owner, durability_of(answer))
 
     async def _get(self, path: str, **query: Any) -> httpx.Response:
         """A look; what is None is not asked."""

@@ -25,6 +25,7 @@ from ...core.validation import check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...errors import HoldNotFound, HoldRetired
+from ...kernel.answers import stamped
 from ...kernel.spelling import combined
 from ...kernel.waiters import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
@@ -34,6 +35,7 @@ from ..clock import ServerClock
 from ..command_wire import record_json, verb_json, verb_of, window_json
 from ..wire import (
     done_from,
+    durability_of,
     pool_answer,
     pool_from,
     read_entries,
@@ -122,7 +124,7 @@ class AsyncRemoteDesk(AsyncCalling):
         wire = read_window(answer.content)
         self._clock.told(wire.server_time, answer)
         if wire.hold is not None:
-            return done_from(wire.hold, wire.decided)
+            return stamped(done_from(wire.hold, wire.decided), durability_of(answer))
         pool = None if wire.pool is None else pool_from(wire.pool)
         return Done(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
 
@@ -150,7 +152,7 @@ class AsyncRemoteDesk(AsyncCalling):
     async def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Done:
         answer = await self._transport.ask("POST", path, body, op=retry_key(op))
         self.hear(answer)
-        return done_from(read_hold(answer.content))
+        return stamped(done_from(read_hold(answer.content)), durability_of(answer))
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
         """Windows as they are now, in the order asked."""

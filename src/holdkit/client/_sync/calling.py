@@ -11,7 +11,7 @@ from ...core.validation import invalid
 from ...kernel._sync.calls import Call, framed
 from ...kernel.surface import Hold
 from ..clock import ServerClock
-from ..wire import hold_from, read_hold
+from ..wire import durability_of, hold_from, read_hold
 from .transport import Transport, retry_key
 
 
@@ -42,7 +42,7 @@ class Calling:
         wire = read_hold(answer.content)
         if wire.server_time is not None:
             self._clock.told(wire.server_time, answer)
-        return hold_from(wire, owner)
+        return hold_from(wire, owner, durability_of(answer))
 
     def _get(self, path: str, **query: Any) -> httpx.Response:
         """A look; what is None is not asked."""

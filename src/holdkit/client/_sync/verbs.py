@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...core.commands import AnyCommand
+from ...core.outcomes import Survives
 from ...errors import InvalidRequest, OperationConflict
 from ...kernel._sync.calls import prepared
 from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer
 from ..command_wire import command_json
-from ..wire import WireAnswer, hold_from, pool_from, read_batch, refusal_from
+from ..wire import WireAnswer, durability_of, hold_from, pool_from, read_batch, refusal_from
 from .calling import no_transaction
 from .reading import RemoteReads
 from .transport import retry_key
@@ -35,12 +36,13 @@ class RemoteVerbs(RemoteReads, Verbs):
         except OperationConflict as used:  # the key of the whole batch
             return [used for _ in listed]
         wires = read_batch(answer.content).answers
-        return [_answer(command, wire) for command, wire in zip(listed, wires, strict=True)]
+        survives = durability_of(answer)
+        return [_answer(command, wire, survives) for command, wire in zip(listed, wires, strict=True)]
 
 
-def _answer(command: AnyCommand, wire: WireAnswer) -> Answer:
+def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) -> Answer:
     if wire.hold is not None:
-        return hold_from(wire.hold, getattr(command, "owner", None))
+        return hold_from(wire.hold, getattr(command, "owner", None), durability)
     if wire.pool is not None:
         return pool_from(wire.pool, wire.replayed)
     refusal = refusal_from(wire.reason, wire.detail, wire.facts, wire.replayed)

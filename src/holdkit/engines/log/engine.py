@@ -21,6 +21,7 @@ from ...core.remembering import remembered_until
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
 from ..clocks import Clock
+from ..durability import ON_DISK
 from ..resident.engine import ResidentEngine
 from ..resident.reads import answer
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
@@ -46,6 +47,8 @@ SNAPSHOT_ENTRIES = 100_000
 
 class LogEngine(ResidentEngine):
     """A directory of segments, held by this process alone."""
+
+    durability = ON_DISK
 
     def __init__(
         self,

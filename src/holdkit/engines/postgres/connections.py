@@ -2,6 +2,7 @@
 
 A connection is lent to one thread at a time. One that comes back inside a transaction is rolled back, one that is broken is
 dropped, one that has lain idle is tried before it is lent: a server that went away should not cost a caller an answer.
+What a done answer survives is read on every new connection, and on one that is lent when it was read a while ago.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from threading import Condition
 from ...errors import EngineError, Overloaded
 from ..deadlines import at_most
 from .driver import ROLLBACK, ConnectionFailed, Driver, StatementFailed
+from .durability import DurabilityCheck
+from .trying import FEW, Again, keep_trying
 from .watching import BRIEF
 
 IDLE = 5.0
@@ -24,8 +27,10 @@ IDLE = 5.0
 class Connections:
     """A small pool."""
 
-    def __init__(self, connect: Callable[[], Driver], size: int, patience: float) -> None:
-        self._connect, self._size, self._patience = connect, size, patience
+    def __init__(
+        self, connect: Callable[[], Driver], size: int, patience: float, durability: DurabilityCheck
+    ) -> None:
+        self._connect, self._size, self._patience, self._durability = connect, size, patience, durability
         self._changed = Condition()
         self._free: list[tuple[float, Driver]] = []
         self._lent = 0
@@ -43,16 +48,11 @@ class Connections:
 
     @contextmanager
     def at_hand(self) -> Iterator[Driver | None]:
-        """Lend one that lies ready and was used a moment ago, or none: for those who must not wait. One that comes back
-        inside a transaction is dropped, for the same reason."""
+        """Lend one that lies ready and was used a moment ago, or none: for those who must not wait, nor read what is due to be
+        read again. One that comes back inside a transaction is dropped, for the same reason."""
         driver = None
         with self._changed:
-            if (
-                self._free
-                and not self.closed
-                and time.monotonic() - self._free[-1][0] < IDLE
-                and self._free[-1][1].usable
-            ):
+            if self._free and not self.closed and not self._durability.due and _just_used(*self._free[-1]):
                 _, driver = self._free.pop()
                 self._lent += 1
         try:
@@ -74,11 +74,13 @@ class Connections:
             self._lent += 1
             since, driver = self._free.pop() if self._free else (0.0, None)
         try:
-            if driver is not None and driver.usable and (time.monotonic() - since < IDLE or _answers(driver)):
-                return driver
             if driver is not None:
+                if not self._durability.due and _just_used(since, driver):
+                    return driver
+                if driver.usable and self._answers(driver):
+                    return driver
                 driver.close()
-            return self._connect()
+            return keep_trying(self._connected)
         except BaseException:
             with self._changed:
                 self._lent -= 1
@@ -119,11 +121,33 @@ class Connections:
             with self._changed:
                 self._changed.notify_all()
 
+    def _connected(self) -> Driver:
+        """A new one; worth another attempt if it is lost at once."""
+        driver = self._connect()
+        try:
+            return self._looked_at(driver)
+        except (ConnectionFailed, StatementFailed) as failed:
+            error = EngineError(f"a new connection cannot be used: {failed}")
+            raise Again(error, FEW) from failed
 
-def _answers(driver: Driver) -> bool:
-    try:
-        with at_most(BRIEF):
-            driver.ask("are_you_there")
-    except (ConnectionFailed, StatementFailed):
-        return False
-    return True
+    def _answers(self, driver: Driver) -> bool:
+        """Whether a connection that has lain idle is good still."""
+        try:
+            self._looked_at(driver)
+        except (ConnectionFailed, StatementFailed):
+            return False
+        return True
+
+    def _looked_at(self, driver: Driver) -> Driver:
+        """A connection, with what is in force there noted; hung up where that cannot be, or must not be, relied on."""
+        try:
+            with at_most(BRIEF):
+                self._durability.look(driver)
+        except BaseException:
+            driver.close()
+            raise
+        return driver
+
+
+def _just_used(since: float, driver: Driver) -> bool:
+    return time.monotonic() - since < IDLE and driver.usable

@@ -26,6 +26,7 @@ from ...core.validation import invalid
 from ...errors import EngineError, OutcomeUnknown
 from ..callers import driver_connection, driver_connection_async, spoil
 from ..clocks import Clock, RemoteClock, steady
+from ..durability import Durability
 from ..metering import Progress
 from ..port import Applied, Board, Grounded, Lent, Mark
 from .apart import Share, apply_apart, lanes_of
@@ -33,6 +34,7 @@ from .auditing import verify
 from .boarding import Gate
 from .connections import Connections
 from .driver import ConnectionFailed, Driver, NotReplicated, OnStatement, Script, StatementFailed
+from .durability import DurabilityCheck
 from .in_doubt import InDoubt
 from .joining import Terms as Join
 from .joining import check_connection, is_aborted, run_joined, run_joined_async
@@ -83,6 +85,7 @@ class PostgresEngine:
         self._injected = clock
         self._server_clock = RemoteClock()
         self.clock: Clock = clock or self._server_clock
+        self._durability = DurabilityCheck(self._address)
         asked = limits or Limits()
         seconds = asked.lock_timeout / SECOND
         self._watch = watch = Watch(self._address.hosts)
@@ -91,13 +94,13 @@ class PostgresEngine:
                 lambda: connect(self._address, asked, on_statement, distributed=self.distributed, watch=watch),
                 size,
                 seconds,
+                self._durability,
             )
             for size in (self._address.shares.quick, self._address.shares.patient)
         )
         self.distributed = False
         """Whether the tables are distributed by lane: each statement then names one."""
-        self.unsafe, stored = self._look_around(limits)
-        """Settings of the server that may lose a done answer, allowed by name."""
+        stored = self._look_around(limits)
         self.lanes, self.stored, self.distributed = stored.lanes, stored.stored, stored.distributed
         if self.distributed:
             self._connections.drop_idle()  # set up before that was known
@@ -112,11 +115,12 @@ class PostgresEngine:
         self._listener: Listener | None = None
         self._lending = Lending(self._address, asked, self._lent, self._teller.nudge, watch)
 
-    def _look_around(self, limits: Limits | None) -> tuple[tuple[str, ...], Schema]:
+    def _look_around(self, limits: Limits | None) -> Schema:
         """What server and tables are like; the connections are given back if they cannot be used."""
         try:
             with self._connections.one() as driver:
-                found = check_server(driver, self._address), check_schema(driver, self._address, limits)
+                check_server(driver, self._address)
+                found = check_schema(driver, self._address, limits)
                 self._read_clock(driver)
                 return found
         except BaseException as error:
@@ -126,6 +130,12 @@ class PostgresEngine:
             if isinstance(error, ConnectionFailed):
                 raise EngineError(f"the connection to {self.url} was lost: {error}") from error
             raise
+
+    @property
+    def durability(self) -> Durability:
+        """What a done answer survives, as the server told it when it was last asked: a few seconds before the last call."""
+        assert self._durability.known is not None, "asked on opening"
+        return self._durability.known
 
     @property
     def limits(self) -> Limits:

@@ -215,22 +215,26 @@ def settings_text(limits: Limits, *, distributed: bool = False) -> str:
     return "; ".join(f"set {name} = '{value}'" for name, value in settings.items())
 
 
-def check_server(driver: Driver, address: Address) -> tuple[str, ...]:
-    """Refuse a server that cannot keep our promises; gives the unsafe settings that were allowed by name."""
+def check_server(driver: Driver, address: Address) -> None:
+    """Refuse a server that cannot keep our promises."""
     version, encoding, *safety, recovering, _ = driver.ask("server_settings")[0]
     check_version(version, address)
     if encoding != "UTF8":
         raise EngineError(f"{address.shown} has encoding {encoding}: create the database with encoding UTF8")
     if recovering:
         raise EngineError(f"{address.shown} is a standby: decisions come from the primary only")
-    found = [name for name, value in zip(UNSAFE, safety, strict=True) if value == "off"]
+    check_safety(address, dict(zip(UNSAFE, safety, strict=True)))
+
+
+def check_safety(address: Address, settings: Mapping[str, str]) -> None:
+    """Refuse settings under which a done answer may be lost, unless the URL allows them by name."""
+    found = [name for name in UNSAFE if settings[name] == "off"]
     refused = [name for name in found if name not in address.allow_unsafe]
     if refused:
         raise EngineError(
             f"{address.shown} runs with {refused[0]} = off, so a done answer could be lost: switch it on, or allow it by "
             f"name with ?allow_unsafe={','.join(found)}"
         )
-    return tuple(found)
 
 
 def check_version(number: int, address: Address) -> None:

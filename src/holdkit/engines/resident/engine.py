@@ -24,6 +24,7 @@ from ...core.retention import retired_until
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
+from ..durability import IN_MEMORY
 from ..metering import Meter, Progress
 from ..port import Applied, Lent
 from ..settings import StoredLimits
@@ -51,6 +52,7 @@ class ResidentEngine:
     lanes = 1
     sql = False
     serial = True
+    durability = IN_MEMORY
     _journal: Journal
 
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:

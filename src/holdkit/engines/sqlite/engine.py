@@ -24,6 +24,7 @@ from ...core.receiving import Carried
 from ...errors import EngineError
 from ..callers import driver_connection
 from ..clocks import Clock, wall_clock
+from ..durability import ON_DISK
 from ..metering import Progress
 from ..port import Applied, Lent, Mark
 from ..settings import StoredLimits
@@ -52,6 +53,7 @@ class SqliteEngine:
     lanes = 1
     sql = True
     serial = True
+    durability = ON_DISK
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._async.calls import Call
 from ...kernel._async.desk import AsyncDesk
 from ...kernel._async.kernel import AsyncHolds
-from ...kernel.answers import hold_of, refusal_of
+from ...kernel.answers import hold_of, refusal_of, stamped
 from ...kernel.spelling import hold_id
 from ...kernel.surface import Hold, JournalEntry, SweepReport
 from ..asking import AsyncAsker
@@ -101,7 +101,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
         outcome = (await self._asker.own(question) if tx is None else await self._asker.joined(tx, question))[0]
         if isinstance(outcome, Done):
-            return outcome
+            return outcome if tx is not None else stamped(outcome, self._desk.durability)
         if isinstance(outcome, Invalid):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
         raise refusal_of(outcome)

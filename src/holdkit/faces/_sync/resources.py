@@ -16,7 +16,7 @@ from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._sync.calls import Call
 from ...kernel._sync.desk import Desk
 from ...kernel._sync.kernel import Holds
-from ...kernel.answers import hold_of, refusal_of
+from ...kernel.answers import hold_of, refusal_of, stamped
 from ...kernel.spelling import hold_id
 from ...kernel.surface import Hold, JournalEntry, SweepReport
 from ..asking import Asker
@@ -102,7 +102,7 @@ class ResourceKernel(Generic[Key, Window]):
         question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
         outcome = (self._asker.own(question) if tx is None else self._asker.joined(tx, question))[0]
         if isinstance(outcome, Done):
-            return outcome
+            return outcome if tx is not None else stamped(outcome, self._desk.durability)
         if isinstance(outcome, Invalid):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
         raise refusal_of(outcome)

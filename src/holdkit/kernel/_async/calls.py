@@ -92,7 +92,10 @@ class AsyncCalls:
             outcomes = await self._submitter.submit(group)
         else:
             outcomes = await self._submitter.apply_in(tx, group)
-        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
+        survives = None if tx is not None else self._desk.durability
+        return [
+            answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
+        ]
 
     async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
         """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed

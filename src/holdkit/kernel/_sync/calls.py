@@ -93,7 +93,10 @@ class Calls:
             outcomes = self._submitter.submit(group)
         else:
             outcomes = self._submitter.apply_in(tx, group)
-        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
+        survives = None if tx is not None else self._desk.durability
+        return [
+            answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
+        ]
 
     def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
         """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed

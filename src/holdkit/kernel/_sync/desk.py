@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 from ...core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
-from ...core.outcomes import Done, Outcome, Refusal
+from ...core.outcomes import Done, Outcome, Refusal, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
 from ...core.rechecking import BY_LIMITS
 from ...core.validation import check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...errors import InvalidRequest, Refused
-from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
+from ..answers import Answer, answer_of, in_own_words, refusal_of, settled, stamped
 from ..guarding import guarded
 from ..minting import Mint
 from ..spelling import combined
@@ -40,6 +40,11 @@ class Desk:
     def limits(self) -> Limits:
         """The bounds in force, as this process knows them."""
         return self.submitter.engine.limits
+
+    @property
+    def durability(self) -> Survives:
+        """What a done answer survives, as this process knows it."""
+        return self.submitter.engine.durability.level
 
     def limits_now(self) -> Limits:
         """The bounds in force: those that are stored."""
@@ -91,7 +96,7 @@ class Desk:
         else:
             (outcome,) = self.submitter.apply_in(tx, group)
         if isinstance(outcome, Done):
-            return outcome
+            return outcome if tx is not None else stamped(outcome, self.durability)
         if isinstance(outcome, Refusal):
             raise refusal_of(outcome)
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
@@ -101,7 +106,10 @@ class Desk:
         checked = self.check(*commands, faces=None)
         group = guarded(self.mint.prepare_all(commands), atomic, op, checked)
         outcomes = self.submitter.submit(group)
-        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
+        survives = self.durability
+        return [
+            answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
+        ]
 
     def do_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
         """Submit commands of a face as one atomic group: all of them or none. What they came to is given as values."""

@@ -21,7 +21,8 @@ async def live(_request: Request) -> Answer:
 
 
 async def ready(request: Request) -> Answer:
-    """503 when the storage does not answer, and from the moment the server is told to stop."""
+    """503 when the storage does not answer, and from the moment the server is told to stop. Else what done answers survive,
+    and how far this machine's clock is from the database's: no names, for whoever asks needs no key."""
     running = request.running
     if running.stopping.is_set():
         raise Problem(503, "stopping", "the server is stopping")
@@ -30,7 +31,8 @@ async def ready(request: Request) -> Answer:
             await running.kernel.cursor()
     except (HoldkitError, TimeoutError):
         raise Problem(503, "engine_error", "the storage does not answer") from None
-    return answer({"status": "ok"})
+    stats = running.kernel.stats
+    return answer({"status": "ok", "durability": stats.durability.level, "clock_lag": stats.clock_lag})
 
 
 async def metrics(request: Request) -> Answer:

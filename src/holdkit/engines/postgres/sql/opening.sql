@@ -6,6 +6,23 @@ select current_setting('server_version_num')::int, current_setting('server_encod
        current_setting('full_page_writes'), current_setting('synchronous_commit'), pg_is_in_recovery(),
        current_setting('transaction_read_only')
 
+-- name: read_durability
+-- what a done answer survives, as this connection has it
+select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+       current_setting('synchronous_standby_names')
+
+-- name: read_standbys
+-- who receives the server's log, and who should (a slot without its standby); neither backups nor logical replication. A role
+-- without pg_read_all_stats sees the rows, not their states
+select r.application_name, r.sync_state, false
+from pg_stat_replication r
+where coalesce(r.state, '') not in ('startup', 'backup')
+  and not exists (select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical')
+union all
+select s.slot_name, null, true
+from pg_replication_slots s where s.slot_type = 'physical' and s.active_pid is null
+order by 1
+
 -- name: has_schema
 -- whether there is anything of that name, whoever made it
 select (select count(*) from pg_catalog.pg_namespace where nspname = $1::text), to_regclass('holdkit.migrations') is not null
