@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import holdkit
+from holdkit.core.model import SECOND
+from holdkit.testing.clock import FakeClock
 
 from .stage import Api, Errand, served, watched
 
@@ -76,6 +79,24 @@ def test_sagas_and_what_is_stuck(browser: Browser, tmp_path: Path) -> None:
         expect(cards).to_contain_text("ValueError <b>the card was refused</b>")
         cards.get_by_role("link", name="its hold").click()
         expect(page.locator(".life-card .badge")).to_have_text("held")
+
+
+def test_a_saga_shows_when_it_ended_whenever_that_was(browser: Browser, tmp_path: Path) -> None:
+    """Not when the page was opened, nor when it was last written about: it ended a day and an hour after it began."""
+    begun = datetime(2026, 1, 10, 9, 15, 30, tzinfo=UTC)
+    clock, hour = FakeClock(start=int(begun.timestamp()) * SECOND), 3_600
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db", clock=clock) as hk:
+        hk.create_pool("seat", 5)
+        errands = hk.sagas.register(Errand())
+        errands.begin("order:1", {"what": "this"})
+        clock.advance(25 * hour)
+        assert hk.sagas.recover().done == 1
+        clock.advance(7 * hour)
+        hk.sagas.recover()
+    with served(tmp_path, clock=clock) as (server, _), watched(browser, server, timezone_id="UTC") as looking:
+        page = looking.open("sagas")
+        told = "ended 11 Jan 2026, 10:15:30 · begun 10 Jan 2026, 09:15:30"
+        expect(page.locator(".saga")).to_contain_text(told)
 
 
 def test_a_stuck_saga_is_ended_by_hand_with_a_reason(browser: Browser, tmp_path: Path) -> None:

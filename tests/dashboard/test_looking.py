@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
+
+import holdkit
+from holdkit.core.model import DAY
+from tests.conftest import Migrated
+from tests.server.rig import live
 
 from .stage import PHONE, Api, served, watched
 
@@ -207,24 +214,27 @@ def test_nothing_scrolls_sideways_on_a_phone(browser: Browser, tmp_path: Path) -
 
 
 def test_loose_units_and_archived_pools_are_shown(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path, limits=holdkit.Limits(retention=timedelta(0))) as (server, http), watched(
-        browser, server
-    ) as looking:  # fmt: skip
-        api = Api(http)
+    past = time.time_ns() // 1_000 - 500 * DAY
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db", clock=lambda: past) as hk:
         for pool in ("show:1", "show:2", "show:3"):
-            api.pool(pool, 10)
-        api.confirm(api.hold("show:1", 3))
-        await_loose(api, "show:1", 3)
-        http.post("/v1/pools/show:2/archive", json={}, headers={"Idempotency-Key": "archive"}).raise_for_status()
+            hk.create_pool(pool, 10)
+        hk.consume("show:1", 3)
+        hk.archive_pool("show:2")
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        http.post("/v1/sweep", json={}).raise_for_status()
         page = looking.open()
-        expect(page.get_by_role("link", name=re.compile("show:"))).to_have_count(2)
+        found = page.get_by_role("link", name=re.compile("show:"))
+        expect(found).to_have_count(2)
         page.get_by_role("button", name="Archived").click()
-        expect(page.get_by_role("link", name=re.compile("show:"))).to_have_count(1)
+        expect(found).to_have_count(1)
         expect(page.get_by_text("1 archived")).to_be_visible()
-        page.get_by_role("link", name=re.compile("show:2")).click()
+        page.get_by_role("searchbox").fill("show:3")
+        expect(page.get_by_text("No pool fits")).to_be_visible()
+        page.get_by_role("searchbox").fill("show:2")
+        found.click()
         expect(page.locator("[data-archived]")).to_contain_text("Archived: it grants nothing more")
         expect(page.locator("[data-loose]")).to_have_count(0)
-        looking.open("pools/show:1")
+        page.evaluate("location.hash = '#/pool/show:1'")
         expect(page.locator("[data-loose]")).to_contain_text("3 of what is consumed belongs to no hold")
         expect(page.locator("[data-archived]")).to_have_count(0)
 
@@ -237,20 +247,15 @@ def test_health_shows_what_a_done_answer_survives(browser: Browser, tmp_path: Pa
         expect(card.locator(".wrong")).to_have_count(0)
 
 
-def test_health_warns_of_an_asynchronous_standby_and_of_clocks_that_differ(
+def test_health_warns_of_what_may_be_lost_and_of_clocks_that_differ(
     browser: Browser, migrated: Migrated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slot whose standby is away, on the server that all tests share: gone again when this one is over."""
-    url, right = migrated(), time.time_ns
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute("select pg_create_physical_replication_slot('dashboard_spare')")
-        try:
-            monkeypatch.setattr(time, "time_ns", lambda: right() - 600 * 1_000_000_000)
-            with live(url) as server, watched(browser, server) as looking:
-                page = looking.open("health")
-                card = page.locator("[data-durability=asynchronous_standby]")
-                expect(card.locator(".wrong").first).to_contain_text("a failover may lose the last moments")
-                expect(card).to_contain_text("To change that: name it in synchronous_standby_names")
-                expect(card.locator("[data-clock]")).to_contain_text(re.compile(r"differ by (599|600)\.\d s"))
-        finally:
-            admin.execute("select pg_drop_replication_slot('dashboard_spare')")
+    right = time.time_ns
+    url = f"{migrated()}&options=-csynchronous_commit%3Doff&allow_unsafe=synchronous_commit"
+    with live(url) as server, watched(browser, server) as looking:
+        monkeypatch.setattr(time, "time_ns", lambda: right() - 600 * 1_000_000_000)
+        page = looking.open("health")
+        card = page.locator("[data-durability=unsafe]")
+        expect(card.locator(".wrong").first).to_contain_text("a crash of the server may lose a done answer")
+        expect(card).to_contain_text("To change that: switch on synchronous_commit")
+        expect(card.locator("[data-clock]")).to_contain_text(re.compile(r"differ by (599|600)\.\d s"))

@@ -184,8 +184,8 @@ function Archived({ sought, order }: { sought: string; order: Order }) {
   return (
     <>
       <p class="muted small">
-        {number(list.length)} archived{read.value.next !== null && `, among the first ${number(SCANNED)} pools by name`}.
-        They grant nothing more, and count in no sum.
+        {number(list.length)} archived{read.value.next !== null && `, among the first ${number(SCANNED)} pools by name`}
+        . They grant nothing more, and count in no sum.
       </p>
       {list.length > 0 ? <Table list={list} /> : <Nothing filtered />}
     </>
