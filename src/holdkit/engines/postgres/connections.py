@@ -27,9 +27,7 @@ IDLE = 5.0
 class Connections:
     """A small pool."""
 
-    def __init__(
-        self, connect: Callable[[], Driver], size: int, patience: float, durability: DurabilityCheck
-    ) -> None:
+    def __init__(self, connect: Callable[[], Driver], size: int, patience: float, durability: DurabilityCheck) -> None:
         self._connect, self._size, self._patience, self._durability = connect, size, patience, durability
         self._changed = Condition()
         self._free: list[tuple[float, Driver]] = []
