@@ -135,6 +135,13 @@ def canaries(name: str, seed: int) -> Iterator[tuple[str, Iterator[Verdict]]]:
         yield "synchronous_commit=off", (each.verdict for each in found)
 
 
+def command(options: argparse.Namespace) -> str:
+    """What repeats this run."""
+    said = [f"--only {options.only}"] if options.only != ",".join(PARTS) else []
+    said += [f"--rounds {options.rounds}"] if options.rounds is not None else []
+    return f"make faults ARGS='{' '.join([*said, f'--seed {options.seed}'])}'"
+
+
 def main() -> int:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
@@ -152,7 +159,7 @@ def main() -> int:
     for name in names:
         campaign.run(name, PARTS[name] if options.rounds is None else options.rounds)
     found = campaign.report
-    sys.stdout.write(f"\n{report.table(found)}\n")
+    sys.stdout.write(f"\n{report.table(found)}\n\nfor docs/reliability.md:\n{report.row(found, command(options))}\n")
     if options.json:
         text = msgspec.json.format(msgspec.json.encode(found)).decode() + "\n"
         sys.stdout.write(text) if options.json == "-" else Path(options.json).write_text(text)

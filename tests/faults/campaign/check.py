@@ -144,19 +144,21 @@ def is_once(entry: Effect) -> bool:
 
 
 def check_follower(hk: holdkit.Kernel, lines: Sequence[Line], *, cut_back: bool) -> list[str]:
-    """What a follower missed; and, unless entries that it saw may have been lost, what it was shown that is not there."""
+    """What a lone follower missed under its present name; and, unless entries that it saw may have been lost, what it was
+    shown that is not there."""
     shown: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
+    lost = [line for line in lines if line.said == "cursor_lost"]
     for line in lines:
         if line.said == "shown":
             shown[line.call][line.lane, line.seq] = line.words
-    names = max(shown, default=0)
+    seen = shown[len(lost)]
     there = {
         (entry.position.lane, entry.position.seq): f"{entry.action} {entry.subject} {entry.correlation_id}"
         for entry in hk.follow(wait=False)
     }
-    seen = shown[names]
-    wrong = [f"the follower missed {words} at {at}" for at, words in there.items() if at not in seen]
+    wrong = [f"the follower missed {words} at {at}" for at, words in there.items() if seen.get(at) != words]
+    wrong += [f"a lone follower was told of others: {line.words}" for line in lost if "another follower" in line.words]
     if not cut_back:
-        wrong += [f"the follower was shown {words} at {at}" for at, words in seen.items() if there.get(at) != words]
-        wrong += [f"the follower's cursor was lost: {line.words}" for line in lines if line.said == "cursor_lost"]
+        wrong += [f"the follower was shown {words} at {at}" for at, words in seen.items() if at not in there]
+        wrong += [f"the follower's cursor was lost: {line.words}" for line in lost]
     return wrong

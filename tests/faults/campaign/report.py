@@ -129,3 +129,14 @@ def table(report: Report) -> str:
     lines += [f"GOAL MISSED: {missed}" for missed in report.missed()]
     lines += [f"FAILED: {failure}" for failure in report.failures()]
     return "\n".join([*lines, *report.examples])
+
+
+def row(report: Report, command: str) -> str:
+    """One line of the table in docs/reliability.md."""
+    faults = ", ".join(
+        f"{part.faults} {part.name}" + (f" (and {part.extra})" if part.extra else "") for part in report.parts
+    )
+    other = sum(part.denied + part.oversold + part.unsound for part in report.parts)
+    sums = [sum(getattr(part, name) for part in report.parts) for name in ("done", "lost", "doubled")]
+    cells = (report.commit, f"`{command}`", faults.replace("_", " "), *(f"{each:,}" for each in (*sums, other)))
+    return f"| {' | '.join(cells)} |"

@@ -133,7 +133,7 @@ def cut_during_recovery(trial: Trial, disk: Disk) -> None:
     job = Job(
         name=f"nobody.{trial.lives}.{now()}", url=trial.store.url, ledgers=trial.clients.folder, seed=0, habits=()
     )
-    until = now() + trial.chance.random() * (0.3 if isinstance(trial.store, Postgres) else 0.03)
+    until = now() + trial.chance.random() * (0.3 if isinstance(trial.store, Postgres) else 0.08)
     if isinstance(trial.store, Postgres):
         trial.store.server.launch()
     else:

@@ -27,7 +27,7 @@ def power() -> None:
 
 @pytest.mark.slow
 def test_failovers_take_back_no_answer(postgres_binaries: object) -> None:
-    kinds = ["killed", "cancelled_waits", "fast", "crash_alone"]
+    kinds = ["killed", "cancelled_waits", "network_cut", "crash_alone"]
     with Pair() as pair, failovers.Trial(pair, SEED) as trial:
         rounds = [trial.round(kind) for kind in kinds]
     expect_sound([each.verdict for each in rounds], len(kinds))
