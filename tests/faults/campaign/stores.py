@@ -74,8 +74,8 @@ class Postgres:
         self.server = PostgresServer({"max_wal_size": "64MB", "min_wal_size": "32MB", **settings}, within=folder)
         self.server.start()
         url = self.server.create_database("shop")
-        unsafe = ",".join(name for name in ("fsync", "synchronous_commit") if settings.get(name) == "off")
-        self.url = f"{url}&allow_unsafe={unsafe}" if unsafe else url
+        self.unsafe = ",".join(name for name in ("fsync", "synchronous_commit") if settings.get(name) == "off")
+        self.url = f"{url}&allow_unsafe={self.unsafe}" if self.unsafe else url
         migrate(url, lanes=4)
 
     def start(self) -> None:

@@ -153,12 +153,20 @@ def crashes(kind: str, number: int, seed: int, *, unsafe: bool = False) -> Itera
         with Trial(store, seed) as trial:
             for _ in range(number):
                 trial.live()
-                if isinstance(store, Postgres) and trial.chance.random() < 0.5:
-                    store.server.kill_postmaster()
-                store.kill()
+                if isinstance(store, Postgres):
+                    crash_server(store, trial)
                 trial.die()
-                store.start()
                 yield Strike(kind="crash", store=kind, verdict=trial.check())
+
+
+def crash_server(store: Postgres, trial: Trial) -> None:
+    """Its clients live on, and ask again until they know."""
+    if trial.chance.random() < 0.5:
+        store.server.kill_postmaster()
+    store.kill()
+    store.start()
+    if not store.unsafe:  # the canary has perhaps no pools left to serve them from
+        trial.clients.await_each(now())
 
 
 def full_disks(kind: str, number: int, seed: int) -> Iterator[Strike]:
