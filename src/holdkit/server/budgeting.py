@@ -56,7 +56,10 @@ async def keep(kernel: AsyncKernel, tenant: str, name: str, wish: BudgetSet, act
 
 async def find(kernel: AsyncKernel, tenant: str, name: str) -> BudgetSet:
     """A set, or 404."""
-    row = await kernel.desk.submitter.read(FindRecord((tenant, KIND, text(name, "name", MAX_NAME))))
+    query = FindRecord((tenant, KIND, text(name, "name", MAX_NAME)))
+    row = await kernel.desk.read(query) or await kernel.desk.read(
+        query, durable=True
+    )  # that it is missing is an answer
     if row is None:
         raise Problem(404, "budget_not_found", "there is no set of budgets of this name: PUT one first")
     return _set.decode(row.body)

@@ -102,6 +102,9 @@ class LookAtWindows(Struct, kw_only=True, forbid_unknown_fields=True):
     """Which windows to look at."""
 
     pools: Annotated[list[PoolId], Meta(min_length=1, max_length=1_000)]
+    durable: Annotated[
+        bool, Meta(description="only what no failover of a synchronous standby can take back; else 503")
+    ] = False
 
 
 class WindowList(Struct):

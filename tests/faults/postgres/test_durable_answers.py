@@ -11,18 +11,25 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import date
+from functools import partial
 from typing import Any, Final, Literal, Self
 
 import pytest
 
 import holdkit
+from holdkit import OutcomeUnknown
+from holdkit.client import connect
+from holdkit.core.codec import ticket
 from holdkit.core.outcomes import Reason
 from holdkit.engines.postgres import PostgresEngine, migrate, script
 from holdkit.engines.postgres.reading import At
+from holdkit.faces.keys import claim_id
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import scenes
 from tests.engines.postgres.scenes import await_that
+from tests.server.rig import live
 
 Colour = Literal["sync", "async"]
 COLOURS: Final[tuple[Colour, ...]] = ("sync", "async")
@@ -195,3 +202,127 @@ def test_where_no_standby_is_waited_for_nothing_changes(url: str) -> None:
         said.clear()
         assert scenes.reason(scenes.one(engine, scenes.place("one"))) is Reason.INSUFFICIENT_CAPACITY
         assert (said[-1], "prove_durable" in said) == ("rollback", False)
+
+
+# Faces: what they answer from a look of their own
+
+
+class Order(holdkit.Saga):
+    """One that is begun, and waits to be driven."""
+
+    name = "order"
+
+    def reserve(self, intent: Any, step: Any) -> Any:
+        return "seats"
+
+    def validate(self, intent: Any, step: Any) -> None:
+        pass
+
+    def effect(self, intent: Any, step: Any) -> Any:
+        pass
+
+
+def faces(hk: Any, sold: str, hold: holdkit.Hold) -> dict[str, Callable[[], Any]]:
+    """Calls whose answer is a look: at what is not there, at what was done before, at what there is to choose from."""
+    token = ticket(scenes.hold_id("seats"), "me")
+    orders = hk.sagas.register(Order)
+    inn = hk.calendar("inn", {"double": 3})
+    return {
+        "a key's second claim": lambda: hk.claims.reserve("email", "b@c.d", ttl=60, owner="ours"),
+        "a ticket of nothing": lambda: hk.claims.confirm(token, entity="user:1"),
+        "a claim of nothing": lambda: hk.claims.release(claim_id("email:never"), owner="me"),
+        "a claim that is no claim": lambda: hk.claims.extend(hold.ticket, by=1),
+        "nothing to forget": lambda: hk.claims.forget(claim_id("email:never"), owner="me"),
+        "items of nothing": lambda: hk.items.release(scenes.hold_id("seats"), owner="me"),
+        "items that are none": lambda: hk.items.finalize(hold.id, owner=hold.owner),
+        "no item left": lambda: hk.items.best_available(1, prefix=sold),
+        "a saga begun before": lambda: orders.begin("begun", 1),
+        "a saga that is done": lambda: orders.run("done", 1),
+        "a saga of another intent": lambda: orders.begin("begun", 2),
+        "a saga ended by hand": lambda: hk.sagas.resolve("done", "done", reason="looked"),
+        "no night to resize": lambda: inn.resize("double", 2, date(2031, 5, 1), date(2031, 5, 3)),
+    }
+
+
+def face(name: str, hk: Any, *, sold: str, hold: holdkit.Hold) -> Any:
+    return faces(hk, sold, hold)[name]()
+
+
+ANSWERS: Final = {
+    "a key's second claim": "Claim",
+    "a ticket of nothing": "HoldNotFound",
+    "a claim of nothing": "HoldNotFound",
+    "a claim that is no claim": "PartOfHold",
+    "nothing to forget": "HoldNotFound",
+    "items of nothing": "HoldNotFound",
+    "items that are none": "PartOfHold",
+    "no item left": "ItemsTaken",
+    "a saga begun before": "SagaRecord",
+    "a saga that is done": "SagaRecord",
+    "a saga of another intent": "OperationConflict",
+    "a saga ended by hand": "SagaRecord",
+    "no night to resize": "int",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("colour", COLOURS)
+def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
+    server: PostgresServer, url: str, colour: Colour
+) -> None:
+    with holdkit.connect(url) as hk:
+        hold = hk.hold("seats", 1, ttl=600)
+        hk.items.add([sold := f"sold-{colour}/1"])
+        hk.items.reserve([sold])
+        hk.claims.reserve("email", "b@c.d", ttl=60, owner="ours")
+        orders = hk.sagas.register(Order)
+        orders.begin("begun", 1)
+        orders.run("done", 1)
+    calls = [partial(face, name, sold=f"sold-{colour}", hold=hold) for name in ANSWERS]
+    with away(server):
+        unknown = names(told(url, colour, *calls))
+        with pytest.MonkeyPatch.context() as canary:
+            without_proof(canary)
+            early = names(told(url, colour, *calls))
+    assert dict(zip(ANSWERS, names(told(url, colour, *calls)), strict=True)) == ANSWERS
+    assert dict(zip(ANSWERS, early, strict=True)) == ANSWERS, "the canary: it answers, standby or not"
+    assert dict(zip(ANSWERS, unknown, strict=True)) == dict.fromkeys(ANSWERS, "OutcomeUnknown")
+
+
+# Over HTTP
+
+
+@pytest.mark.slow
+def test_a_server_answers_nothing_from_a_look_while_the_standby_is_away(server: PostgresServer, url: str) -> None:
+    """Its own records too: that a key is revoked, that a webhook is gone, that there is no such budget."""
+    with live(url) as served, served.client() as http, connect(served.url, key=served.admin) as remote:
+        key = http.post("/v1/keys", json={"name": "old", "scope": "read"}).json()["info"]["id"]
+        hook = http.post("/v1/webhooks", json={"url": "https://example.com/hook"}).json()["id"]
+        assert http.delete(f"/v1/webhooks/{hook}").status_code == 200
+        assert http.delete(f"/v1/keys/{key}").status_code == 200
+        remote.claims.reserve("email", "far@b.c", ttl=60, owner="ours")
+        inn = remote.calendar("far-inn", {"double": 3})
+        calls: dict[str, tuple[Callable[[], Any], str]] = {
+            "a key's second claim": (lambda: remote.claims.reserve("email", "far@b.c", ttl=60, owner="ours"), "Claim"),
+            "no night": (lambda: inn.resize("double", 2, date(2031, 5, 1), date(2031, 5, 3)), "int"),
+        }
+        requests: dict[str, tuple[Callable[[], Any], int]] = {
+            "a revoked key": (lambda: http.delete(f"/v1/keys/{key}"), 200),
+            "a rotated key": (lambda: http.post(f"/v1/keys/{key}/rotate", json={}), 400),
+            "a removed webhook": (lambda: http.delete(f"/v1/webhooks/{hook}"), 404),
+            "no budget": (lambda: http.post("/v1/budgets/none/hold", json=HELD, headers={"Idempotency-Key": "k"}), 404),
+        }
+        with away(server):
+            for call, _ in calls.values():
+                with pytest.raises(OutcomeUnknown):
+                    call()
+            for name, (ask, _) in requests.items():
+                answer = ask()
+                assert (answer.status_code, answer.json()["effect"]) == (503, "unknown"), name
+        for name, (call, word) in calls.items():
+            assert type(call()).__name__ == word, name
+        for name, (ask, status) in requests.items():
+            assert ask().status_code == status, name
+
+
+HELD: Final = {"client": "c", "estimate": {"tokens": 1}, "ttl": 60}

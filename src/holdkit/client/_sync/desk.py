@@ -155,12 +155,13 @@ class RemoteDesk(Calling):
         self.hear(answer)
         return stamped(done_from(read_hold(answer.content)), durability_of(answer))
 
-    def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
+    def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Windows as they are now, in the order asked."""
         no_transaction(tx)
         if not keys:
             return []
-        answer = self._transport.ask("POST", "/v1/windows/look", {"pools": [id for _, id in keys]})
+        asked = {"pools": [id for _, id in keys]} | ({"durable": True} if durable else {})
+        answer = self._transport.ask("POST", "/v1/windows/look", asked)
         page = read_windows(answer.content)
         self._clock.told(page.server_time, answer)
         return [None if wire is None else pool_from(wire) for wire in page.items]

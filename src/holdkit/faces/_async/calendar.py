@@ -112,18 +112,22 @@ class AsyncCalendar:
         if call.get("op") is not None:
             raise invalid("op", "op_unsupported", "is not needed here: a total that is set twice is the same total")
         place, cells = self._range(room, begin, end)
-        found, frame = await self._pools(place, cells, call.get("tx")), self._frame(call)
+        tx, frame = call.get("tx"), self._frame(call)
+        found = await self._pools(place, cells, tx)
+        if not found:  # to have nothing to do is an answer
+            found = await self._pools(place, cells, tx, durable=True)
         commands = tuple(
             ResizePool(id=place + cell.key, total=total, **frame) for cell in cells if place + cell.key in found
         )
         if commands:
-            await self._desk.do_all(commands, call.get("tx"))
+            await self._desk.do_all(commands, tx)
         return len(commands)
 
     def _range(self, room: str, begin: date | datetime, end: date | datetime) -> tuple[str, list[Cell]]:
         return self._grid.place(room), self._grid.cut.cells(begin, end, self._desk.limits.max_legs)
 
-    async def _pools(self, place: str, cells: list[Cell], tx: Any = None) -> dict[str, Pool]:
+    async def _pools(self, place: str, cells: list[Cell], tx: Any = None, *, durable: bool = False) -> dict[str, Pool]:
         """Those pools of a range that are there, by id."""
         keys = [(self._tenant, place + cell.key) for cell in cells]
-        return {pool.id: pool for pool in await self._desk.find_pools(keys, tx) if pool is not None}
+        pools = await self._desk.find_pools(keys, tx, durable=durable)
+        return {pool.id: pool for pool in pools if pool is not None}

@@ -84,16 +84,18 @@ class AsyncClaimReads(AsyncFace):
         granted = 0 if hold is None else hold.held_at
         return Claim(pool, hold, owner, replayed=replayed, as_of=self._desk.reading(pool.slot, granted))
 
-    async def _hold_of(self, pool: Pool, tx: Any) -> StoredHold | None:
-        return None if pool.holder is None else await self._read(FindHold((pool.tenant, pool.holder)), tx)
+    async def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:
+        if pool.holder is None:
+            return None
+        return await self._read(FindHold((pool.tenant, pool.holder)), tx, durable=durable)
 
-    async def _present(self, pool_id: str, tx: Any) -> tuple[Pool, StoredHold | None] | None:
+    async def _present(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
         """A key's pool and the hold of its present or last life: both of one moment."""
         for _ in range(ATTEMPTS):
-            pool = await self._read(FindPool((self._tenant, pool_id)), tx)
+            pool = await self._read(FindPool((self._tenant, pool_id)), tx, durable=durable)
             if pool is None:
                 return None
-            hold = await self._hold_of(pool, tx)
+            hold = await self._hold_of(pool, tx, durable=durable)
             if bool(pool.available) != (state_of(pool, hold) in (State.HELD, State.CONFIRMED)):
                 return pool, hold
         raise Overloaded(f"{pool_id!r} changed hands each time it was looked at; try again")

@@ -28,6 +28,7 @@ from ...errors import (
     PartOfHold,
     QuantityExceedsConsumed,
     QuantityExceedsHold,
+    Refused,
 )
 from ...kernel._async.calls import Call
 from ...kernel.answers import refusal_of
@@ -146,7 +147,7 @@ class AsyncClaims(AsyncClaimReads):
         """The life of the key that a refusal was about, be it a recorded one; with its token if that is `owner`'s, and it was
         alive then. Whoever has the key by now is not asked."""
         (short,) = refusal.shortfalls
-        row = await self._read(FindHold((self._tenant, short.holder)), tx)
+        row = await self._read(FindHold((self._tenant, short.holder)), tx, durable=True)
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
@@ -173,7 +174,7 @@ class AsyncClaims(AsyncClaimReads):
     async def _take_loose(self, wish: ReturnUnits, name: str, call: Call) -> Claim:
         """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
         under the operation id, so this has one of its own: a retry goes the same way, and ends where it did."""
-        pool = await self._read(FindPool((self._tenant, claim_pool(name))), call.get("tx"))
+        pool = await self._read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
         if pool is None or pool.holder != wish.id:
             raise await self._not_confirmed(claim_pool(name), call.get("tx"))
         op = None if wish.op is None else f"~forget/{hashlib.blake2b(wish.op.encode(), digest_size=16).hexdigest()}"
@@ -194,23 +195,32 @@ class AsyncClaims(AsyncClaimReads):
         return self._seen(pool, hold, token, replayed=done.replayed)
 
     async def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
-        """Hold id, token and the claim's own id of whatever names it; `PartOfHold` if it ends with other things."""
+        """Hold id, token and the claim's own id of whatever names it; `PartOfHold` if it ends with other things. A refusal is
+        an answer: what it rests on is looked at again, durably."""
+        try:
+            return await self._look_up(claim, owner, tx)
+        except Refused:
+            return await self._look_up(claim, owner, tx, durable=True)
+
+    async def _look_up(
+        self, claim: Claim | str, owner: str | None, tx: Any, *, durable: bool = False
+    ) -> tuple[str, str | None, str]:
         if isinstance(claim, Claim):
             if claim.combined:
                 raise part_of_hold(claim.key, claim.hold_id or "")
             return claim.hold_id or "", claim.owner if owner is None else owner, claim.id
         if _is_ticket(claim):
             id, token = reference(claim, owner)
-            hold = await self._read(FindHold((self._tenant, id)), tx)
+            hold = await self._read(FindHold((self._tenant, id)), tx, durable=durable)
             if hold is None:
                 raise refusal_of(missing(id, self._desk.limits, self._desk.now()))
             if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):
                 raise part_of_hold(id, id)
             return id, token, hold.legs[0].pool.removeprefix(CLAIMS)
-        found = await self._present(claim_pool(claim), tx)
+        found = await self._present(claim_pool(claim), tx, durable=durable)
         if found is None or found[0].holder is None:
             raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, claim))
-        return await self._named(self._seen(*found), owner, tx)
+        return await self._look_up(self._seen(*found), owner, tx)
 
     def _taken(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
         confirmed, remaining = claim.state is State.CONFIRMED, self.remaining_ttl(claim)

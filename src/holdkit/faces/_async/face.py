@@ -21,5 +21,5 @@ class AsyncFace:
     def __init__(self, desk: AsyncDesk, frame: Frame, tenant: str) -> None:
         self._desk, self._frame, self._tenant = desk, frame, tenant
 
-    async def _read(self, query: Query[T], tx: Any) -> T:
-        return await self._desk.read(query, tx)
+    async def _read(self, query: Query[T], tx: Any, *, durable: bool = False) -> T:
+        return await self._desk.read(query, tx, durable=durable)

@@ -23,17 +23,22 @@ class AsyncSagaLeases(AsyncSagaReads):
 
     async def begin(self, terms: Terms, id: str, intent: Any, tx: Any) -> SagaRecord:
         """Write the record and no more; one that is there is the answer, if it is of the same saga."""
-        record = await self._find(id, tx)
+        record = await self._stands(id, tx)
         if record is None:
             begun = await self._create(terms, id, intent, 0, tx)
             if begun is not None:
                 return shown(*begun)
-            record = await self._find(id, tx)
+            record = await self._stands(id, tx)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
         _check_same(body, terms, id, intent)
         return shown(record, body)
+
+    async def _stands(self, id: str, tx: Any = None) -> Record | None:
+        """The record of a saga that was begun before, as durable as an answer; None if there is none to be seen."""
+        record = await self._find(id, tx)
+        return None if record is None else await self._find(id, tx, durable=True)
 
     async def _create(
         self, terms: Terms, id: str, intent: Any, lease: Slot, tx: Any = None
@@ -50,12 +55,12 @@ class AsyncSagaLeases(AsyncSagaReads):
 
     async def _take(self, terms: Terms, id: str, intent: Any) -> AsyncDriver | SagaRecord:
         """The lease of this saga, begun if it was not; or, if it is done, its record."""
-        record = await self._find(id)
+        record = await self._stands(id)
         if record is None:
             begun = await self._create(terms, id, intent, terms.lease)
             if begun is not None:
                 return AsyncDriver(self._desk, terms, *begun)
-            record = await self._find(id)
+            record = await self._stands(id)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)

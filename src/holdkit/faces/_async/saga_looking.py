@@ -65,8 +65,8 @@ class AsyncSagaReads:
     async def _now(self) -> Slot:
         return await self._desk.submitter.read(ReadClock())
 
-    async def _find(self, id: str, tx: Any = None) -> Record | None:
-        return await self._desk.read(FindRecord((self._tenant, KIND, id)), tx)
+    async def _find(self, id: str, tx: Any = None, *, durable: bool = False) -> Record | None:
+        return await self._desk.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
 
     async def _walk(self, kind: str, after: str) -> AsyncIterator[Record]:
         """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""

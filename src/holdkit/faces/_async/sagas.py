@@ -124,7 +124,7 @@ class AsyncSagas(AsyncSagaReads):
         if how not in ("done", "cancelled"):
             raise invalid("how", "how_unknown", "must be done or cancelled")
         text(reason, "reason", 1_024)
-        record = await self._find(checked_id(id))
+        record = await self._find(checked_id(id), durable=True)
         if record is None:
             raise invalid("id", "saga_not_found", f"there is no saga {id!r}")
         body = read_body(record)
@@ -134,7 +134,8 @@ class AsyncSagas(AsyncSagaReads):
                 return shown(record, body)
             raise invalid("id", "saga_ended", f"saga {id!r} is {body.phase} already")
         await self._check_free(record, body)
-        hold = None if body.hold is None else await self._desk.submitter.read(FindHold((self._tenant, body.hold)))
+        key = (self._tenant, body.hold or "")
+        hold = None if body.hold is None else await self._desk.read(FindHold(key), durable=True)
         around = current()
         beside: tuple[AnyCommand, ...] = ()
         if hold is not None and hold.state is State.HELD:

@@ -22,5 +22,5 @@ class Face:
     def __init__(self, desk: Desk, frame: Frame, tenant: str) -> None:
         self._desk, self._frame, self._tenant = desk, frame, tenant
 
-    def _read(self, query: Query[T], tx: Any) -> T:
-        return self._desk.read(query, tx)
+    def _read(self, query: Query[T], tx: Any, *, durable: bool = False) -> T:
+        return self._desk.read(query, tx, durable=durable)

@@ -28,7 +28,7 @@ from ...core.commands import (
     Ttl,
 )
 from ...core.ladders.finding import missing
-from ...core.model import Leg, Pool
+from ...core.model import HeldLeg, Leg, Pool
 from ...core.reading import FindHold, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_OP
@@ -152,8 +152,11 @@ class Items(Face):
 
     def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
         """What each of these is, and which hold has it, in the order asked."""
-        names = _names(ids)
-        pools = self._read(FindPools(tuple((self._tenant, item_pool(name)) for name in names)), tx)
+        return self._states(_names(ids), tx)
+
+    def _states(self, names: list[str], tx: Any, *, durable: bool = False) -> list[Item]:
+        keys = tuple((self._tenant, item_pool(name)) for name in names)
+        pools = self._read(FindPools(keys), tx, durable=durable)
         return [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
 
     def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
@@ -192,10 +195,14 @@ class Items(Face):
         command = self._placing((), ttl, owner, metadata, call)
         asked = canonical_json([count, names, start, adjacent])
         wish = replace(command, legs=(Leg(f"{NOTHING}/{asked}"),))
+        durable = False
         for attempt in range(ATTEMPTS):
-            looked = self._look(names, start, call.get("tx"))
+            looked = self._look(names, start, call.get("tx"), durable=durable)
             choices = best_of(looked, count, adjacent=adjacent, most=2**attempt)
             if not choices and command.op is None:
+                if not durable:  # to say so is an answer
+                    durable = True
+                    continue
                 raise _too_few(looked, count, adjacent=adjacent)
             legs = item_legs(choices[self._desk.mint.draw(len(choices))]) if choices else (Leg(NOTHING),)
             trial = replace(command, legs=legs, op=_op_of(command.op, attempt))
@@ -209,25 +216,35 @@ class Items(Face):
 
     # Within
 
-    def _look(self, names: list[str] | None, start: str | None, tx: Any) -> list[Item]:
+    def _look(self, names: list[str] | None, start: str | None, tx: Any, *, durable: bool) -> list[Item]:
         if names is not None:
-            return self.states(names, tx=tx)
-        pools = self._read(ListPools(self._tenant, f"{ITEMS}{start}", limit=1_000), tx)
+            return self._states(names, tx, durable=durable)
+        pools = self._read(ListPools(self._tenant, f"{ITEMS}{start}", limit=1_000), tx, durable=durable)
         return [item_of(item_name(pool.id), pool) for pool in pools]
 
     def _named(self, hold: Hold | str | UUID, owner: str | None, tx: Any) -> tuple[str, str | None]:
         """Hold id and token; `PartOfHold` if the hold has other things than items too."""
         id, token = reference(hold, owner)
+        legs: tuple[HeldLeg, ...] | None
         if isinstance(hold, Hold):
             legs = hold.legs
         else:
-            row = self._read(FindHold((self._tenant, id)), tx)
-            if row is None:
-                raise refusal_of(missing(id, self._desk.limits, self._desk.now()))
-            legs = row.legs
-        if not all(leg.pool.startswith(ITEMS) for leg in legs):
+            legs = self._legs(id, tx)
+            if not _only_items(legs):  # a refusal is an answer: what it rests on must be durable
+                legs = self._legs(id, tx, durable=True)
+        if legs is None:
+            raise refusal_of(missing(id, self._desk.limits, self._desk.now()))
+        if not _only_items(legs):
             raise part_of_hold(id, id)
         return id, token
+
+    def _legs(self, id: str, tx: Any, *, durable: bool = False) -> tuple[HeldLeg, ...] | None:
+        row = self._read(FindHold((self._tenant, id)), tx, durable=durable)
+        return None if row is None else row.legs
+
+
+def _only_items(legs: tuple[HeldLeg, ...] | None) -> bool:
+    return legs is not None and all(leg.pool.startswith(ITEMS) for leg in legs)
 
 
 def _reopening(pool_id: str, pool: Pool | None, frame: dict[str, Any]) -> AnyCommand:

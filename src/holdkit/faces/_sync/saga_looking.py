@@ -66,8 +66,8 @@ class SagaReads:
     def _now(self) -> Slot:
         return self._desk.submitter.read(ReadClock())
 
-    def _find(self, id: str, tx: Any = None) -> Record | None:
-        return self._desk.read(FindRecord((self._tenant, KIND, id)), tx)
+    def _find(self, id: str, tx: Any = None, *, durable: bool = False) -> Record | None:
+        return self._desk.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
 
     def _walk(self, kind: str, after: str) -> Iterator[Record]:
         """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""

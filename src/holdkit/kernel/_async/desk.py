@@ -45,9 +45,9 @@ class AsyncDesk:
         """What a done answer survives, as this process knows it."""
         return self.submitter.engine.durability.level
 
-    async def limits_now(self) -> Limits:
+    async def limits_now(self, *, durable: bool = False) -> Limits:
         """The bounds in force: those that are stored."""
-        return self.submitter.engine.stored.adopt(await self.read(FindRecord(LIMITS_KEY)))
+        return self.submitter.engine.stored.adopt(await self.read(FindRecord(LIMITS_KEY), durable=durable))
 
     async def outdated(self, error: InvalidRequest) -> bool:
         """Whether a command was refused by a limit that has been changed since this process last heard of it."""
@@ -145,9 +145,9 @@ class AsyncDesk:
             return await self.submitter.read_in(tx, query)
         return await self.submitter.read(query, durable=durable)
 
-    async def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
+    async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools as they are now, in the order asked."""
-        return await self.read(FindPools(tuple(keys)), tx)
+        return await self.read(FindPools(tuple(keys)), tx, durable=durable)
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""

@@ -62,7 +62,7 @@ class AsyncHolds(AsyncReads):
         call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
         await self._desk.do(command, faces=True)
-        return limits_of(await self._desk.limits_now())
+        return limits_of(await self._desk.limits_now(durable=True))
 
     @property
     def url(self) -> str:

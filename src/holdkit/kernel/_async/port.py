@@ -42,8 +42,8 @@ class AsyncDeskPort(Protocol):
     async def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
         """What takes units, be it of pools, keys or items."""
 
-    async def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
-        """Pools as they are now, in the order asked."""
+    async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
+        """Pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""

@@ -46,9 +46,9 @@ class Desk:
         """What a done answer survives, as this process knows it."""
         return self.submitter.engine.durability.level
 
-    def limits_now(self) -> Limits:
+    def limits_now(self, *, durable: bool = False) -> Limits:
         """The bounds in force: those that are stored."""
-        return self.submitter.engine.stored.adopt(self.read(FindRecord(LIMITS_KEY)))
+        return self.submitter.engine.stored.adopt(self.read(FindRecord(LIMITS_KEY), durable=durable))
 
     def outdated(self, error: InvalidRequest) -> bool:
         """Whether a command was refused by a limit that has been changed since this process last heard of it."""
@@ -146,9 +146,9 @@ class Desk:
             return self.submitter.read_in(tx, query)
         return self.submitter.read(query, durable=durable)
 
-    def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
+    def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools as they are now, in the order asked."""
-        return self.read(FindPools(tuple(keys)), tx)
+        return self.read(FindPools(tuple(keys)), tx, durable=durable)
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""

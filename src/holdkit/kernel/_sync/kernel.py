@@ -63,7 +63,7 @@ class Holds(Reads):
         call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
         self._desk.do(command, faces=True)
-        return limits_of(self._desk.limits_now())
+        return limits_of(self._desk.limits_now(durable=True))
 
     @property
     def url(self) -> str:

@@ -43,8 +43,8 @@ class DeskPort(Protocol):
     def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
         """What takes units, be it of pools, keys or items."""
 
-    def find_pools(self, keys: Sequence[Key], tx: Any = None) -> list[Pool | None]:
-        """Pools as they are now, in the order asked."""
+    def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
+        """Pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""

@@ -124,7 +124,7 @@ class Keys:
     def pepper(self) -> bytes:
         """The server's own secret; made and kept on first use, unless it was given."""
         while self._pepper is None:
-            found = self._desk.submitter.read(FindRecord(("", SERVER, "pepper")))
+            found = self._desk.read(FindRecord(("", SERVER, "pepper")), durable=True)  # it is kept for good
             if found is None:
                 body = msgspec.json.encode(self._randomness(32).hex()).decode()
                 try:
@@ -137,7 +137,9 @@ class Keys:
         return self._pepper
 
     def _find(self, id: str, tenant: str | None) -> tuple[StoredKey, int]:
-        found = self._desk.submitter.read(FindRecord(("", KEYS, text(id, "id", 64))))
+        found = self._desk.read(
+            FindRecord(("", KEYS, text(id, "id", 64))), durable=True
+        )  # that it is revoked is an answer
         key = None if found is None else _stored.decode(found.body)
         if found is None or key is None or (tenant is not None and key.tenant != tenant):
             raise invalid("id", "key_not_found", "there is no key of this id")

@@ -15,8 +15,8 @@ def _hooks(request: Request) -> Hooks:
     return Hooks(request.kernel.desk, request.caller.tenant)
 
 
-async def _find(request: Request) -> Hook:
-    hook = await _hooks(request).find(request.names[0])
+async def _find(request: Request, *, durable: bool = False) -> Hook:
+    hook = await _hooks(request).find(request.names[0], durable=durable)
     if hook is None:
         raise Problem(404, "webhook_not_found", "there is no webhook of this id")
     return hook
@@ -50,7 +50,7 @@ async def list_hooks(request: Request) -> Answer:
 
 async def remove_hook(request: Request) -> Answer:
     """No more deliveries; what is parked is dropped."""
-    hook = await _find(request)
+    hook = await _find(request, durable=True)  # that it is gone is an answer
     await _hooks(request).remove(hook.id)
     await request.running.courier.attend(request.kernel, request.caller.tenant)
     return answer(_shown(request, hook))
@@ -65,7 +65,7 @@ async def list_parked(request: Request) -> Answer:
 
 async def replay_hook(request: Request) -> Answer:
     """Let it go on if it was stopped, and try what is parked once more."""
-    hook = await _find(request)
+    hook = await _find(request, durable=True)  # and so is that it goes on
     hooks = _hooks(request)
     if hook.state == "stopped":
         await hooks.set_state(hook, "active", None)

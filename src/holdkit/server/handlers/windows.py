@@ -65,6 +65,6 @@ async def look(request: Request) -> Answer:
     """In the order asked."""
     body: LookAtWindows = request.body
     keys = [(request.caller.tenant, window_pool(id)) for id in body.pools]
-    found = await request.kernel.desk.find_pools(keys)
+    found = await request.kernel.desk.find_pools(keys, durable=body.durable)
     shown = [None if pool is None else PoolAnswer(**pool_fields(pool)) for pool in found]
     return answer(WindowList(shown, request.now()))

@@ -110,9 +110,9 @@ class Hooks:
         rows = await self._desk.submitter.read(ListRecords(self.tenant, HOOKS, "", MAX_HOOKS + 1))
         return [_hook.decode(row.body) for row in rows]
 
-    async def find(self, id: str) -> Hook | None:
-        """One, or None."""
-        row = await self._desk.submitter.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))))
+    async def find(self, id: str, *, durable: bool = False) -> Hook | None:
+        """One, or None. `durable`: an answer will rest on it."""
+        row = await self._desk.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))), durable=durable)
         return None if row is None else _hook.decode(row.body)
 
     async def remove(self, id: str) -> None:
