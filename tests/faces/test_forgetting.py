@@ -71,8 +71,8 @@ class Meddler:
         self._read = self._submitter.read
         self._submitter.read = self.read
 
-    def read(self, query: Any) -> Any:
-        found = self._read(query)
+    def read(self, query: Any, *, durable: bool = False) -> Any:
+        found = self._read(query, durable=durable)
         if isinstance(query, FindHold) and self._acts:
             self._acts.pop()()
         return found

@@ -19,7 +19,7 @@ import pytest
 
 import holdkit
 from holdkit import OutcomeUnknown
-from holdkit.client import connect
+from holdkit.client import Policy, connect
 from holdkit.core.codec import ticket
 from holdkit.core.outcomes import Reason
 from holdkit.engines.postgres import PostgresEngine, migrate, script
@@ -28,7 +28,7 @@ from holdkit.faces.keys import claim_id
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import scenes
-from tests.engines.postgres.scenes import await_that
+from tests.engines.postgres.scenes import ask, await_that
 from tests.server.rig import live
 
 Colour = Literal["sync", "async"]
@@ -295,7 +295,8 @@ def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
 @pytest.mark.slow
 def test_a_server_answers_nothing_from_a_look_while_the_standby_is_away(server: PostgresServer, url: str) -> None:
     """Its own records too: that a key is revoked, that a webhook is gone, that there is no such budget."""
-    with live(url) as served, served.client() as http, connect(served.url, key=served.admin) as remote:
+    once = Policy(attempts=1)
+    with live(url) as served, served.client() as http, connect(served.url, key=served.admin, policy=once) as remote:
         key = http.post("/v1/keys", json={"name": "old", "scope": "read"}).json()["info"]["id"]
         hook = http.post("/v1/webhooks", json={"url": "https://example.com/hook"}).json()["id"]
         assert http.delete(f"/v1/webhooks/{hook}").status_code == 200
@@ -316,13 +317,58 @@ def test_a_server_answers_nothing_from_a_look_while_the_standby_is_away(server: 
             for call, _ in calls.values():
                 with pytest.raises(OutcomeUnknown):
                     call()
-            for name, (ask, _) in requests.items():
-                answer = ask()
+            for name, (request, _) in requests.items():
+                answer = request()
                 assert (answer.status_code, answer.json()["effect"]) == (503, "unknown"), name
         for name, (call, word) in calls.items():
             assert type(call()).__name__ == word, name
-        for name, (ask, status) in requests.items():
-            assert ask().status_code == status, name
+        for name, (request, status) in requests.items():
+            assert request().status_code == status, name
 
 
 HELD: Final = {"client": "c", "estimate": {"tokens": 1}, "ttl": 60}
+
+
+# A failover
+
+
+@pytest.mark.slow
+def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_binaries: object) -> None:
+    """The standby is away, the primary crashes and recovers: what was committed meanwhile can be seen, and a failover takes it
+    back. The canary is told *done*, and what it was told is gone."""
+    ours, spent = scenes.hold_id("seats"), scenes.hold_id("seats")
+    calls: dict[str, Callable[[Any], Any]] = {
+        "HoldExists": lambda hk: hk.hold("seats", 1, ttl=600, id=ours, owner="me"),
+        "Claim": lambda hk: hk.claims.reserve("email", "a@b.c", ttl=600, owner="ours"),
+        "AlreadyConfirmed": lambda hk: hk.confirm(spent, owner="me"),
+    }
+    with PostgresServer(within=memory()) as primary:
+        primary.create_database("shop")
+        migrate(primary.dsn("shop"), lanes=scenes.LANES)
+        with holdkit.connect(primary.dsn("shop")) as hk:
+            hk.create_pool("seats", 10)
+            hk.hold("seats", 1, ttl=600, id=spent, owner="me")
+        with closing(primary.standby(within=memory())) as standby:
+            standby.start()
+            wait_for_standbys(primary, "standby")
+            with holdkit.connect(primary.dsn("shop")) as hk:
+                kept = hk.hold("seats", 1, ttl=600)
+            standby.stop("immediate")
+            with Cancelled(primary):
+                assert names(told(primary.dsn("shop"), "sync", *calls.values())) == ["OutcomeUnknown"] * 3
+            primary.kill()
+            primary.start()
+            with Cancelled(primary), pytest.MonkeyPatch.context() as canary:
+                for colour in COLOURS:
+                    assert names(told(primary.dsn("shop"), colour, *calls.values())) == ["OutcomeUnknown"] * 3
+                without_proof(canary)
+                assert names(told(primary.dsn("shop"), "sync", *calls.values())) == list(calls)
+            primary.kill()
+            standby.start()
+            assert ask(standby.dsn(), "select pg_promote(true, 60)") == [(True,)]
+            with holdkit.connect(standby.dsn("shop")) as hk:
+                assert hk.get(kept).state == "held", "what was done while it was there"
+                assert hk.claims.find(type="email", value="a@b.c") is None
+                assert hk.get(spent).state == "held"
+                with pytest.raises(holdkit.HoldNotFound):
+                    hk.get(ours)
