@@ -8,6 +8,7 @@ questions are answered while the standby is away, and a failover takes the answe
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +26,8 @@ from holdkit.core.outcomes import Reason
 from holdkit.engines.postgres import PostgresEngine, migrate, script
 from holdkit.engines.postgres.reading import At
 from holdkit.faces.keys import claim_id
+from holdkit.kernel.carrying import Import, export
+from holdkit.kernel.moving_in import move_in
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import scenes
@@ -372,3 +375,43 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
                 assert hk.get(spent).state == "held"
                 with pytest.raises(holdkit.HoldNotFound):
                     hk.get(ours)
+
+
+# Everything else that commits
+
+
+class Rooms(holdkit.Resource[str, None]):
+    kind = "room"
+
+    def capacity(self, tx: Any, key: str, window: None) -> int:
+        return 1
+
+
+@pytest.mark.slow
+def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: str) -> None:
+    """Resources, limits, repair, import, migration: none of them says that it is done."""
+    with holdkit.connect(url) as hk:
+        exported = b"".join(export(hk.desk.submitter.engine))
+        taken = hk.resource(Rooms()).hold("taken", ttl=600)
+    for name in ("empty", "new"):
+        server.create_database(name)
+    migrate(server.dsn("empty"), lanes=scenes.LANES)
+    with closing(server.connect("shop")) as connection:
+        connection.execute("update holdkit.pools set held = held + 1 where id = 'seats'")
+
+    def repair(hk: Any) -> Any:
+        return hk.repair(dry_run=False, reason="it was changed by hand")
+
+    unknown: tuple[Callable[[Any], Any], ...] = (
+        lambda hk: hk.resource(Rooms()).hold("free", ttl=60),
+        lambda hk: hk.resource(Rooms()).hold("taken", ttl=60),
+        lambda hk: hk.change_limits(retention="31d", reason="longer"),
+        repair,
+    )
+    with away(server):
+        assert names(told(url, "sync", *unknown)) == ["OutcomeUnknown"] * 4
+        with pytest.raises(OutcomeUnknown):
+            move_in(server.dsn("empty"), Import(io.BytesIO(exported)))
+        with pytest.raises(OutcomeUnknown):
+            migrate(server.dsn("new"))
+    assert taken.state == "held"

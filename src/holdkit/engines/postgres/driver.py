@@ -182,6 +182,11 @@ class Wire:
         self.pgconn.finish()
 
 
+def notice_text(said: psycopg.errors.Diagnostic) -> str:
+    """A notice on a connection of psycopg's, as `gave_up_standby` reads it."""
+    return f"{said.source_function}: {said.message_primary}"
+
+
 def gave_up_standby(notices: Iterable[str]) -> bool:
     """Whether the server says that a COMMIT was not waited for to its end."""
     return any(sign in notice for notice in notices for sign in STANDBY)

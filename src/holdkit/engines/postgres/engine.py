@@ -307,7 +307,7 @@ class PostgresEngine:
                 raise error from failed
             except ConnectionFailed as failed:
                 self._drop_idle()
-                if durable and failed.sent_commit:  # it was waiting for a standby, and would again
+                if durable and failed.sent_commit and isinstance(failed.__cause__, TimeoutError):  # as it would again
                     raise OutcomeUnknown(f"{self.url} cannot show that its standbys have it: ask again") from failed
                 raise Again(EngineError(f"the connection to {self.url} was lost: {failed}")) from failed
             except NotReplicated as failed:

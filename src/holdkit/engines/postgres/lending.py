@@ -21,7 +21,7 @@ from ...core.commands import Group
 from ...core.model import SECOND, Limits
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..port import Applied, Lent
-from .driver import StatementFailed, gave_up_standby
+from .driver import StatementFailed, gave_up_standby, notice_text
 from .hosts import Opened
 from .opening import Address, not_replicated, open_connection
 from .terms import lock_timeout
@@ -90,7 +90,7 @@ class Lending:
         notices: list[str] = []
 
         def note(diagnostic: psycopg.errors.Diagnostic) -> None:
-            notices.append(f"{diagnostic.source_function}: {diagnostic.message_primary}")
+            notices.append(notice_text(diagnostic))
 
         connection.add_notice_handler(note)
         loan = _Loan(opened, self._join)

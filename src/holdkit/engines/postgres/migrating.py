@@ -21,8 +21,8 @@ from ...core.validation import invalid, whole
 from ...errors import EngineError
 from ..named_sql import statements_of
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
-from .driver import Driver
-from .opening import Address, check_schema_name, check_version, connect, open_connection, read_url
+from .driver import Driver, gave_up_standby, notice_text
+from .opening import Address, check_schema_name, check_version, connect, not_replicated, open_connection, read_url
 from .rows import record_of
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 
@@ -78,9 +78,14 @@ def _lanes(lanes: int | None, layout: Layout) -> int:
 
 
 def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
+    notices: list[str] = []
     with open_connection(address, autocommit=False).connection as connection:
+        connection.add_notice_handler(lambda said: notices.append(notice_text(said)))
         connection.execute("set local lock_timeout = '10s'")
-        return _migrate(connection, address, lanes, limits, layout)
+        version = _migrate(connection, address, lanes, limits, layout)
+    if gave_up_standby(notices):
+        raise not_replicated(address)
+    return version
 
 
 def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
