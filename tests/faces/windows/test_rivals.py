@@ -25,8 +25,8 @@ def between(engine: Any, look: str, rival: Callable[[], Any]) -> list[Any]:
     """The rival comes once, right after somebody has looked at a hold."""
     real, came = getattr(engine, look), list[Any]()
 
-    def looking(*arguments: Any) -> Any:
-        found = real(*arguments)
+    def looking(*arguments: Any, **how: Any) -> Any:
+        found = real(*arguments, **how)
         if isinstance(arguments[-1], FindHold) and not came:
             came.append(None)
             came[0] = rival()
