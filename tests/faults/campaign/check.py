@@ -109,7 +109,9 @@ def check_call(lines: Sequence[Line], effects: Mapping[str, list[Effect]], verdi
             verdict.lost.append(f"{line.verb} {line.key} was told {line.words or 'done'}")
         elif line.said in KEPT and not same(line, found[0]):
             verdict.lost.append(f"{line.verb} {line.key} was told of another effect than {found[0]}")
-        if line.said in DENIED and any(entry.action == wanted for entry in effects.get(line.key, ())):
+        if line.said == "refused" and line.op and found:
+            verdict.denied.append(f"{line.verb} {line.key} was settled as {line.words}")
+        elif line.said in DENIED and any(entry.action == wanted for entry in effects.get(line.key, ())):
             verdict.denied.append(f"{line.verb} {line.key} was told {line.words}")
 
 

@@ -213,8 +213,9 @@ def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:
 def written(attempt: Attempt, said: Said, **more: Any) -> Line:
     """A line about this attempt."""
     assert attempt.verb in EFFECTS
-    caller, call = attempt.caller, attempt.call
-    return Line(said=said, at=now(), caller=caller, call=call, attempt=attempt.attempt, verb=attempt.verb, **more)
+    caller, call, number, verb = attempt.caller, attempt.call, attempt.attempt, attempt.verb
+    op = "op" in attempt.options
+    return Line(said=said, at=now(), caller=caller, call=call, attempt=number, verb=verb, op=op, **more)
 
 
 def method(hk: Any, attempt: Attempt) -> Callable[..., Any]:

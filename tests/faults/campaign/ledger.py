@@ -44,6 +44,8 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: int = 0
     attempt: int = 0
     verb: str = ""
+    op: bool = False
+    """The call has an operation id: a refusal settles all of its attempts."""
     hold: str = ""
     lane: int = 0
     seq: int = 0

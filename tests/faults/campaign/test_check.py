@@ -1,0 +1,136 @@
+"""The check notices what it is there for: each ledger here tells one lie about a journal that is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit.core.model import Pool
+from holdkit.engines.memory.engine import MemoryEngine
+from tests.faults.campaign.callers import NARROW, TOTALS, WIDE
+from tests.faults.campaign.check import Told, check, check_follower
+from tests.faults.campaign.ledger import Line, Said
+
+ME = "me.with_operation_ids"
+
+
+@pytest.fixture
+def hk() -> Iterator[holdkit.Kernel]:
+    with holdkit.connect("memory://") as kernel:
+        for id, total in TOTALS.items():
+            kernel.create_pool(id, total)
+        yield kernel
+
+
+def line(said: Said, call: int, attempt: int = 0, **more: Any) -> Line:
+    return Line(said=said, at=float(call), caller=ME, call=call, attempt=attempt, **{"verb": "hold", **more})
+
+
+def placed(hk: holdkit.Kernel, call: int, attempt: int = 0) -> holdkit.Hold:
+    return hk.hold(WIDE, 1, ttl=60, correlation_id=f"{ME}/{call}/{attempt}")
+
+
+def kinds(hk: holdkit.Kernel, *lines: Line) -> set[str]:
+    return {words.partition(":")[0] for words in check(hk, lines).violations}
+
+
+def test_what_was_told_truly_is_sound(hk: holdkit.Kernel) -> None:
+    hold = placed(hk, 0, 1)
+    position = hold.position
+    assert position is not None
+    hk.confirm(hold, correlation_id=f"{ME}/1/0")
+    spent = hk.consume(WIDE, 1, correlation_id=f"{ME}/2/0")
+    claim = hk.claims.reserve("key", "a", ttl=60, correlation_id=f"{ME}/4/0")
+    found = check(
+        hk,
+        [
+            line("asked", 0), line("unknown", 0), line("asked", 0, 1),
+            line("done", 0, 1, hold=hold.id, lane=position.lane, seq=position.seq),
+            line("asked", 1, verb="confirm"), line("settled", 1, verb="confirm"),
+            line("asked", 2, verb="consume"), line("done", 2, verb="consume", hold=spent.id),
+            line("asked", 3), line("refused", 3),
+            line("asked", 4, verb="claims.reserve"), line("done", 4, verb="claims.reserve", hold=claim.hold_id or ""),
+        ],
+    )  # fmt: skip
+    assert found.violations == []
+    assert (found.done, found.refused, found.unknown) == (4, 1, 1)
+
+
+def test_lost(hk: holdkit.Kernel) -> None:
+    assert kinds(hk, line("asked", 0), line("done", 0)) == {"lost"}
+    assert kinds(hk, line("asked", 0), line("settled", 0)) == {"lost"}
+
+
+def test_told_of_another_hold_or_another_place(hk: holdkit.Kernel) -> None:
+    hold = placed(hk, 0)
+    assert hold.position is not None
+    assert kinds(hk, line("asked", 0), line("done", 0, hold="another")) == {"lost"}
+    assert kinds(hk, line("asked", 0), line("done", 0, hold=hold.id, seq=hold.position.seq + 1)) == {"lost"}
+
+
+def test_doubled(hk: holdkit.Kernel) -> None:
+    placed(hk, 0, 0)
+    placed(hk, 0, 1)
+    lines = [line("asked", 0), line("unknown", 0), line("asked", 0, 1), line("done", 0, 1)]
+    assert kinds(hk, *lines) == {"doubled"}
+
+
+def test_an_effect_that_nobody_asked_for(hk: holdkit.Kernel) -> None:
+    placed(hk, 0)
+    assert kinds(hk) == {"doubled"}
+
+
+@pytest.mark.parametrize("said", ["refused", "none"])
+def test_denied(hk: holdkit.Kernel, said: Said) -> None:
+    placed(hk, 0)
+    assert kinds(hk, line("asked", 0), line(said, 0)) == {"denied"}
+
+
+def test_a_refusal_settles_all_attempts_of_an_operation(hk: holdkit.Kernel) -> None:
+    placed(hk, 0)
+    lines = [line("asked", 0, op=True), line("unknown", 0, op=True), line("asked", 0, 1, op=True)]
+    assert kinds(hk, *lines) == set()
+    assert kinds(hk, *lines, line("refused", 0, 1, op=True)) == {"denied"}
+
+
+def test_oversold_and_unsound(hk: holdkit.Kernel) -> None:
+    hk.hold(NARROW, 1, ttl=60)
+    assert kinds(hk, line("broken", 0)) == {"unsound"}
+    engine = hk._submitter.engine
+    assert isinstance(engine, MemoryEngine)
+    engine._tables.pools["", NARROW] = Pool("", NARROW, 1, held=2)
+    assert kinds(hk) == {"oversold", "unsound"}
+
+
+def test_each_check_tells_what_is_new(hk: holdkit.Kernel) -> None:
+    told = Told()
+    lines = [line("asked", 0), line("done", 0)]
+    assert len(check(hk, lines).since(told).lost) == 1
+    again = check(hk, [*lines, line("asked", 1), line("refused", 1)]).since(told)
+    assert (again.violations, again.done, again.refused) == ([], 0, 1)
+
+
+def shown(entry: holdkit.JournalEntry, call: int = 0) -> Line:
+    words = f"{entry.action} {entry.subject} {entry.correlation_id}"
+    at = entry.position
+    return Line(said="shown", at=0.0, caller="follower", call=call, lane=at.lane, seq=at.seq, words=words)
+
+
+def test_a_follower_that_misses_or_invents_an_entry(hk: holdkit.Kernel) -> None:
+    placed(hk, 0)
+    lines = [shown(entry) for entry in hk.follow(wait=False)]
+    assert check_follower(hk, lines, cut_back=False) == []
+    assert "missed" in check_follower(hk, lines[:-1], cut_back=True)[0]
+    invented = Line(said="shown", at=0.0, caller="follower", seq=99, words="hold.held x y")
+    assert "was shown" in check_follower(hk, [*lines, invented], cut_back=False)[0]
+    assert check_follower(hk, [*lines, invented], cut_back=True) == []
+
+
+def test_a_lone_follower_is_never_told_of_others(hk: holdkit.Kernel) -> None:
+    lost = Line(said="cursor_lost", at=0.0, caller="follower", call=1, words="another follower moved the cursor")
+    anew = [shown(entry, 1) for entry in hk.follow(wait=False)]
+    assert len(check_follower(hk, [lost, *anew], cut_back=True)) == 1
+    assert len(check_follower(hk, [lost, *anew], cut_back=False)) == 2
