@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from .ledger import Said, correlation
 
-WIDE, NARROW = "wide", "narrow"
-"""A pool that is never short, and one for which callers compete."""
-TOTALS: Final = {WIDE: 10**9, NARROW: 1}
+WIDE, SIDE, NARROW = "wide", "side", "narrow"
+"""Two pools that are never short, in different lanes, and one for which callers compete."""
+TOTALS: Final = {WIDE: 10**9, SIDE: 10**9, NARROW: 1}
 BRIEF: Final = "2s"
 """How long a unit of the narrow pool is held at most: a caller that died leaves it to the others."""
 
@@ -51,12 +51,14 @@ Call: TypeAlias = Generator[Attempt, Answer, Answer]
 
 
 def asked_until_settled(caller: str, call: int, verb: str, *arguments: Any, **options: Any) -> Call:
-    """The same question until it is done or refused: for whatever carries a retry key of any kind."""
-    for attempt in count():
-        answer = yield Attempt(caller, call, attempt, verb, arguments, options)
-        if answer.said not in ("none", "unknown"):
-            return answer
-    raise AssertionError
+    """The same question until it is done or refused: for whatever carries a retry key of any kind. Now and then once more,
+    as a caller does who has lost the answer."""
+    attempt = 0
+    while (answer := (yield Attempt(caller, call, attempt, verb, arguments, options))).said in ("none", "unknown"):
+        attempt += 1
+    if call % 7 == 0:
+        yield Attempt(caller, call, attempt + 1, verb, arguments, options)
+    return answer
 
 
 def asked_once(caller: str, call: int, verb: str, *arguments: Any, **options: Any) -> Call:
@@ -65,20 +67,25 @@ def asked_once(caller: str, call: int, verb: str, *arguments: Any, **options: An
 
 
 def with_operation_ids(caller: str, chance: random.Random) -> Habit:
-    """Every call is repeated under its operation id until it is settled, and sometimes once more."""
+    """Every call is repeated under its operation id until it is settled. Holds of one pool and of two, extended and ended."""
     numbers = count()
+
+    def settled(verb: str, *arguments: Any, **options: Any) -> Call:
+        call = next(numbers)
+        return asked_until_settled(caller, call, verb, *arguments, **options, op=f"{caller}-{call}")
+
     while True:
-        pool, ttl = chance.choice([(WIDE, "1h"), (NARROW, BRIEF)])
-        call = next(numbers)
-        if pool == WIDE and chance.random() < 0.3:
-            yield from asked_until_settled(caller, call, "consume", pool, 1, op=f"{caller}-{call}")
+        what, ttl = chance.choice([({WIDE: 1}, "1h"), ({WIDE: 1, SIDE: 2}, "1h"), ({NARROW: 1}, BRIEF)])
+        scarce = NARROW in what
+        if not scarce and chance.random() < 0.2:
+            yield from settled("consume", what)
             continue
-        held = yield from asked_until_settled(caller, call, "hold", pool, 1, ttl=ttl, op=f"{caller}-{call}")
-        if held.said != "done" or (pool == WIDE and chance.random() < 0.2):
+        held = yield from settled("hold", what, ttl=ttl)
+        if held.said != "done" or (not scarce and chance.random() < 0.2):
             continue
-        verb = "release" if pool == NARROW else chance.choice(["confirm", "release"])
-        call = next(numbers)
-        yield from asked_until_settled(caller, call, verb, held.thing, op=f"{caller}-{call}")
+        if chance.random() < 0.3:
+            yield from settled("extend", held.thing, by=1)
+        yield from settled("release" if scarce else chance.choice(["confirm", "release"]), held.thing)
 
 
 def without_operation_ids(caller: str, chance: random.Random) -> Habit:
@@ -129,6 +136,7 @@ EFFECTS: Final = {
     "hold": "hold.held",
     "consume": "hold.held",
     "claims.reserve": "hold.held",
+    "extend": "hold.extended",
     "confirm": "hold.confirmed",
     "claims.confirm": "hold.confirmed",
     "release": "hold.released",
