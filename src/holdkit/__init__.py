@@ -33,6 +33,7 @@ from .core.commands import (
 from .core.entries import Action
 from .core.model import HeldLeg, Leg, Pool, Record, State
 from .core.outcomes import Reason, Shortfall
+from .engines.durability import Durability, Standby
 from .errors import (
     Aborted,
     AlreadyClaimed,
@@ -125,6 +126,7 @@ __all__ = [
     "CursorLost",
     "DeadlinePassed",
     "Difference",
+    "Durability",
     "EngineError",
     "ExpireHold",
     "ExtendHold",
@@ -190,6 +192,7 @@ __all__ = [
     "SagaStep",
     "Shortfall",
     "SlotOverflow",
+    "Standby",
     "State",
     "Stats",
     "Sweep",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,19 @@ def test_answers_carry_what_they_survive(place: tuple[str, str], colour: Sync | 
             hk.release(hk.hold("p", 1, ttl=60, op="again")),
             *hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("p", 1),), ttl_slots=60_000_000)]),
             hk.rates("api", holdkit.Allowance(5, per="day")).take("client"),
+            hk.claims.confirm(hk.claims.reserve("name", "x", ttl=60, owner="me"), entity="user:1"),
+            hk.claims.reserve("name", "y", ttl=60, owner="me"),
+            hk.claims.reserve("name", "y", ttl=60, owner="me"),
+            hk.claims.forget(hk.claims.find(key="name:x"), force=True, reason="over"),
             hk.resource(Desks()).hold("blue", "monday", ttl=60),
         ]
         with pytest.raises(holdkit.AlreadyReleased):
             hk.release(answers[5])
-        assert [answer.durability for answer in answers] == [level] * 9
+        assert [answer.durability for answer in answers] == [level] * 13
         assert hk.get(placed.id).durability is None, "what was only read was not changed"
+        assert hk.claims.find(key="name:y").durability is None
+        assert pickle.loads(pickle.dumps(answers[-2])).durability == level
+        assert "durability" not in answers[-2].to_dict()
         assert hk.stats.durability.level == level
         assert hk.stats.durability.says
         assert abs(hk.stats.clock_lag) < 1

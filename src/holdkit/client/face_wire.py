@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ..core.audit_rows import Difference
 from ..core.model import HeldLeg, Pool, Slot, State, StoredHold
+from ..core.outcomes import Survives
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.clocks import read as read_clock
@@ -114,7 +115,7 @@ read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
 read_verify: Final = msgspec.json.Decoder(WireVerify).decode
 
 
-def claim_from(wire: WireClaim, owner: str | None, clock: Clock) -> Claim:
+def claim_from(wire: WireClaim, owner: str | None, clock: Clock, durability: Survives | None = None) -> Claim:
     """A claim as the kernel would have given it."""
     id = CLAIMS + wire.id
     taken, spent = int(wire.state is State.HELD), int(wire.state is State.CONFIRMED)
@@ -122,7 +123,7 @@ def claim_from(wire: WireClaim, owner: str | None, clock: Clock) -> Claim:
                 label=wire.key, holder=wire.hold, entity=wire.entity)  # fmt: skip
     hold = None if wire.held_slot is None or wire.hold is None else _life(wire, id, taken, spent, wire.held_slot)
     as_of = read_clock(clock, slot_of(wire.server_time))
-    return Claim(pool, hold, wire.owner or owner, replayed=wire.replayed, as_of=as_of)
+    return Claim(pool, hold, wire.owner or owner, replayed=wire.replayed, as_of=as_of, durability=durability)
 
 
 def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from ..core.codec import ticket
 from ..core.model import Pool, Slot, State, StoredHold
+from ..core.outcomes import Survives
 from ..engines.clocks import Reading
 from ..kernel.spelling import datetime_of, text_of
 from .keys import CLAIMS
@@ -15,7 +16,7 @@ from .keys import CLAIMS
 class Claim:
     """A key in one of its lives, as it was when this answer was given. Immutable; ask again with `find`."""
 
-    __slots__ = ("_hold", "_pool", "as_of", "owner", "replayed")
+    __slots__ = ("_hold", "_pool", "as_of", "durability", "owner", "replayed")
 
     _pool: Pool
     _hold: StoredHold | None
@@ -26,6 +27,9 @@ class Claim:
     as_of: Reading | None
     """What the engine's clock said when this answer was given; None in another process than that."""
 
+    durability: Survives | None
+    """What this answer survives, as `Hold.durability` tells; None where it was only read, and in your own transaction."""
+
     def __init__(
         self,
         pool: Pool,
@@ -34,9 +38,10 @@ class Claim:
         *,
         replayed: bool = False,
         as_of: Reading | None = None,
+        durability: Survives | None = None,
     ) -> None:
         given = {"_pool": pool, "_hold": hold, "owner": owner, "replayed": replayed, "as_of": as_of}
-        for name, value in given.items():
+        for name, value in {**given, "durability": durability}.items():
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -46,7 +51,7 @@ class Claim:
         raise AttributeError(f"a Claim is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _thaw, (self._pool, self._hold, self.owner, self.replayed)
+        return _thaw, (self._pool, self._hold, self.owner, self.replayed, self.durability)
 
     @property
     def id(self) -> str:
@@ -173,8 +178,8 @@ class Claim:
         return hash((self.tenant, self.id, self.version))
 
 
-def _thaw(pool: Pool, hold: StoredHold | None, owner: str | None, replayed: bool) -> Claim:
-    return Claim(pool, hold, owner, replayed=replayed)
+def _thaw(pool: Pool, hold: StoredHold | None, owner: str | None, replayed: bool, durability: Survives | None) -> Claim:
+    return Claim(pool, hold, owner, replayed=replayed, durability=durability)
 
 
 def state_of(pool: Pool, hold: StoredHold | None) -> State:

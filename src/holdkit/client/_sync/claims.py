@@ -18,6 +18,7 @@ from ...kernel.spelling import reference
 from ..addresses import path_of
 from ..command_wire import seconds
 from ..face_wire import claim_from, read_claim, read_claims
+from ..wire import durability_of
 from .calling import Calling, no_transaction
 
 
@@ -131,7 +132,7 @@ class RemoteClaims(Calling):
     def _told(self, answer: httpx.Response, owner: str | None) -> Claim:
         wire = read_claim(answer.content)
         self._clock.told(wire.server_time, answer)
-        return claim_from(wire, owner, self._clock)
+        return claim_from(wire, owner, self._clock, durability_of(answer))
 
     def _page(self, answer: httpx.Response) -> list[Claim]:
         page = read_claims(answer.content)

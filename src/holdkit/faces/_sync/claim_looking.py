@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...core.model import SECOND, Pool, State, StoredHold
+from ...core.outcomes import Survives
 from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
@@ -80,10 +81,19 @@ class ClaimReads(Face):
 
     # Within
 
-    def _seen(self, pool: Pool, hold: StoredHold | None, owner: str | None = None, *, replayed: bool = False) -> Claim:
-        """A key as it was just read, with the time at which that was so."""
+    def _seen(
+        self,
+        pool: Pool,
+        hold: StoredHold | None,
+        owner: str | None = None,
+        *,
+        replayed: bool = False,
+        durability: Survives | None = None,
+    ) -> Claim:
+        """A key as it was just read or changed, with the time at which that was so."""
         granted = 0 if hold is None else hold.held_at
-        return Claim(pool, hold, owner, replayed=replayed, as_of=self._desk.reading(pool.slot, granted))
+        as_of = self._desk.reading(pool.slot, granted)
+        return Claim(pool, hold, owner, replayed=replayed, as_of=as_of, durability=durability)
 
     def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:
         if pool.holder is None:

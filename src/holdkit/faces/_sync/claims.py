@@ -138,7 +138,8 @@ class Claims(ClaimReads):
         assert hold is not None
         pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.held_at, on_demand=True,
                     label=name, holder=hold.id)  # fmt: skip
-        return self._seen(pool, hold, owner if done.token is None else done.token, replayed=done.replayed)
+        token = owner if done.token is None else done.token
+        return self._seen(pool, hold, token, replayed=done.replayed, durability=done.durability)
 
     def _in_the_way(
         self, name: str, refusal: InsufficientCapacity, owner: str | None, tx: Any, *, recorded: bool
@@ -150,7 +151,8 @@ class Claims(ClaimReads):
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
-        claim = self._seen(pool, row, owner if mine else None, replayed=True)
+        survives = self._desk.durability if mine and tx is None else None
+        claim = self._seen(pool, row, owner if mine else None, replayed=True, durability=survives)
         if mine and not recorded and claim.state is not State.HELD:
             return self._seen(pool, row)  # it ended between two steps of this call, which asks again
         return claim
@@ -165,7 +167,7 @@ class Claims(ClaimReads):
         done = self._desk.do(command, tx, faces=True, wish=wish)
         if done.hold is None:
             assert done.pool is not None
-            return self._seen(done.pool, None, replayed=done.replayed)
+            return self._seen(done.pool, None, replayed=done.replayed, durability=done.durability)
         return self._ended(done, done.hold, label, getattr(command, "owner", None))
 
     def _take_loose(self, wish: ReturnUnits, name: str, call: Call) -> Claim:
@@ -189,7 +191,7 @@ class Claims(ClaimReads):
         """The claim after a change, as that left it: whoever has the key by now is not asked."""
         pool = Pool(hold.tenant, hold.legs[0].pool, 1, fence=hold.fence, slot=done.slot, label=label, holder=hold.id,
                     entity=hold.entity)  # fmt: skip
-        return self._seen(pool, hold, token, replayed=done.replayed)
+        return self._seen(pool, hold, token, replayed=done.replayed, durability=done.durability)
 
     def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
         """Hold id, token and the claim's own id of whatever names it; `PartOfHold` if it ends with other things. A refusal is
