@@ -93,7 +93,7 @@ from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
 from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
-from .kernel.limiting import Limits
+from .kernel.limiting import Limits, LimitsInForce
 from .kernel.opening import migrate
 from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
@@ -147,6 +147,7 @@ __all__ = [
     "Leg",
     "LifetimeExceeded",
     "Limits",
+    "LimitsInForce",
     "NotConfirmed",
     "NotDue",
     "NotOwner",

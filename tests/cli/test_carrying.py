@@ -68,14 +68,44 @@ def furnish(url: str) -> None:
         hk.put_record("note", "gone", None)
 
 
+def outlive(url: str) -> None:
+    """Units that outlive their hold, limits that change and change back, pools that end."""
+    with holdkit.connect(url) as hk:
+        hk.create_pool("sold", total=9)
+        hk.consume("sold", 4)
+        hk.change_limits(retention=0, retention_consumed=0, max_holds=500, reason="nothing is kept")
+        hk.sweep()
+        hk.return_units(pool="sold", quantity=1, force=True, reason="refund")
+        hk.change_limits(retention="90d", retention_consumed="500d", max_holds=None)
+        for pool in ("shut", "ended", "opened"):
+            hk.create_pool(pool, total=2)
+            hk.archive_pool(pool)
+        hk.unarchive_pool("opened")
+        hk.remove_pool("ended", reason="over")
+        assert (hk.pool("sold").consumed, hk.pool("sold").loose) == (3, 3)
+
+
 def contents(url: str) -> Any:
     with holdkit.connect(url) as hk:
         assert hk.verify().ok
-        found = []
+        found: list[Any] = []
         for one in (hk, hk.tenant("acme")):
-            pools: list[Pool] = one.pools()
+            pools: list[Pool] = one.pools(archived=True)
             found.append((list(pools), [hold.row for hold in one.holds()], one.records("note")))
         return found
+
+
+OUTLIVED = {"hold.retired", "pool.returned", "pool.archived", "pool.unarchived", "pool.removed", "limits.changed"}
+
+
+def tale(url: str) -> Any:
+    """What happened, and under which limits. (Where a hold's pools lie in several lanes, parts of its entries do too.)"""
+    with holdkit.connect(url) as hk:
+        entries = [entry for entry in hk.follow(wait=False, tenant=holdkit.ALL) if not entry.part]
+        assert {entry.action for entry in entries} >= OUTLIVED
+        told = sorted((entry.action, entry.subject, repr((entry.before, entry.after))) for entry in entries)
+        limits = hk.limits_in_force()
+        return told, (limits.retention, limits.retention_consumed, limits.max_holds, limits.version)
 
 
 @pytest.mark.parametrize(
@@ -86,17 +116,25 @@ def contents(url: str) -> Any:
 def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -> None:
     first, *others = path.split()
     url = place(first)
+    outlive(url)
     furnish(url)
-    expected = contents(url)
+    expected, happened = contents(url), tale(url)
     for number, kind in enumerate(others):
         file, target = tmp_path / f"{number}.jsonl", place(kind)
         entries = told(CarryDocument, "export", file, "--url", url).entries
         assert file.stat().st_mode & 0o777 == 0o600
         assert told(CarryDocument, "import", file, "--url", target).entries == entries
         assert contents(target) == expected
+        assert tale(target) == happened
         url = target
     with holdkit.connect(url) as hk:  # and life goes on there
         assert hk.confirm("7" * 32, owner="mine").state == "confirmed"
+        with pytest.raises(holdkit.PoolArchived):
+            hk.hold("shut", ttl=60)
+        with pytest.raises(holdkit.QuantityExceedsConsumed):
+            hk.return_units(pool="sold", quantity=4, force=True, reason="more than is loose")
+        assert hk.return_units(pool="sold", quantity=3, force=True, reason="refund").available == 9
+        assert hk.change_limits(retention="91d", if_version=2).version == 3
         last = max(effect.pool.fence for entry in hk.follow(wait=False) for effect in entry.pools)
         assert hk.hold([holdkit.Leg("on demand", 1, create_with_total=1)], ttl=60).fence > 0
         assert hk.hold("p5", 1, ttl=60).fence <= last + 2

@@ -16,7 +16,7 @@ from holdkit.core.commands import ChangeLimits, CreatePool, Group
 from holdkit.core.entries import Action
 from holdkit.core.fold import fold
 from holdkit.core.ladders.finding import missing
-from holdkit.core.limits import LIMITS_KEY, MOST_PAST, changed_of, changed_record, in_force, journaled
+from holdkit.core.limits import LIMITS_KEY, MOST_PAST, changed_of, changed_record, in_force, journaled, was_bounded
 from holdkit.core.model import Limits, Record
 from holdkit.core.outcomes import Invalid, Reason, Refusal
 from holdkit.core.retention import PastRetention, retired_until, shortest_retention
@@ -293,6 +293,42 @@ def test_verify_goes_by_the_limits_of_the_journal() -> None:
     created = Limits(retention=20)
     assert [one.table for one in audit(world.entries, stored, created, 100)] == ["holds"]
     assert [*audit(world.entries, stored, created, 500)] == []
+
+
+@pytest.mark.parametrize(
+    ("created", "bounds", "missed"),
+    [(2, (None,), 0), (2, (None, 3, None), 0), (None, (2, None), 0), (None, (2,), 0), (2, (), 0), (None, (), 1)],
+)
+def test_ended_holds_that_left_for_room_are_not_missed_later(
+    created: int | None, bounds: tuple[int | None, ...], missed: int
+) -> None:
+    world = World(retention=500, max_holds=created)
+    done(world.do(CreatePool(id="p", total=9)))
+    done(world.do(place("a", "p", ttl=100)))
+    done(world.do(release("a")))
+    done(world.do(place("b", "p", ttl=100)))
+    for bound in bounds:
+        done(world.do(change(max_holds=bound)))
+    done(world.do(change(max_legs=7)))
+    held = {key: hold for key, hold in world.holds.items() if hold.state == "held"}
+    legs = {("", "p", 100, hold_id("b")): 1}
+    limits = Limits(retention=500, max_holds=created)
+    found = [*audit(world.entries, Stored(world.pools, held, world.records, legs, 0), limits, 5)]
+    assert [one.table for one in found] == ["holds"] * missed
+    found = [*audit(world.entries, Stored(world.pools, {}, world.records, legs, 0), limits, 5)]
+    assert [one.key for one in found if one.table == "holds"][-1:] == [hold_id("b")], "one that is held never leaves"
+
+
+def test_what_was_said_of_a_bound() -> None:
+    record = changed_record(Limits(max_holds=2), {"max_holds": None}, None, 0)
+    assert changed_of(record).bounded
+    assert was_bounded(Limits(), record)
+    assert was_bounded(Limits(max_holds=2), None)
+    assert not was_bounded(Limits(), None)
+    assert not was_bounded(Limits(), Record(*LIMITS_KEY, "{}", 3, 0)), "one that cannot be read says nothing"
+    assert not changed_of(changed_record(Limits(), {"max_pools": 2}, None, 0)).bounded
+    assert changed_of(changed_record(Limits(), {"max_holds": 2}, None, 0)).bounded
+    assert changed_of(changed_record(Limits(), {"max_legs": 2}, record, 0)).bounded
 
 
 def test_a_refused_change_says_what_is_there() -> None:

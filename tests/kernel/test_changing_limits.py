@@ -47,8 +47,8 @@ def test_a_change_is_told_journaled_and_verified(url: str) -> None:
         (entry,) = hk.journal()
         assert (str(entry.action), entry.subject, entry.tenant) == ("limits.changed", "~limits", "")
         assert (entry.actor, entry.reason) == ("user:7", "audit")
-        assert entry.before == {"retention": 30 * DAY * 10**6, "max_ttl": 30 * DAY * 10**6}
-        assert entry.after == {"retention": 90 * DAY * 10**6, "max_ttl": 60 * DAY * 10**6}
+        assert entry.before == {"retention": 30 * DAY, "max_ttl": 30 * DAY}
+        assert entry.after == {"retention": 90 * DAY, "max_ttl": 60 * DAY}
         hk.create_pool("p", 1)
         assert hk.hold("p", ttl="59d").state == "held"
         assert hk.verify().ok
@@ -56,6 +56,53 @@ def test_a_change_is_told_journaled_and_verified(url: str) -> None:
         with holdkit.connect(url, clock=clock) as hk:
             assert hk.limits == changed
             assert hk.verify().ok
+
+
+def test_holds_that_left_for_room_are_not_missed_once_there_is_no_bound(url: str) -> None:
+    clock = FakeClock()
+    with holdkit.connect(url, clock=clock) as hk:
+        hk.change_limits(max_holds=2)
+        hk.create_pool("p", 9)
+        kept = list[holdkit.Hold]()
+        for _ in range(5):
+            clock.advance(1)
+            kept.append(hk.release(hk.hold("p", ttl=60)))
+        assert len(hk.holds()) == 2
+        hk.change_limits(max_holds=None)
+        assert hk.verify().differences == ()
+        hk.change_limits(retry_window="2d")
+        assert hk.verify().differences == ()
+        assert [hold.id for hold in hk.holds()] == [hold.id for hold in kept[3:]]
+
+
+def test_a_lowered_bound_counts_at_once(url: str) -> None:
+    clock = FakeClock()
+    with holdkit.connect(url, clock=clock) as hk:
+        hk.create_pool("p", 9)
+        ended = list[str]()
+        for _ in range(4):
+            clock.advance(1)
+            ended.append(hk.release(hk.hold("p", ttl=60)).id)
+        hk.change_limits(max_holds=3)
+        assert [hold.id for hold in hk.holds()] == ended[1:], "the oldest that has ended leaves, for room"
+        held = [hk.hold("p", ttl=60).id for _ in range(3)]
+        hk.change_limits(max_holds=1)
+        assert sorted(hold.id for hold in hk.holds()) == sorted(held), "a lowered limit cancels nothing"
+        assert hk.verify().ok
+
+
+def test_what_is_swept_for_a_lowered_bound_leaves_with_it(url: str) -> None:
+    """More are alive than there may be, and one of them is due: it is the next to leave."""
+    clock = FakeClock()
+    with holdkit.connect(url, clock=clock) as hk:
+        hk.create_pool("p", 9)
+        due, *held = [hk.hold("p", ttl=ttl) for ttl in (5, 60, 60)]
+        clock.advance(6)
+        hk.change_limits(max_holds=2)
+        with pytest.raises(HoldNotFound):
+            hk.extend(due, by=60)
+        assert sorted(hold.id for hold in hk.holds()) == sorted(hold.id for hold in held)
+        assert hk.verify().ok
 
 
 def test_async_too(url: str) -> None:

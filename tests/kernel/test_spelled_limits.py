@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
 import holdkit
-from holdkit import InvalidRequest, Limits
+from holdkit import InvalidRequest, Limits, LimitsInForce
 from holdkit.core import model
 from holdkit.core.limits import SPANS
 from holdkit.kernel.limiting import limits_of, slots_of
@@ -46,8 +47,23 @@ def test_every_interval_takes_every_spelling() -> None:
 def test_the_two_classes_have_the_same_fields_and_defaults() -> None:
     assert model.Limits.__struct_fields__ == (*Limits.__struct_fields__, "past")
     assert slots_of(Limits()) == model.Limits()
-    assert limits_of(model.Limits()) == Limits()
+    assert limits_of(model.Limits()) == LimitsInForce()
+    assert set(LimitsInForce.__struct_fields__) == set(Limits.__struct_fields__)
+    assert slots_of(LimitsInForce()) == model.Limits()
     assert {name for name in Limits.__struct_fields__ if isinstance(getattr(Limits(), name), timedelta)} == set(SPANS)
+
+
+def test_limits_in_force_are_typed_as_they_are_told() -> None:
+    with holdkit.connect("memory://", clock=FakeClock(), limits=Limits(retention="7d")) as hk:
+        heard = queue.Queue[dict[str, Any]]()
+        hk.on("limits.changed", lambda entry: heard.put(entry.after))
+        changed = hk.change_limits(max_ttl="90m", max_holds=5)
+        assert_type(hk.limits, LimitsInForce)
+        assert_type(hk.limits.retention, timedelta)
+        assert_type(changed.max_ttl + hk.limits_in_force().retention, timedelta)
+        assert (hk.limits.retention, changed.max_ttl) == (WEEK, timedelta(minutes=90))
+        assert [type(getattr(hk.limits, name)) for name in SPANS] == [timedelta] * len(SPANS)
+        assert heard.get(timeout=60) == {"max_ttl": 5_400.0, "max_holds": 5} == hk.journal()[0].after
 
 
 def test_connect_obeys_what_was_spelled(engine: str, request: pytest.FixtureRequest) -> None:
@@ -84,7 +100,7 @@ def test_the_same_spelled_otherwise_is_the_same(tmp_path: Path) -> None:
     for said in SPELLINGS:
         with holdkit.connect(url, limits=Limits(retention=said)) as hk:  # type: ignore[arg-type]
             assert hk.limits.retention == WEEK
-    again = Limits(retention=WEEK)
+    again = LimitsInForce(retention=WEEK)
     with holdkit.connect(url, limits=again) as hk:
         assert hk.limits == again
 

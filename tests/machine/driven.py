@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec import structs
 
 from holdkit.core.codec import fingerprint
-from holdkit.core.commands import AnyCommand, CreatePool, Group, ReturnToPool
+from holdkit.core.commands import AnyCommand, ChangeLimits, CreatePool, Group, ReturnToPool
 from holdkit.core.entries import Action
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Outcome, Refusal
@@ -62,8 +62,12 @@ class EnginesAgree(RuleBasedStateMachine):
                     self.names.saw(outcome.hold)
                 if isinstance(command, ReturnToPool) and isinstance(outcome, Done):
                     self.counts["returned by pool"] += 1
+                if isinstance(command, ChangeLimits) and isinstance(outcome, Done):
+                    self.counts["limits changed"] += 1
                 self.counts["commands"] += 1
                 self.counts[_word(outcome)] += 1
+        self.names.limits = self.fleet.in_force
+        self.counts["past retentions"] += bool(self.names.limits.past)
 
     def group(self, wanted: tuple[Wish, ...], atomic: bool = False) -> Group:
         """Wishes as one group of commands."""
@@ -99,9 +103,10 @@ class EnginesAgree(RuleBasedStateMachine):
     def under(self, key: str, group: Group) -> Group:
         """The group under one operation id, which may be one that single commands have too."""
         tenant = group.commands[0].tenant
+        theirs = [one for one in group.commands if not tenant or not isinstance(one, ChangeLimits)]
         commands = [
             structs.replace(command, tenant=tenant, op=f"{key}#{n}" if command.op in (None, key) else command.op)
-            for n, command in enumerate(group.commands)
+            for n, command in enumerate(theirs)
         ]
         signed = [structs.replace(command, fingerprint=fingerprint(command)) for command in commands]
         return guarded(tuple(signed), group.atomic, key)

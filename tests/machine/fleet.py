@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from msgspec import Struct, structs
 
 from holdkit.core.commands import Group, PutRecord
+from holdkit.core.limits import LIMITS_KEY
 from holdkit.core.model import Limits, State
 from holdkit.core.outcomes import Done, Outcome
 from holdkit.core.reading import (
@@ -156,6 +157,11 @@ class Fleet:
             self._differ("last_seq is not the journal's end")
         return next(iter(applied.values())).outcomes
 
+    @property
+    def in_force(self) -> Limits:
+        """The limits as they are now."""
+        return next(iter(self.engines.values())).limits
+
     def read(self, query: Query[Any]) -> Any:
         """The same question to all."""
         answers = {name: engine.read(query) for name, engine in self.engines.items()}
@@ -194,6 +200,7 @@ class Fleet:
             for record in self.read(ListRecords(tenant, "saga")):
                 self.read(FindRecord(record.key))
             self.read(ReadJournal(tenant, limit=7))
+        self.read(FindRecord(LIMITS_KEY))
         self.read(FindEnds())
         self.read(ReadClock())
         for name, engine in self.engines.items():
@@ -216,6 +223,7 @@ class Fleet:
         for name in self.engines.keys() & LASTING:
             self.engines[name].close()
             self._open(name)
+        self._agree("limits", {name: engine.limits for name, engine in self.engines.items()})
 
     def close(self) -> None:
         """Give everything back."""

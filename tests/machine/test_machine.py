@@ -33,7 +33,7 @@ STEPS = int(os.environ.get("HOLDKIT_STEPS", "25"))
 FLOOR = 20
 """How often each reason must have been answered at least, in 200 examples."""
 VOLUMES = ("done", "replayed", "invalid", "backwards", "restarts", "looks", "guarded", "retired",
-           "returned by pool")  # fmt: skip
+           "returned by pool", "limits changed", "past retentions")  # fmt: skip
 """What must have happened in every tenth example at least."""
 LATE: Builder = lambda _, clock, limits: ExpiresLate(clock=clock, limits=limits)  # noqa: E731
 

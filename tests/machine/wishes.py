@@ -16,6 +16,7 @@ from holdkit.core.codec import fingerprint, minted_id
 from holdkit.core.commands import (
     AnyCommand,
     ArchivePool,
+    ChangeLimits,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -50,6 +51,21 @@ TIGHT = Limits(max_pools=7, max_holds=2, max_operations=8, retry_window=30 * UNI
                retention_consumed=70 * UNIT, max_ttl=40 * UNIT, max_lifetime=50 * UNIT, max_due=1)  # fmt: skip
 OPEN = Limits(retry_window=60 * UNIT, retention=80 * UNIT, retention_consumed=90 * UNIT, max_ttl=90 * UNIT,
               max_lifetime=100 * UNIT, max_due=2)  # fmt: skip
+
+
+CHANGES: tuple[dict[str, int | None], ...] = (
+    {"retention": 10 * UNIT},
+    {"retention": 40 * UNIT},
+    {"retention": 100 * UNIT},
+    {"retention_consumed": 10 * UNIT, "retention": 60 * UNIT},
+    {"retention_consumed": 110 * UNIT},
+    {"retry_window": 10 * UNIT},
+    {"retry_window": 60 * UNIT, "max_operations": 6},
+    {"max_holds": 1, "max_operations": None},
+    {"max_holds": 2, "max_pools": 6},
+    {"max_holds": None, "max_pools": 9, "max_ttl": 35 * UNIT, "max_lifetime": 45 * UNIT},
+)
+"""What limits are changed to: shorter and longer, tighter and wider, and back."""
 
 
 class Wish(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
@@ -100,6 +116,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "resize": {"hold": pool, "how": six},
     "end": {"hold": pool, "how": three},
     "record": {"hold": three, "how": six, "span": st.integers(-1, 3)},
+    "limits": {"how": ten, "span": st.integers(-4, 3)},
     "sweep": {"how": st.integers(1, 6)},
 }
 KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize", "resize", "resize", "end",
@@ -266,6 +283,9 @@ class Names:
         body = None if wish.how == 0 else f'{{"n": {wish.how}}}'
         return PutRecord(**frame, kind="saga", id=f"r{wish.hold}", body=body,
                          if_version=None if wish.span < 0 else wish.span)  # fmt: skip
+
+    def _limits(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ChangeLimits:
+        return ChangeLimits(changes=CHANGES[wish.how], if_version=None if wish.span < 0 else wish.span)
 
     def _sweep(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> Sweep:
         return Sweep(limit=wish.how, tenant=frame["tenant"])

@@ -34,7 +34,7 @@ from .audit_rows import (
 from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
-from .limits import LIMITS_KEY, journaled
+from .limits import LIMITS_KEY, journaled, was_bounded
 from .model import MAX_SLOT, Key, Limits, Pool, Slot, State, StoredHold
 from .view import View
 
@@ -58,13 +58,13 @@ def audit(
     wrong = Mismatches() if mismatches is None else mismatches
     yield from _fold_all(entries, folded)
     folded.latest = latest = max(now, folded.latest)
-    limits = journaled(created, folded.records.get(LIMITS_KEY))
+    changed = folded.records.get(LIMITS_KEY)
+    limits = journaled(created, changed)
+    pruning = _Pruning(limits, was_bounded(limits, changed), latest)
     if folded.fence_floor != stored.fence_floor:
         yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
     yield from _compare("pools", stored.each_pool(), folded.pools.items(), wrong.pools)
-    yield from _compare(
-        "holds", stored.each_hold(), _filing_units(folded), wrong.holds, _Pruning(limits, latest).excuse
-    )
+    yield from _compare("holds", stored.each_hold(), _filing_units(folded), wrong.holds, pruning.excuse)
     yield from _compare("records", stored.each_record(), folded.records.items(), wrong.records)
     yield from _compare_legs(stored, folded, wrong)
     yield from _check_pools(stored, folded, wrong)
@@ -166,16 +166,17 @@ class _Pruning(Struct, frozen=True):
     """Which holds may have left, and which may not be here."""
 
     limits: Limits
+    bounded: bool  # now, or at any time before
     now: Slot
 
     def excuse(self, mine: StoredHold | None, theirs: StoredHold | None) -> tuple[StoredHold | None, StoredHold | None]:
-        """A hold that may be pruned may be there or not; where the table is bounded, ended ones leave early, but none whose
-        units are consumed: those leave with an entry."""
+        """A hold that may be pruned may be there or not; where the table is or was bounded, ended ones leave early, but none
+        whose units are consumed: those leave with an entry."""
         limits, now = self.limits, self.now
         if theirs is not None and prunable(theirs, limits, now):
             theirs = None
-        bounded = limits.max_holds is not None
-        if mine is None and theirs is not None and bounded and theirs.state is not State.HELD and not theirs.consumes:
+        may_leave = self.bounded and theirs is not None and theirs.state is not State.HELD and not theirs.consumes
+        if mine is None and may_leave:
             theirs = None
         if mine is not None and theirs is None and prunable(mine, limits, now):
             mine = None

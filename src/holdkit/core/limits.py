@@ -25,6 +25,11 @@ MOST_PAST: Final = 100
 """Past retentions that are kept at most; beyond that the two oldest count as one."""
 
 
+def subject_of(record: Record) -> str:
+    """What journal entries about a record are filed under."""
+    return SUBJECT if record.key == LIMITS_KEY else f"{record.kind}/{record.id}"
+
+
 class Changed(Struct, frozen=True):
     """The record's body: a complete effect."""
 
@@ -33,6 +38,8 @@ class Changed(Struct, frozen=True):
     was: dict[str, int | None]
     """What the last change changed, as it was before."""
     past: tuple[PastRetention, ...] = ()
+    bounded: bool = False
+    """Whether `max_holds` was set before this change or is set by it: ended holds may have left early, for room."""
 
 
 _decoder: Final = msgspec.json.Decoder(Changed)
@@ -88,12 +95,24 @@ def journaled(created: Limits, record: Record | None) -> Limits:
         return created
 
 
+def was_bounded(limits: Limits, record: Record | None) -> bool:
+    """Whether `max_holds` is set under these limits, or was at any time before the record that they come from."""
+    if limits.max_holds is not None:
+        return True
+    try:
+        return record is not None and changed_of(record).bounded
+    except msgspec.DecodeError:
+        return False
+
+
 def changed_record(limits: Limits, changes: Mapping[str, int | None], before: Record | None, now: Slot) -> Record:
     """The record after a change of the limits in force."""
     earlier = {} if before is None else changed_of(before).limits
     was = {name: getattr(limits, name) for name in changes}
-    past = _past(limits, structs.replace(limits, **changes), now)
-    body = msgspec.json.encode(Changed({**earlier, **changes}, was, past), order="sorted").decode()
+    after = structs.replace(limits, **changes)
+    bounded = was_bounded(limits, before) or after.max_holds is not None
+    said = Changed({**earlier, **changes}, was, _past(limits, after, now), bounded)
+    body = msgspec.json.encode(said, order="sorted").decode()
     return Record(*LIMITS_KEY, body, limits.version + 1, now)
 
 

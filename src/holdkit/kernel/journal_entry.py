@@ -14,6 +14,7 @@ from ..core.limits import changed_of
 from ..core.model import Slot
 from ..core.reading import JournalRow, entry_of
 from .cursor import Place, encode_cursor
+from .limiting import seconds_of
 from .spelling import datetime_of, with_times
 
 
@@ -110,18 +111,18 @@ class JournalEntry:
 
     @property
     def before(self) -> dict[str, Any]:
-        """What changed of the hold, or of the limits, before; empty where it was born."""
+        """What changed of the hold, or of the limits (intervals in seconds), before; empty where it was born."""
         if self.entry.action is Action.LIMITS_CHANGED and self.entry.record is not None:
-            return {**changed_of(self.entry.record).was}
+            return {**seconds_of(changed_of(self.entry.record).was)}
         change = self.entry.change
         return {} if change is None else with_times({"state": str(change.was), "deadline": change.was_deadline})
 
     @property
     def after(self) -> dict[str, Any]:
-        """The hold or record after the change, without secrets; of limits, those that were changed."""
+        """The hold or record after the change, without secrets; of limits, those that were changed, intervals in seconds."""
         if self.entry.action is Action.LIMITS_CHANGED and self.entry.record is not None:
             changed = changed_of(self.entry.record)
-            return {name: changed.limits[name] for name in changed.was}
+            return {**seconds_of({name: changed.limits[name] for name in changed.was})}
         said = self.entry.hold or self.entry.change or self.entry.record
         if said is None:
             return {}

@@ -18,7 +18,8 @@ from .spelling import span
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every bound in one place. Intervals are spelled as a ttl: seconds, a timedelta, or text such as "90s", "5m", "30d"; those
-    in force are told as timedeltas. None means unbounded. `version`, how often they were changed, is told, never asked for."""
+    in force are told as `LimitsInForce`. None means unbounded. `version`, how often they were changed, is told, never asked
+    for."""
 
     max_pools: int | None = None
     max_holds: int | None = None
@@ -45,6 +46,18 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: int = 0
 
 
+class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits as they are: intervals are timedeltas. Can be asked for again, as far as nothing was changed."""
+
+    retry_window: timedelta = timedelta(days=1)
+    retention: timedelta = timedelta(days=30)
+    retention_consumed: timedelta = timedelta(days=400)
+    min_ttl: timedelta = timedelta(microseconds=1)
+    max_ttl: timedelta = timedelta(days=30)
+    max_lifetime: timedelta = timedelta(days=90)
+    lock_timeout: timedelta = timedelta(seconds=10)
+
+
 BOUNDS = Limits.__struct_fields__[:-1]
 """All that can be asked for."""
 
@@ -66,10 +79,10 @@ def asked_slots(limits: Limits | None) -> model.Limits | None:
     return None if limits is None else slots_of(limits)
 
 
-def limits_of(limits: model.Limits) -> Limits:
+def limits_of(limits: model.Limits) -> LimitsInForce:
     """The core's limits as callers see them."""
     found = {name: getattr(limits, name) for name in Limits.__struct_fields__}
-    return Limits(**found | {name: timedelta(microseconds=found[name]) for name in SPANS})
+    return LimitsInForce(**found | {name: timedelta(microseconds=found[name]) for name in SPANS})
 
 
 def changes_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,11 +107,15 @@ def _value(name: str, value: Any) -> Any:
 
 def in_seconds(limits: Limits) -> dict[str, float | int | None]:
     """The stored limits for documents: spans in seconds."""
-    found = changes_of({name: getattr(limits, name) for name in MEANING})
-    return {name: value / SECOND if name in SPANS else value for name, value in found.items()}
+    return seconds_of(changes_of({name: getattr(limits, name) for name in MEANING}))
 
 
-def from_seconds(told: Mapping[str, Any], version: int) -> Limits:
+def seconds_of(slots: Mapping[str, int | None]) -> dict[str, float | int | None]:
+    """Some of the core's limits for documents."""
+    return {name: value / SECOND if name in SPANS and value is not None else value for name, value in slots.items()}
+
+
+def from_seconds(told: Mapping[str, Any], version: int) -> LimitsInForce:
     """The same the other way."""
     spans = {name: timedelta(microseconds=round(told[name] * SECOND)) for name in SPANS if name in told}
-    return Limits(**{**told, **spans}, version=version)
+    return LimitsInForce(**{**told, **spans}, version=version)

@@ -11,6 +11,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
+from holdkit.core.commands import AnyCommand, ChangeLimits, CreatePool, PutRecord
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine
@@ -176,3 +177,16 @@ def test_canary_numbers_taken_before_the_lock_collide(
         tx.commit()
         waiting.result(scenes.PATIENCE)
     assert any("journal_pkey" in each for each in collided)
+
+
+def test_a_retry_is_told_where_its_entry_is(engine: PostgresEngine) -> None:
+    commands: list[AnyCommand] = [
+        ChangeLimits(changes={"retention": 5}, op="limits"),
+        PutRecord(kind="note", id="a", body="1", op="record"),
+        CreatePool(id=POOLS[0], total=3, op="pool"),
+    ]
+    for command in commands:
+        first, again = (done(engine, command) for _ in range(2))
+        assert again.replayed
+        assert (first.lane, first.seq) == (again.lane, again.seq)
+        assert first.seq > 0

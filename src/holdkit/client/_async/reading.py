@@ -20,7 +20,7 @@ from ...errors import InvalidRequest
 from ...kernel._async.background import AsyncSubscription, check_listener
 from ...kernel._async.journal import check_following
 from ...kernel.context import Actor, actor_text
-from ...kernel.limiting import Limits, changes_of, from_seconds
+from ...kernel.limiting import LimitsInForce, changes_of, from_seconds
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
@@ -192,7 +192,7 @@ class AsyncRemoteReads(AsyncCalling):
         slot = slot_of(datetime.fromisoformat(told["server_time"]))
         return SweepReport(told["expired"], tuple(told["holds"]), tuple(told["tenants"]), slot, told["more"])
 
-    async def limits_in_force(self) -> Limits:
+    async def limits_in_force(self) -> LimitsInForce:
         """The limits that are stored with the data: for the default tenant's keys."""
         return limits_answer(await self._transport.ask("GET", "/v1/limits"))
 
@@ -205,7 +205,7 @@ class AsyncRemoteReads(AsyncCalling):
         reason: str | None = None,
         op: str | None = None,
         **limits: Ttl | None,
-    ) -> Limits:
+    ) -> LimitsInForce:
         """Change limits that are stored with the data: for admins of the default tenant. Every process obeys from its next
         batch on; a lowered one cancels nothing. Spans are spelled as a ttl."""
         said = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
@@ -232,7 +232,7 @@ class AsyncRemoteReads(AsyncCalling):
         return msgspec.json.decode(answer.content, type=dict[str, Any])
 
 
-def limits_answer(answer: httpx.Response) -> Limits:
+def limits_answer(answer: httpx.Response) -> LimitsInForce:
     """The limits that a server told."""
     told = msgspec.json.decode(answer.content, type=dict[str, Any])
     return from_seconds(told["limits"], told["version"])

@@ -21,7 +21,7 @@ from ...errors import InvalidRequest
 from ...kernel._sync.background import Subscription, check_listener
 from ...kernel._sync.journal import check_following
 from ...kernel.context import Actor, actor_text
-from ...kernel.limiting import Limits, changes_of, from_seconds
+from ...kernel.limiting import LimitsInForce, changes_of, from_seconds
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
@@ -189,7 +189,7 @@ class RemoteReads(Calling):
         slot = slot_of(datetime.fromisoformat(told["server_time"]))
         return SweepReport(told["expired"], tuple(told["holds"]), tuple(told["tenants"]), slot, told["more"])
 
-    def limits_in_force(self) -> Limits:
+    def limits_in_force(self) -> LimitsInForce:
         """The limits that are stored with the data: for the default tenant's keys."""
         return limits_answer(self._transport.ask("GET", "/v1/limits"))
 
@@ -202,7 +202,7 @@ class RemoteReads(Calling):
         reason: str | None = None,
         op: str | None = None,
         **limits: Ttl | None,
-    ) -> Limits:
+    ) -> LimitsInForce:
         """Change limits that are stored with the data: for admins of the default tenant. Every process obeys from its next
         batch on; a lowered one cancels nothing. Spans are spelled as a ttl."""
         said = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
@@ -229,7 +229,7 @@ class RemoteReads(Calling):
         return msgspec.json.decode(answer.content, type=dict[str, Any])
 
 
-def limits_answer(answer: httpx.Response) -> Limits:
+def limits_answer(answer: httpx.Response) -> LimitsInForce:
     """The limits that a server told."""
     told = msgspec.json.decode(answer.content, type=dict[str, Any])
     return from_seconds(told["limits"], told["version"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..commands import ChangeLimits
 from ..entries import Action
-from ..limits import LIMITS_KEY, SUBJECT, changed_record, in_force
+from ..limits import LIMITS_KEY, SUBJECT, changed_record, in_force, subject_of
 from ..model import Slot
 from ..outcomes import Done, Outcome, Reason, Refusal
 from ..view import View
@@ -20,6 +20,6 @@ def change_limits(view: View, command: ChangeLimits, now: Slot) -> Outcome:
     if not changes:
         return Done(slot=now, record=before)
     after = changed_record(limits, changes, before, now)
-    record(view, Action.LIMITS_CHANGED, SUBJECT, now, command, stored=after)
+    record(view, Action.LIMITS_CHANGED, subject_of(after), now, command, stored=after)
     view.limits = in_force(limits, after)
     return Done(slot=now, seq=view.next_seq - 1, record=after)

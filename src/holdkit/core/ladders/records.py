@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..commands import PutRecord
 from ..entries import Action
+from ..limits import subject_of
 from ..model import Record, Slot
 from ..outcomes import Done, Outcome, Reason, Refusal
 from ..view import View
@@ -19,6 +20,5 @@ def put_record(view: View, command: PutRecord, now: Slot) -> Outcome:
     if command.body is None and before is None:
         return Done(slot=now)
     after = Record(command.tenant, command.kind, command.id, command.body or "", version + 1, now)
-    record(view, Action.RECORD_PUT, f"{command.kind}/{command.id}", now, command, stored=after,
-           removed=command.body is None)  # fmt: skip
+    record(view, Action.RECORD_PUT, subject_of(after), now, command, stored=after, removed=command.body is None)
     return Done(slot=now, seq=view.next_seq - 1, record=None if command.body is None else after)

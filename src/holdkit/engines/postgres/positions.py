@@ -13,6 +13,7 @@ from msgspec import structs
 
 from ...core.commands import Group
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from ...core.limits import subject_of
 from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from .driver import Row, Statement
@@ -80,7 +81,7 @@ def _home(done: Done, tenant: str, lanes: int) -> tuple[int, str] | None:
     if done.pool is not None:
         return lane_of_pool((tenant, done.pool.id), lanes), done.pool.id
     if done.record is not None:
-        return lane_of_record(done.record.key, lanes), f"{done.record.kind}/{done.record.id}"
+        return lane_of_record(done.record.key, lanes), subject_of(done.record)
     return None
 
 

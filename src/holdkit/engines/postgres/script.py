@@ -174,8 +174,7 @@ def finish(
     statements, parts = write_back(view, gathered, terms, batch)
     wrote = bool(statements)
     replays = bool(view.loaded.operations)
-    if terms.limits.max_holds is not None and view.holds.changed:
-        statements = yield from _retire(statements, terms)
+    statements = yield from keep_bound(statements, view, terms)
     if parts.lanes and terms.distributed and not terms.joined:
         statements = yield from number_apart(statements, view, parts, gathered, terms)
     if pruning:
@@ -200,6 +199,7 @@ def write_only(view: View, gathered: Gathered, terms: Terms, batch: int) -> Scri
     """What goes first, and nothing else."""
     statements, parts = write_back(view, gathered, terms, batch)
     wrote = bool(statements)
+    statements = yield from keep_bound(statements, view, terms)
     if parts.lanes and terms.distributed and not terms.joined:
         statements = yield from number_apart(statements, view, parts, gathered, terms)
     answers = yield (*statements, COMMIT)
@@ -257,10 +257,12 @@ def _retire_first(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script
     return (yield from _sweep_first(Listed({}, [], False, retiring, pressed=True), terms, stage, batch))
 
 
-def _retire(statements: list[Statement], terms: Terms) -> Script[list[Statement]]:
-    """max_holds is reached: ended holds leave, oldest first. Gives what is still to be said."""
-    bound = terms.limits.max_holds
-    assert bound is not None
+def keep_bound(statements: list[Statement], view: View, terms: Terms) -> Script[list[Statement]]:
+    """Behind every write that may have left more holds than `max_holds`: ended ones leave, oldest first. Gives what is still
+    to be said."""
+    bound = view.limits.max_holds
+    if bound is None or not (view.holds.changed or LIMITS_KEY in view.records.changed):
+        return statements
     if not terms.distributed:
         return [*statements, ("make_room", (bound,))]
     *answers, ((present,),) = yield (*statements, ("count_holds", ()))  # with those that this batch has ended

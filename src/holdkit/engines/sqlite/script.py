@@ -138,6 +138,7 @@ def write_only(view: View) -> Script[Ran]:
     """What went first, and nothing else."""
     statements = write_back(view)
     yield tuple(statements)
+    yield from keep_bound(view)
     return _ran(view, statements)
 
 
@@ -155,12 +156,18 @@ def finish(view: View, gathered: Gathered, need: Needs, limits: Limits, slot: Sl
         statements += pruning
     if statements:
         yield tuple(statements)
-    if limits.max_holds is not None and view.holds.changed:
+    yield from keep_bound(view)
+    return ran
+
+
+def keep_bound(view: View) -> Script[None]:
+    """Behind every write that may have left more holds than `max_holds`: ended ones leave, oldest first."""
+    bound = view.limits.max_holds
+    if bound is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
         rows = yield (ask("count_holds"),)
-        excess = rows[0][0][0] - limits.max_holds
+        excess = rows[0][0][0] - bound
         if excess > 0:
             yield (ask("make_room", (excess,)),)
-    return ran
 
 
 def _ran(view: View, statements: list[Statement]) -> Ran:

@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 from ...core.commands import ChangeLimits, Ttl
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..context import Actor
-from ..limiting import Limits, changes_of, limits_of
+from ..limiting import LimitsInForce, changes_of, limits_of
 from ..spelling import What
 from ..surface import JournalEntry
 from ..tenants import Tenants, whose
@@ -34,11 +34,11 @@ class AsyncHolds(AsyncReads):
         return type(self)(self._submitter, self._mint, text(name, "tenant", 64))
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> LimitsInForce:
         """The bounds in force, intervals as timedeltas."""
         return limits_of(self._limits)
 
-    async def limits_in_force(self) -> Limits:
+    async def limits_in_force(self) -> LimitsInForce:
         """The limits as they are stored now, whoever changed them last."""
         return limits_of(await self._desk.limits_now())
 
@@ -51,7 +51,7 @@ class AsyncHolds(AsyncReads):
         reason: str | None = None,
         op: str | None = None,
         **limits: Ttl | None,
-    ) -> Limits:
+    ) -> LimitsInForce:
         """Change limits that are stored with the data: `change_limits(retention="90d", reason="…")`. They hold for all
         tenants, and every process obeys from its next batch on; a lowered one cancels nothing.
 

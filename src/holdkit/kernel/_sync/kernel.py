@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 from ...core.commands import ChangeLimits, Ttl
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..context import Actor
-from ..limiting import Limits, changes_of, limits_of
+from ..limiting import LimitsInForce, changes_of, limits_of
 from ..spelling import What
 from ..surface import JournalEntry
 from ..tenants import Tenants, whose
@@ -35,11 +35,11 @@ class Holds(Reads):
         return type(self)(self._submitter, self._mint, text(name, "tenant", 64))
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> LimitsInForce:
         """The bounds in force, intervals as timedeltas."""
         return limits_of(self._limits)
 
-    def limits_in_force(self) -> Limits:
+    def limits_in_force(self) -> LimitsInForce:
         """The limits as they are stored now, whoever changed them last."""
         return limits_of(self._desk.limits_now())
 
@@ -52,7 +52,7 @@ class Holds(Reads):
         reason: str | None = None,
         op: str | None = None,
         **limits: Ttl | None,
-    ) -> Limits:
+    ) -> LimitsInForce:
         """Change limits that are stored with the data: `change_limits(retention="90d", reason="…")`. They hold for all
         tenants, and every process obeys from its next batch on; a lowered one cancels nothing.
 

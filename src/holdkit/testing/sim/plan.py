@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from random import Random
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from ...core.codec import fingerprint, minted_id
 from ...core.commands import (
     AnyCommand,
     ArchivePool,
+    ChangeLimits,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -121,6 +122,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
         "snapshot": shape.choice((0.0, 0.15, 0.35)),
     }
     clients, sagas = Clients(part(seed, "clients")), SagaClients(part(seed, "sagas"))
+    operator = Operator(part(seed, "operator"))
     order, dice = part(seed, "order"), part(seed, "faults")
     steps: list[Step] = [clients.founding()]
     for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
@@ -135,7 +137,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
                 steps.append(Space(dice.choice((None, 0, 40, 300, 3_000))))
             case _:
                 steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32), dice.choice((1, 1, 2, 4))))
-        steps += sagas.between(clients.slot)
+        steps += [*sagas.between(clients.slot), *operator.between(clients.slot)]
     birth = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
     steps += [Converge(clients.slot + 10_000), Reopen(clients.slot + 10_000), clients.batch()]
     return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), birth)
@@ -228,6 +230,43 @@ class Clients:
         random = self._random
         names = random.sample(("a", "b", "c", "d"), random.choice((1, 1, 1, 2, 3)))
         return tuple(Leg(name, random.choice((1, 1, 2, 5)), random.choice((None, None, 3))) for name in names)
+
+
+OPERATED: Final = 0.25
+"""Of all lives: those in which limits are changed. (The others stay as they were.)"""
+
+
+class Operator:
+    """Somebody who changes the limits that are stored with the data, to and fro. With dice of their own."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._busy = random.random() < OPERATED
+
+    def between(self, slot: Slot) -> list[Apply]:
+        """What is done before the next step; mostly nothing."""
+        random = self._random
+        if not self._busy or random.random() > 0.3:
+            return []
+        op = f"limits{random.randrange(6)}" if random.random() < 0.4 else None
+        change = ChangeLimits(changes=self._changes(), if_version=random.choice((None, None, None, 0, 1, 2)), op=op)
+        beside = [Sweep(limit=3)] if random.random() < 0.3 else []
+        return [Apply(slot, (Group((_sealed(change), *beside), atomic=random.random() < 0.2),))]
+
+    def _changes(self) -> dict[str, int | None]:
+        random = self._random
+        every: dict[str, tuple[int | None, ...]] = {
+            "retention": (300, 1_500, 10_000),
+            "retention_consumed": (300, 1_500, 10_000),
+            "retry_window": (20, 500, 10_000),
+            "max_holds": (3, 8, None),
+            "max_pools": (3, 6, None),
+            "max_operations": (4, 30, None),
+        }
+        names = random.sample(sorted(every), random.choice((1, 1, 2)))
+        if random.random() < 0.5:
+            names = ["retention"]
+        return {name: random.choice(every[name]) for name in names}
 
 
 def _sealed(command: AnyCommand) -> AnyCommand:

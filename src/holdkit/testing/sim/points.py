@@ -15,7 +15,7 @@ POINTS: Final = (
     "in flight lost", "in flight survived", "in flight survived in part", "left out", "unknown", "stayed up in doubt",
     "asked again", "open refused", "rot refused", "rot survived", "snapshot", "snapshot failed", "restored from a snapshot",
     "reopened", "several segments", "came to rest", "done", "replayed", "aborted", "hold_expired", "hold_retired",
-    "hold retired", "quantity_exceeds_consumed",
+    "hold retired", "limits changed", "past retention", "quantity_exceeds_consumed",
     "hold_table_full", "insufficient_capacity", "operation_conflict", "operation_table_full", "pool_table_full",
     "version_conflict", "not_owner", "already_confirmed", "already_released",
     *(f"saga: {what}" for what in ("done", "aborted", "parked", "taken over", "another attempt", "too late", "unsettled",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...core.limits import LIMITS_KEY
 from ...core.model import Slot
 from ...core.reading import JournalRow, ReadJournal, entry_of
 from ...engines.clocks import Clock
@@ -36,12 +37,14 @@ def difference(mine: ResidentEngine, theirs: ResidentEngine) -> str | None:
         ours, found = getattr(mine._tables, name), getattr(theirs._tables, name)
         if ours != found:
             return f"{name} differ: {found} instead of {ours}"
+    if mine.limits != theirs.limits:
+        return f"limits differ: {theirs.limits} instead of {mine.limits}"
     return None
 
 
 def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow]) -> MemoryEngine:
     """A memory engine in the same state, with the same journal."""
-    twin = MemoryEngine(clock=clock, limits=engine.limits, journal=1_000_000)
+    twin = MemoryEngine(clock=clock, limits=engine.stored.created, journal=1_000_000)
     mine, theirs = twin._tables, engine._tables
     for pool in theirs.pools.values():
         mine.put_pool(pool.key, pool)
@@ -51,6 +54,7 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
         mine.operations.put(operation)
     for record in theirs.records.values():
         mine.put_record(record.key, record)
+    twin.stored.adopt(mine.records.get(LIMITS_KEY))
     mine.fence_floor, mine.last_slot = theirs.fence_floor, theirs.last_slot
     twin._journal.append([entry_of(row) for row in journal])
     return twin

@@ -273,7 +273,9 @@ class World:
         if left:
             raise Broken(f"units that nobody holds any more never came back: {left}")
         self.reached["came to rest"] += 1
-        self.reached["hold retired"] += sum('"hold.retired"' in row.text for row in self._witness.followed)
+        for word in ("hold.retired", "limits.changed"):
+            self.reached[word.replace(".", " ")] += sum(f'"{word}"' in row.text for row in self._witness.followed)
+        self.reached["past retention"] += bool(self.engine.limits.past)
 
     def _check(self, where: str) -> None:
         fresh = self._witness.check(where, self.engine, opened=self._opened)
