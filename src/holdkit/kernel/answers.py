@@ -169,7 +169,8 @@ _SAID: Final = {
     "operation_conflict": "operation id {subject} was used before with another payload: take a new id",
     "operation_table_full": "no room to remember operation id {subject}: try again later, or raise max_operations",
     "pool_exists": "{pool} is there already: use resize_pool to change its total",
-    "pool_table_full": "there is no room for another pool: raise max_pools",
+    "pool_table_full": "there is no room for another pool: sweep, which removes empty ones (on PostgreSQL a call with tx= "
+    "removes none itself), or raise max_pools",
     "pool_not_found": "there is no {pool}: create it with create_pool",
     "window_closed": "the window of {pool} does not run at {at}, when this was decided",
     "pool_archived": "{pool} is archived: nothing more is granted on it until unarchive_pool",
