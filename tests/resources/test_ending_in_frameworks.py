@@ -130,9 +130,9 @@ def test_prepared_for_two_phases(postgres_binaries: Path) -> None:
         url = server.create_database("shop")
         make_tables(url)
         with holdkit.connect(url) as hk, psycopg.connect(url) as tx, psycopg.connect(url, autocommit=True) as operator:
-            for call in ({}, {"tx": tx}):
+            for joined in (None, tx):
                 with pytest.raises(InvalidRequest) as no:
-                    hk.resource(Ending(end)).hold("a", ttl=60, **call)
+                    hk.resource(Ending(end)).hold("a", ttl=60, tx=joined)
                 assert (no.value.field, no.value.code, no.value.effect) == ("tx", "transaction_ended", "none")
                 tx.rollback()
                 operator.execute("commit prepared 'theirs'")
