@@ -13,6 +13,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -27,14 +28,20 @@ WITHOUT_FLUSH: Final = struct.pack("I", 2)
 BALLAST: Final = "ballast"
 
 
+@cache
 def missing() -> str:
-    """Why power cannot be cut here; empty if it can."""
+    """Why power cannot be cut here; empty if it can, which is tried."""
     if os.geteuid() != 0:
         return "needs root"
     for program in ("mkfs.ext4", "mount", "umount"):
         if shutil.which(program) is None:
             return f"needs {program}"
-    return "" if Path("/dev/loop-control").exists() else "needs loop devices (/dev/loop-control)"
+    try:
+        with Disk(8) as disk:
+            disk.cut()
+    except OSError as error:
+        return f"needs loop devices with ext4 ({error})"
+    return ""
 
 
 class Disk:
@@ -47,10 +54,14 @@ class Disk:
         self.path.mkdir()
         with self._image.open("wb") as image:
             image.truncate(megabytes * 2**20)
-        run(
-            "mkfs.ext4", "-q", "-F", "-m", "0", str(self._image)
-        )  # no blocks kept for root, who would find a full disk roomy
-        self._mount()
+        try:
+            run(
+                "mkfs.ext4", "-q", "-F", "-m", "0", str(self._image)
+            )  # -m 0: nothing is kept for root, or no disk is full
+            self._mount()
+        except OSError:
+            shutil.rmtree(self._folder)
+            raise
 
     def __enter__(self) -> Self:
         return self
