@@ -11,19 +11,23 @@ import asyncio
 import io
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import date
 from functools import partial
 from typing import Any, Final, Literal, Self
 
+import psycopg
 import pytest
 
 import holdkit
 from holdkit import OutcomeUnknown
 from holdkit.client import Policy, connect
 from holdkit.core.codec import ticket
+from holdkit.core.commands import AnyCommand
 from holdkit.core.outcomes import Reason
 from holdkit.engines.postgres import PostgresEngine, migrate, script
+from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.engines.postgres.reading import At
 from holdkit.faces.keys import claim_id
 from holdkit.kernel.carrying import Import, export
@@ -121,12 +125,14 @@ def without_proof(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def server(postgres_binaries: object) -> Iterator[PostgresServer]:
     with PostgresServer(within=memory()) as server:
-        server.create_database("shop")
-        migrate(server.dsn("shop"), lanes=scenes.LANES)
-        with holdkit.connect(server.dsn("shop")) as hk:
-            hk.create_pool("seats", 10**6)
-            hk.create_pool("one", 1)
-            hk.consume("one", 1)
+        layouts: dict[str, Layout] = {"shop": "one server", "apart": "as if"}
+        for database, layout in layouts.items():
+            server.create_database(database)
+            migrate_to(server.dsn(database), layout, lanes=scenes.LANES)
+            with holdkit.connect(server.dsn(database)) as hk:
+                hk.create_pool("seats", 10**6)
+                hk.create_pool("one", 1)
+                hk.consume("one", 1)
         yield server
 
 
@@ -157,11 +163,12 @@ def test_a_cancelled_wait_stays_unknown(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize(("database", "colour"), [("shop", "sync"), ("shop", "async"), ("apart", "sync")])
 def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
-    server: PostgresServer, url: str, colour: Colour, monkeypatch: pytest.MonkeyPatch
+    server: PostgresServer, database: str, colour: Colour
 ) -> None:
     """Retries without operation id, refusals and whatever is done already: each rests on rows that a failover may take away."""
+    url = server.dsn(database)
     with holdkit.connect(url) as hk:
         first, second, third = (hk.hold("seats", 1, ttl=600) for _ in range(3))
     ours, missing = scenes.hold_id("seats"), scenes.hold_id("seats")
@@ -415,3 +422,47 @@ def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: 
         with pytest.raises(OutcomeUnknown):
             migrate(server.dsn("new"))
     assert taken.state == "held"
+
+
+# What the proof costs others
+
+
+@pytest.mark.slow
+def test_who_waits_for_the_standby_to_be_refused_has_let_go_of_the_pool(server: PostgresServer, url: str) -> None:
+    """Not behind a pooler, where the next transaction may be another server's: there, look and proof are one."""
+    wait_for_standbys(server, "nobody")
+    locking = "select 1 from holdkit.pools where id = 'one' for no key update skip locked"
+    try:
+        for pooler, free in (("", [(1,)]), ("&pooler=transaction", [])):
+            with (
+                closing(PostgresEngine(url + pooler, prune_every=10**9)) as engine,
+                ThreadPoolExecutor(1) as thread,
+                psycopg.connect(url) as tx,
+            ):
+                waiting = thread.submit(telling, engine, scenes.place("one"))
+                await_that(lambda: ask(url, WAITING), "nobody waits for the standby")
+                assert tx.execute(locking).fetchall() == free
+                tx.rollback()
+                ask(url, f"select pg_cancel_backend(pid) from ({WAITING}) w")
+                assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
+    finally:
+        wait_for_standbys(server, "")
+
+
+def telling(engine: PostgresEngine, command: AnyCommand) -> Any:
+    try:
+        return scenes.one(engine, command)
+    except holdkit.HoldkitError as error:
+        return error
+
+
+@pytest.mark.slow
+def test_an_answer_in_a_callers_transaction_is_as_durable_as_its_commit(server: PostgresServer, url: str) -> None:
+    """It has written nothing and locked nothing, and yet its COMMIT waits."""
+    said: list[str] = []
+    with away(server), holdkit.connect(url) as hk, psycopg.connect(url) as tx:
+        tx.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+        with pytest.raises(holdkit.HoldNotFound):
+            hk.confirm(scenes.hold_id("seats"), owner="me", tx=tx)
+        tx.commit()
+    assert ["canceling wait for synchronous replication" in words for words in said] == [True]

@@ -23,7 +23,7 @@ from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from ...errors import EngineError
 from .boarding import Gate
-from .driver import COMMIT, PROVE, ROLLBACK, Row, Script, Statement
+from .driver import BEGIN, COMMIT, PROVE, ROLLBACK, Row, Script, Statement
 from .in_doubt import Doubt, not_found
 from .loading import Gathered, gather, left_out
 from .numbering import number_apart
@@ -181,6 +181,8 @@ def finish(
         statements += prune(terms, view.loaded.slot)
     asking = replayed(groups, outcomes, view, terms.lanes) if replays else []
     proof = proof_of(outcomes, gathered) if not wrote else ()
+    if proof and terms.proof_apart and not statements:
+        proof = (ROLLBACK, BEGIN, *proof)
     answers = yield (*statements, *asking, *proof, COMMIT if statements or replays or proof else ROLLBACK)
     check_counts(statements, answers, terms)
     if view.entries:

@@ -29,6 +29,9 @@ class Terms(NamedTuple):
     trusting: bool = False
     """What is about to be born is not looked for: its id and its operation id are new, as they nearly always are. If one is
     not, the write's own count says so, nothing was done, and the batch is run again without trust."""
+    proof_apart: bool = False
+    """The next transaction on this connection is the same server's: what proves an answer may come behind the one that read,
+    which lets go of its locks before that waits."""
     stored: StoredLimits | None = None
     """Where limits are taken over that others have changed; None: nobody looks."""
 

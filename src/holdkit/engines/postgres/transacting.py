@@ -78,7 +78,8 @@ class Transactions:
             waits = str(IMPATIENCE)
         self._doubts = DOUBTS if stage.distrust else max(0, self._doubts - 1)
         trusting = not (self._doubts or terms.distributed or bounded(terms.limits))
-        terms = terms._replace(lock_timeout=waits, trusting=trusting)
+        apart = not (self._address.pooled or terms.distributed)
+        terms = terms._replace(lock_timeout=waits, trusting=trusting, proof_apart=apart)
         pruning = time.monotonic() - self._pruned > self._prune_every
         batch = random.getrandbits(62)
         script = apply_script(share.groups, terms, stage, batch, pruning=pruning, listed=share.listed, gate=share.gate)

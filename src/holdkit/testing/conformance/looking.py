@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...core.commands import ConfirmHold, Consume, CreatePool, PutRecord, ReleaseHold, ReturnUnits, Sweep
 from ...core.model import MAX_QUANTITY, MAX_SLOT, Leg, State
 from ...core.outcomes import Reason
 from ...core.reading import (
+    FindEnds,
     FindHold,
     FindPool,
     FindPools,
@@ -14,6 +17,7 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     ListTenants,
+    Query,
     ReadHistory,
     ReadJournal,
     TakeSurvey,
@@ -145,6 +149,32 @@ def records_compare_and_set(rig: Rig) -> None:
     rig.sound()
 
 
+def durable_looks_show_the_same(rig: Rig) -> None:
+    """A look that a command's answer rests on shows what any look shows, and leaves nothing behind."""
+    for number, pool in enumerate(("a", "b")):
+        rig.done(CreatePool(id=pool, total=2))
+        rig.done(placing(number, pool))
+        rig.done(PutRecord(kind="k", id=pool, body="{}"))
+    missing = hold_id(9)
+    asked: tuple[Query[Any], ...] = (
+        *(FindPool(("", pool)) for pool in ("a", "b", "none")),
+        FindPools((("", "b"), ("", "none"), ("", "a"))),
+        FindPools(()),
+        *(FindHold(("", id)) for id in (hold_id(0), missing)),
+        *(FindRecord(("", "k", id)) for id in ("a", "none")),
+        ListPools(""),
+        ListRecords("", "k"),
+        *(ReadHistory("", subject) for subject in (hold_id(1), "a", "k/b", missing)),
+    )
+    ends = rig.engine.read(FindEnds())
+    found = [query for query in asked if rig.engine.read(query)]
+    equal(len(found), 10, "looks that find something")
+    for query in asked:
+        equal(rig.engine.read(query, durable=True), rig.engine.read(query), f"a durable look, {query}")
+    equal(rig.engine.read(FindEnds()), ends, "the journal's ends after durable looks")
+    rig.sound()
+
+
 def large_numbers(rig: Rig) -> None:
     """Quantities up to 2^53-1 and slots up to 2^63-1 are kept to the last digit; one more slot overflows."""
     rig.open(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
@@ -252,6 +282,7 @@ CHECKS = (
     windows_close,
     a_full_table_keeps_no_memories,
     records_compare_and_set,
+    durable_looks_show_the_same,
     large_numbers,
     nothing_crosses_tenants,
     tenants_in_order,
