@@ -1,7 +1,7 @@
 """Canaries: stores that break one promise each, so that a fault must lose something. A part of the campaign whose canary
 loses nothing proves nothing, and fails.
 
-Installed in a client process only, by name. Those of PostgreSQL are settings of its server (`stores.py`, `pair.py`).
+Installed in a client process only, by name. The others of PostgreSQL are settings of its server (`stores.py`, `pair.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdkit.engines.log import disk
+from holdkit.engines.postgres import script
+from holdkit.engines.postgres.reading import At
 
 
 def sqlite_unsynced() -> None:
@@ -33,7 +35,18 @@ def log_unsynced() -> None:
     vars(disk)["sync_file"] = lambda _: None
 
 
-CANARIES: Final[dict[str, Callable[[], None]]] = {"sqlite": sqlite_unsynced, "log": log_unsynced}
+def postgres_unproved() -> None:
+    """What a call has read and not written waits for no standby: a batch that wrote nothing rolls back, a look is a look."""
+    vars(script)["proof_of"] = lambda outcomes, gathered: ()
+    vars(script)["prune"] = lambda terms, slot: []  # it would be committed
+    At.proved = lambda self, script, query: script  # type: ignore[method-assign]
+
+
+CANARIES: Final[dict[str, Callable[[], None]]] = {
+    "sqlite": sqlite_unsynced,
+    "log": log_unsynced,
+    "unproved": postgres_unproved,
+}
 
 
 def install(name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -49,7 +49,7 @@ class Round(Struct, kw_only=True):
 class Trial:
     """A pair, its clients, and what is known of them."""
 
-    def __init__(self, pair: Pair, seed: int) -> None:
+    def __init__(self, pair: Pair, seed: int, canary: str = "") -> None:
         self.pair, self.chance = pair, random.Random(seed)
         self._scratch = tempfile.TemporaryDirectory(prefix="holdkit-ledgers-", dir=memory())
         self.clients = Clients(Path(self._scratch.name))
@@ -63,7 +63,8 @@ class Trial:
             ("follower", "follower"),
         )
         self.jobs = [
-            Job(name=name, style=style, url=pair.url, ledgers=self.clients.folder, seed=seed) for name, style in styles
+            Job(name=name, style=style, url=pair.url, ledgers=self.clients.folder, seed=seed, canary=canary)
+            for name, style in styles
         ]
         self.clients.start(*self.jobs)
         self._earlier = Told()
@@ -162,13 +163,13 @@ def immediate(trial: Trial, _: Round) -> None:
 
 
 def cancelled_waits(trial: Trial, found: Round) -> None:
-    """The standby is gone; commits wait for it, and their waits are cancelled, again and again; then the primary dies, and
-    the standby, which has seen none of that, takes over."""
+    """The standby is gone; commits wait for it, and their waits are cancelled, some with their session, again and again; then
+    the primary dies, and the standby, which has seen none of that, takes over."""
     pair = trial.pair
     pair.standby.server.kill()
-    until = now() + 30
+    until, chance = now() + 30, random.Random(trial.chance.random())  # how often it is asked depends on the machine
     while found.cancelled < CANCELS and now() < until:
-        found.cancelled += pair.cancel_waits()
+        found.cancelled += pair.end_waits("cancel" if chance.random() < 0.8 else "terminate")
     wait_a_moment(trial, 0.3)
     fail_over_to_the_past(pair)
 
@@ -217,7 +218,14 @@ REACHABLE: Final = frozenset({"smart", "healed_late"})
 KINDS: Final = {**FAILOVERS, "cancelled_waits": cancelled_waits, "crash_alone": crash_alone}
 
 
-def canary(seed: int) -> Round:
+def unproved(kind: str, rounds: int, seed: int) -> Iterator[Round]:
+    """Clients whose answers from reads wait for no standby: a failover takes some of them back."""
+    with Pair() as pair, Trial(pair, seed, "unproved") as trial:
+        for _ in range(rounds):
+            yield trial.round(kind)
+
+
+def asynchronous(seed: int) -> Round:
     """An asynchronous standby, its sender stopped for a moment: what is acknowledged meanwhile is lost."""
     with Pair(synchronous=False) as pair, Trial(pair, seed) as trial:
         trial.clients.await_answers(WARM)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import psycopg
 
@@ -137,9 +137,9 @@ class Pair:
             self.copy()
         self.attach()
 
-    def cancel_waits(self) -> int:
-        """Tell whoever waits for the standby to stop waiting; how many were."""
-        rows = self.primary.ask(f"select pg_cancel_backend(pid) from ({WAITING}) w")
+    def end_waits(self, how: Literal["cancel", "terminate"]) -> int:
+        """Tell whoever waits for the standby to stop waiting, or to end; how many were."""
+        rows = self.primary.ask(f"select pg_{how}_backend(pid) from ({WAITING}) w")
         return sum(row == (True,) for row in rows)
 
 

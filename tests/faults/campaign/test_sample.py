@@ -36,7 +36,12 @@ def test_failovers_take_back_no_answer(postgres_binaries: object) -> None:
 
 @pytest.mark.slow
 def test_canary_an_asynchronous_standby_loses_answers(postgres_binaries: object) -> None:
-    assert failovers.canary(SEED).verdict.lost
+    assert failovers.asynchronous(SEED).verdict.lost
+
+
+@pytest.mark.slow
+def test_canary_answers_from_unproved_reads_are_lost(postgres_binaries: object) -> None:
+    assert any(each.verdict.lost for each in failovers.unproved("cancelled_waits", 8, SEED))
 
 
 @pytest.mark.slow
