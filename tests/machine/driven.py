@@ -15,7 +15,7 @@ from holdkit.core.commands import AnyCommand, ChangeLimits, CreatePool, Group, R
 from holdkit.core.entries import Action
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Outcome, Refusal
-from holdkit.core.reading import JournalRow, entry_of
+from holdkit.core.reading import JournalRow, ListPools, entry_of
 from holdkit.kernel.guarding import guarded
 
 from .fleet import BUILDERS, Builder, Fleet, Step
@@ -140,6 +140,16 @@ class EnginesAgree(RuleBasedStateMachine):
             self.fleet.restart()
             self.counts["restarts"] += 1
         self.look()
+        self.bring_back()
+
+    def bring_back(self) -> None:
+        """One unit of each pool that has loose ones: drawn by chance they are hardly ever met."""
+        assert self.fleet is not None
+        for tenant in TENANTS:
+            for pool in self.fleet.read(ListPools(tenant)):
+                if pool.loose:
+                    command = ReturnToPool(tenant=tenant, id=pool.id, quantity=1, force=True, reason="refund")
+                    self.apply(Group((command,)))
 
     def look(self) -> None:
         """Compare everything that can be read."""
