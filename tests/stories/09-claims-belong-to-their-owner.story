@@ -8,7 +8,7 @@ claim extend  a ttl=60                                       -> held deadline=36
 claim confirm a via=ticket entity=user:1                     -> confirmed entity=user:1
 claim forget  a via=id owner=thief                           -> not_owner
 claim forget  a via=id owner=me                              -> released entity=none
-claim forget  a                                              -> quantity_exceeds_hold
+claim forget  a                                              -> not_confirmed       # it was freed once
 claim find entity=user:1                                     -> nothing
 claim reserve b email x ttl=300                              -> held fence=2
 claim forget  b                                              -> not_confirmed
