@@ -95,6 +95,7 @@ from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.limiting import Limits, LimitsInForce
 from .kernel.opening import migrate
+from .kernel.remembering import CursorFile, CursorStore
 from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
 from .kernel.tenants import ALL
@@ -123,7 +124,9 @@ __all__ = [
     "ConfirmHold",
     "Consume",
     "CreatePool",
+    "CursorFile",
     "CursorLost",
+    "CursorStore",
     "DeadlinePassed",
     "Difference",
     "Durability",

@@ -75,7 +75,14 @@ class SagaCancelled(HoldkitError):
 
 
 class CursorLost(HoldkitError):
-    """The journal no longer holds what this cursor had seen (restored, failed over, pruned): start anew on purpose."""
+    """The journal no longer holds what this cursor had seen (restored, failed over, pruned): start anew on purpose.
+
+    `missing` is how many entries at least are gone that were shown, where that is known; else 0.
+    """
+
+    def __init__(self, message: str, *, missing: int = 0) -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 class PromiseBroken(HoldkitError):

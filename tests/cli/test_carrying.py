@@ -214,7 +214,7 @@ BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     "another number": (lambda lines: [*lines[:9], _edited(lines[9], seq=99), *lines[10:]], "entry_out_of_order"),
     "a huge lane": (lambda lines: [*lines[:9], _edited(lines[9], lane=-1, seq=1), *lines[10:]], "entry_out_of_order"),
     "an unknown field": (lambda lines: [lines[0], _edited(lines[1], more=1), *lines[2:]], "line_malformed"),
-    "a newer format": (lambda lines: [_edited(lines[0], format=2), *lines[1:]], "format_unknown"),
+    "a newer format": (lambda lines: [_edited(lines[0], format=3), *lines[1:]], "format_unknown"),
     "limits of nobody": (lambda lines: [_edited(lines[0], limits={"x": 1}), *lines[1:]], "header_malformed"),
     "a limit below 0": (
         lambda lines: [_edited(lines[0], limits=_limits(lines, -1)), *lines[1:]],

@@ -17,7 +17,7 @@ from holdkit.core.model import MAX_SLOT, Leg, Limits
 from holdkit.core.reading import FindEnds, Query, ReadJournal
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from holdkit.kernel.cursor import decode_cursor, encode_cursor
+from holdkit.kernel.cursor import decode_cursor, encode_cursor, generation_of
 from holdkit.kernel.surface import Position
 from tests.laned import Laned
 
@@ -286,16 +286,16 @@ def test_the_journal_is_not_measured_where_others_write(hk: Any, engine: Laned) 
 
 
 def test_a_cursor_says_every_lane_once_and_in_order() -> None:
-    text = encode_cursor({3: (9, "c"), 0: (1, "a")})
-    body = text.removeprefix("hkc1.")
-    assert json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))) == [[0, 1, "a"], [3, 9, "c"]]
+    text = encode_cursor({3: (9, "c"), 0: (1, "a")}, "life")
+    body = text.removeprefix("hkc2.")
+    assert json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))) == ["life", [[0, 1, "a"], [3, 9, "c"]]]
     assert decode_cursor(text) == {0: (1, "a"), 3: (9, "c")}
+    assert generation_of(text) == "life"
 
 
-def test_a_cursor_from_before_there_were_lanes_is_still_one() -> None:
-    assert decode_cursor("hkc1.W1swLDcsImUwYzkxMTQxNTFkMDY2MWQiXV0") == {0: (7, "e0c9114151d0661d")}
-    assert decode_cursor("hkc1.W1swLDAsImU0YTZhMDU3NzQ3OWIyYjQiXV0") == {}, "the beginning of an empty journal"
+def test_the_beginning_of_an_empty_journal_is_a_place() -> None:
     assert decode_cursor(encode_cursor({})) == {}
+    assert generation_of(encode_cursor({})) == ""
 
 
 def test_a_cursor_has_room_for_a_thousand_lanes() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from itertools import dropwhile, takewhile
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +15,8 @@ from holdkit import CursorLost
 from holdkit.client import Policy
 from holdkit.client._async import following as async_following
 from holdkit.client._sync import following as sync_following
+from holdkit.kernel.copying import back_up, restore
+from holdkit.kernel.cursor import generation_of
 from tests.kernel.rig import Sync
 
 from .conftest import Near
@@ -88,3 +93,75 @@ def test_another_follower_is_known_as_another(near: Near, distant: Live) -> None
     assert [next(second).subject for _ in range(3)] == [*"def"]  # taken over
     with pytest.raises(CursorLost, match="another follower named 'mail'"):
         list(first)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    return tmp_path / "holds.db"
+
+
+def test_what_was_shown_and_is_gone_is_noticed_by_the_client(near: Near, files: Path, tmp_path: Path) -> None:
+    """The server's file is put back: the place under the name with it, what the client remembers not."""
+    url, outside, told = f"sqlite:///{files}", tmp_path / "outside", list[tuple[str, str]]()
+    with live(url) as server:
+        hk = near.open(server)
+        hk.create_pool("a", 1)
+        assert names(hk.follow("mail", wait=False, remember=outside)) == ["a"]
+        assert names(hk.follow("plain", wait=False)) == ["a"]
+        before = hk.generation()
+    back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
+    with live(url) as server:
+        hk = near.open(server)
+        for name in "bcd":
+            hk.create_pool(name, 1)
+        cursor = hk.cursor()
+        following = hk.follow("mail", remember=outside)
+        assert [next(following).subject for _ in range(3)] == [*"bcd"]
+        hk.create_pool("e", 1)
+        assert next(following).subject == "e"  # by the stream
+        following.close()
+        hk.close()
+    restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
+    with live(url) as server:
+        hk = near.open(server)
+        with pytest.raises(CursorLost, match="start anew"):
+            hk.journal(after=cursor)
+        with pytest.raises(CursorLost, match=f"'mail' was shown at least .* remove {outside}") as lost:
+            list(hk.follow("mail", wait=False, remember=outside))
+        assert lost.value.missing >= 1
+        hk.create_pool("x", 1)
+        following = hk.follow("plain", wait=False, on_generation=lambda *both: told.append(both))
+        assert names(following) == ["x"]
+        assert told == [(before, hk.generation())]
+        assert hk.generation() != before
+
+
+def test_an_event_id_of_another_generation_goes_on_while_its_entries_are_there(
+    near: Near, files: Path, tmp_path: Path
+) -> None:
+    """`Last-Event-ID` over a real stream: of a journal that was cut back it is refused, of another generation alone it is not."""
+    url = f"sqlite:///{files}"
+    with live(url) as server:
+        hk = near.open(server)
+        hk.create_pool("a", 1)
+        kept, before = hk.cursor(), hk.generation()
+    back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
+    with live(url) as server:
+        hk = near.open(server)
+        hk.create_pool("b", 1)
+        gone = hk.cursor()
+    restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
+    with live(url) as server:
+        near.open(server).create_pool("c", 1)
+        with server.client() as http:
+            lost = http.get("/v1/events", headers={"Last-Event-ID": gone})
+            assert (lost.status_code, lost.json()["reason"]) == (410, "cursor_lost")
+            with http.stream("GET", "/v1/events", headers={"Last-Event-ID": kept}) as stream:
+                lines = stream.iter_lines()
+                said = dict(next(lines).split(": ", 1) for _ in range(3))
+                assert said["event"] == "hello"
+                generation = json.loads(said["data"])["generation"]
+                told = dict(line.split(": ", 1) for line in takewhile(bool, dropwhile(lambda line: not line, lines)))
+                assert told["event"] == "pool.created"
+                assert json.loads(told["data"])["subject"] == "c"
+                assert generation_of(told["id"]) == generation != before

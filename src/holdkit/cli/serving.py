@@ -36,9 +36,22 @@ def need_server() -> None:
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS: a PEM file")
 @click.option("--private-key", type=click.Path(exists=True, dir_okay=False), help="TLS: its key")
 @click.option("--behind-proxy", is_flag=True, help="a proxy in front speaks TLS")
+@click.option(
+    "--state",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    help="a directory outside of the database: remembers there what webhooks were sent",
+)
 @click.option("--pool-size", type=click.IntRange(4, 1_000), help="PostgreSQL: connections at most  [default: 30]")
 @whole
-def serve(place: str | None, url: str | None, in_json: bool, is_open: bool, pool_size: int | None, **more: Any) -> int:
+def serve(
+    place: str | None,
+    url: str | None,
+    in_json: bool,
+    is_open: bool,
+    state: str | None,
+    pool_size: int | None,
+    **more: Any,
+) -> int:
     """Serve holds over HTTP until SIGTERM or Ctrl-C; requests under way are finished. Sweeps by itself.
 
     \b
@@ -49,12 +62,13 @@ def serve(place: str | None, url: str | None, in_json: bool, is_open: bool, pool
     need_server()
     from ..server import Settings
     from ..server import serve as serve_until_told
+    from ..server.settings import Delivery
     from .shapes import ServeDocument
 
     def started(address: str) -> None:
         Voice(in_json).say(ServeDocument(address), f"holdkit listens on {address}")
 
-    settings = Settings(open=is_open, pool_size=pool_size)
+    settings = Settings(open=is_open, pool_size=pool_size, webhooks=Delivery(state=state))
     serve_until_told(chosen(url, place), settings=settings, started=started, **more)
     return FINE
 

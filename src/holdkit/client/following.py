@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from msgspec.structs import replace
 
+from ..kernel.remembering import CursorStore, OnGeneration
 from .wire import RemoteEntry, read_entry
 
 
@@ -63,6 +64,13 @@ class Place:
     def broken(self) -> None:
         """The last stream has ended, perhaps in the middle of an event."""
         self._coming, self._torn = None, b""
+
+
+class Outside(NamedTuple):
+    """What a named follower has outside of the server."""
+
+    store: CursorStore | None = None
+    on_generation: OnGeneration | None = None
 
 
 class Receiver:

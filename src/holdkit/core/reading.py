@@ -90,6 +90,11 @@ class ReadClock(Query[Slot], frozen=True):
     """What the engine's one authority on time says."""
 
 
+class ReadGeneration(Query[str], frozen=True):
+    """Which life of the journal this is: an opaque word that a promotion, a restore or an import changes, as far as the engine
+    can tell. While it stays the same, so does every entry; where it changed, entries may be gone that were shown before."""
+
+
 class JournalRow(Struct, frozen=True, gc=False):
     """One entry as stored: its number, its JSON text, its lane. With several lanes the text does not say the number."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 from typing import Final
 
 try:
@@ -32,3 +33,12 @@ def sync_file(descriptor: int) -> None:
         else:
             return
     os.fsync(descriptor)
+
+
+def sync_path(path: Path) -> None:
+    """The same by name."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)

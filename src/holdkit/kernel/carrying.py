@@ -18,14 +18,14 @@ from ..core.entries import Entry
 from ..core.lanes import MAX_LANES
 from ..core.limits import limit_value
 from ..core.model import Limits
-from ..core.reading import FindEnds, JournalRow, ReadJournal
+from ..core.reading import FindEnds, JournalRow, ReadGeneration, ReadJournal
 from ..core.receiving import Carried
 from ..core.validation import invalid
 from ..engines.port import Engine
 from ..engines.settings import stored_form
 from ..errors import CursorLost, InvalidRequest
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 PAGE: Final = 1_000
 LONGEST: Final = 16 << 20
 """Bytes of a line: a hold of a thousand legs fits."""
@@ -44,6 +44,8 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     lanes: int
     entries: int
+    generation: str
+    """Which life of its journal this is of; an import begins another one."""
     limits: dict[str, int | None]
     """Those that change meaning."""
 
@@ -69,8 +71,9 @@ def export(engine: Engine, progress: Progress | None = None) -> Iterator[bytes]:
     ends = {row.lane: row.seq for row in engine.read(FindEnds())}
     total = sum(ends.values())
     hasher = hashlib.blake2b(digest_size=16)
-    limits = stored_form(engine.limits)
-    for done, line in enumerate(_lines(engine, ends, Header("export", FORMAT, engine.lanes, total, limits))):
+    generation = engine.read(ReadGeneration())
+    header = Header("export", FORMAT, engine.lanes, total, generation, stored_form(engine.limits))
+    for done, line in enumerate(_lines(engine, ends, header)):
         hasher.update(line)
         yield line
         if progress is not None:

@@ -56,14 +56,20 @@ def _copied(
     with beside(to) as made:
         if kind == "log":
             from ..engines.log.copying import copy as copy_log
+            from ..engines.log.copying import renew_generation as renew_log
 
             entries = copy_log(str(path), made, progress)
+            if at_rest:
+                renew_log(made)
         else:
             from ..engines.sqlite.copying import copy as copy_sqlite
+            from ..engines.sqlite.copying import renew_generation as renew_sqlite
 
             copy_sqlite(str(path), made, progress, at_rest=at_rest)
             made.chmod(0o600)
             entries = _check(f"sqlite:///{quote(str(made))}", verify)
+            if at_rest:
+                renew_sqlite(made)
         if old is not None:
             to.rename(old)
     return entries

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import unquote
 
 from ..core.model import SECOND, Slot
-from ..core.reading import Survey, TakeSurvey
+from ..core.reading import ReadGeneration, Survey, TakeSurvey
 from ..engines.clocks import wall_clock
 from ..engines.port import Finding
 from ..errors import HoldkitError
@@ -38,6 +38,7 @@ def examine(url: str) -> Iterator[Finding]:
         found = engine.durability
         yield Finding("durability", "ok" if found.safe else "warn", f"{found.level}: {found.says}", found.advice)
         before = wall_clock()
+        yield Finding("generation", "ok", f"{engine.read(ReadGeneration())} of the journal")
         survey = engine.read(TakeSurvey())
         yield from weigh(survey, (before + wall_clock()) // 2)
     finally:

@@ -28,12 +28,14 @@ class Position(Struct, frozen=True, order=True, gc=False):
 class JournalEntry:
     """One entry of the journal, with its position and the cursor that resumes after it."""
 
-    __slots__ = ("_place", "_row", "as_of", "entry")
+    __slots__ = ("_place", "_row", "as_of", "entry", "generation")
 
-    def __init__(self, row: JournalRow, place: Place, as_of: Slot = 0) -> None:
+    def __init__(self, row: JournalRow, place: Place, as_of: Slot = 0, generation: str = "") -> None:
         self.entry: Entry = entry_of(row)
         self.as_of = as_of
         """What the engine's clock said when this was read."""
+        self.generation = generation
+        """The generation of the journal that it was read from: another one after a promotion, a restore or an import."""
         self._row = row
         self._place = place
         """Where the other lanes were read up to before this entry was."""
@@ -46,8 +48,13 @@ class JournalEntry:
     @property
     def cursor(self) -> str:
         """Opaque text: `journal(after=…)`, `follow(after=…)` and a history go on behind this entry."""
-        seen = "" if self.entry.action is Action.JOURNAL_BASELINE else digest(self._row.text)  # no entry looks like it
-        return encode_cursor({**self._place, self._row.lane: (self._row.seq, seen)})
+        seen = "" if self.entry.action is Action.JOURNAL_BASELINE else self.digest  # no entry looks like it
+        return encode_cursor({**self._place, self._row.lane: (self._row.seq, seen)}, self.generation)
+
+    @property
+    def digest(self) -> str:
+        """What cursors know it by: another entry at the same position has another one."""
+        return digest(self._row.text)
 
     @property
     def action(self) -> Action:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from ..core.model import Limits
 from ..core.receiving import not_empty
 from ..core.validation import invalid
 from ..engines.port import Receiver
-from ..engines.syncing import sync_file
+from ..engines.syncing import sync_path
 from ..errors import EngineError
 from .carrying import Import
 from .opening import open_engine
@@ -62,17 +61,8 @@ def beside(path: Path) -> Iterator[Path]:
     try:
         made = place / path.name
         yield made
-        sync(made)
+        sync_path(made)
         made.rename(path)
-        sync(path.parent)
+        sync_path(path.parent)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def sync(path: Path) -> None:
-    """A file, or the names in a directory, onto the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        sync_file(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,6 +16,7 @@ from ..engines.durability import IN_MEMORY, Durability
 from ..engines.port import Engine
 from ..errors import EngineError, Overloaded
 from .batches import Runner
+from .remembering import Shown
 from .submissions import MAX_COMMANDS, Submission, take_batch
 
 CLOSED: Final = "this kernel is closed: connect again"
@@ -87,6 +88,8 @@ class Turnstile(Queue):
     def __init__(self, engine: Engine, *, patient: bool = False) -> None:
         super().__init__(engine, patient=patient)
         self._pid = os.getpid()
+        self.shown = Shown()
+        """What named followers were shown here."""
 
     @property
     def stats(self) -> Stats:

@@ -30,6 +30,9 @@ class CursorAnswer(Struct):
     """A place in the journal."""
 
     cursor: str
+    generation: Annotated[
+        str, Meta(description="which life of the journal this is: changed by promotion, restore, import")
+    ]
     server_time: datetime
 
 

@@ -20,6 +20,9 @@ class Delivery(Struct, frozen=True, kw_only=True):
     """Hosts that may be anywhere, and may be spoken to without TLS."""
     source: str = "urn:holdkit"
     """Who says so, in the envelope."""
+    state: str | None = None
+    """A directory of the server's own, outside of the database, that remembers what each hook was sent last. Without it only
+    the running server does."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -115,7 +115,8 @@ async def _entries(request: Request, follower: AsyncFollower, began: str, of_all
     running = request.running
     committed = request.kernel.desk.submitter.committed
     request.kernel.desk.submitter.listen()
-    yield sse("hello", encode({"server_time": request.now()}), began)
+    generation = await request.kernel.generation()
+    yield sse("hello", encode({"server_time": request.now(), "generation": generation}), began)
     while not running.stopping.is_set() and not committed.closed:
         count = committed.count
         try:

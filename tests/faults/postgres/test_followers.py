@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +16,12 @@ import holdkit
 from holdkit.engines.postgres import migrate
 from holdkit.kernel._sync import following
 from holdkit.testing.postgres import PostgresServer
+from holdkit.testing.postgres.processes import running
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import scenes
+from tests.engines.postgres.scenes import ask, await_that
 
-from .test_failovers import follow, interrupt_wait, set_synchronous
+from .test_failovers import follow, interrupt_wait, promote, set_synchronous
 
 
 @pytest.fixture
@@ -54,3 +60,57 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         assert len(list(first)) == 8
         with pytest.raises(holdkit.CursorLost, match="another follower named 'mail'"):
             list(second)
+
+
+def shown(hk: holdkit.Kernel, name: str, told: list[tuple[str, str]], **more: Any) -> list[str]:
+    following = hk.follow(name, wait=False, on_generation=lambda *both: told.append(both), **more)
+    return sorted(entry.subject for entry in following)
+
+
+def stop_sending(server: PostgresServer) -> None:
+    ((sender,),) = ask(server.dsn(), "select pid from pg_stat_replication")
+    os.kill(sender, signal.SIGSTOP)
+    await_that(lambda: not running([sender]), "it ignored SIGSTOP")
+
+
+@pytest.mark.slow
+def test_what_a_failover_took_back_is_noticed_outside_and_a_promotion_that_took_nothing_is_fine(
+    primary: PostgresServer, tmp_path: Path
+) -> None:
+    outside, told = tmp_path / "outside", list[tuple[str, str]]()
+    with closing(follow(primary, synchronous=True)) as second:
+        with holdkit.connect(primary.dsn("shop")) as hk:
+            hk.create_pool("a", 1)
+            assert shown(hk, "mail", told, remember=outside) == shown(hk, "plain", told) == ["a"]
+            cursor, first = hk.cursor(), hk.generation()
+        primary.kill()
+        promote(second)
+        with holdkit.connect(second.dsn("shop")) as hk:
+            assert hk.generation() != first
+            hk.create_pool("b", 1)
+            assert [entry.subject for entry in hk.journal(after=cursor)] == ["b"]
+            assert shown(hk, "mail", told, remember=outside) == ["b"], "nothing is gone: it goes on"
+            assert told == []
+            assert shown(hk, "plain", told) == ["b"]
+            assert told == [(first, hk.generation())], "nobody can say what it was shown"
+            assert shown(hk, "plain", told) == []
+            assert len(told) == 1
+
+        with closing(follow(second, synchronous=False)) as third:
+            with holdkit.connect(second.dsn("shop")) as hk:
+                stop_sending(second)
+                for name in "cde":
+                    hk.create_pool(name, 1)
+                assert shown(hk, "mail", told, remember=outside) == shown(hk, "plain", told) == [*"cde"]
+                cursor, before = hk.cursor(), hk.generation()
+            second.kill()
+            promote(third)
+            with holdkit.connect(third.dsn("shop")) as hk:
+                hk.create_pool("x", 1)
+                with pytest.raises(holdkit.CursorLost):
+                    hk.journal(after=cursor)
+                with pytest.raises(holdkit.CursorLost, match=r"'mail' was shown at least . entr.* remove") as lost:
+                    shown(hk, "mail", told, remember=outside)
+                assert lost.value.missing >= 1
+                assert shown(hk, "plain", told) == ["x"], "what is kept beside the journal was cut back with it"
+                assert told[1:] == [(before, hk.generation())]

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio  # async-only
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
 
 import httpx
 
 from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
+from ...kernel.cursor import decode_cursor, encode_cursor, generation_of
 from ...kernel.places import Kept, Tenure
+from ...kernel.remembering import advice_of, cut_back, missing_in, tell_generation
 from ...kernel.workers import AsyncSignal
 from ..addresses import path_of
 from ..clock import ServerClock
-from ..following import Place, Receiver
+from ..following import Outside, Place, Receiver
 from ..wire import RemoteEntry, read_cursor, read_entries
 from .calling import AsyncCalling
 from .transport import AsyncTransport, retry_key
 
 PAGE = 500
+
+T = TypeVar("T")
+
+
+async def off_loop(work: Callable[[], T]) -> T:
+    """Blocking work, such as a file that is synced."""
+    return await asyncio.to_thread(work)  # async-only
+    # sync-only: return work()
 
 
 class AsyncRemoteFollower(AsyncCalling):
@@ -31,11 +44,12 @@ class AsyncRemoteFollower(AsyncCalling):
         name: str | None = None,
         *,
         of_all: bool = False,
+        outside: Outside | None = None,
     ) -> None:
         super().__init__(transport, clock)
         self.place, self.receiver = Place(after), Receiver()
         self._name, self._tenure = name, Tenure()
-        self._kept = after
+        self._kept, self._outside = after, outside or Outside()
         self._whose = {"all_tenants": "true"} if of_all else {}
 
     async def _begin(self) -> None:
@@ -44,6 +58,30 @@ class AsyncRemoteFollower(AsyncCalling):
         self._tenure.begin(kept, self._clock())
         if kept is not None:
             self.place, self._kept = Place(kept.cursor), kept.cursor
+        if self._name is not None:
+            await self._compare(self._name, kept)
+
+    async def _compare(self, name: str, kept: Kept | None) -> None:
+        """With what is remembered outside: entries that were shown must be in the journal still."""
+        store = self._outside.store
+        shown = None if store is None else await off_loop(store.load)
+        if shown is not None:
+            try:
+                await self._get("/v1/journal", limit=1, after=shown, **self._whose)
+            except CursorLost as lost:
+                ends = {lane: seq for lane, (seq, _) in decode_cursor(await self.end()).items()}
+                raise cut_back(name, missing_in(shown, ends), ends, advice_of(store)) from lost
+        elif kept is not None:
+            tell_generation(
+                name, generation_of(kept.cursor), generation_of(await self.end()), self._outside.on_generation
+            )
+        if shown is None:
+            await self._note(self.place.cursor or encode_cursor({}))
+
+    async def _note(self, cursor: str | None) -> None:
+        """This is about to be shown."""
+        if self._outside.store is not None and cursor is not None:
+            await off_loop(partial(self._outside.store.save, cursor))
 
     async def _find(self, name: str) -> Kept | None:
         try:
@@ -78,16 +116,29 @@ class AsyncRemoteFollower(AsyncCalling):
                 else:
                     async with self._packets() as packets:
                         async for packet in packets:
-                            for told in self.place.told(packet):
+                            for told in await self._told(packet):
                                 yield told
                             await self._keep()
         except HoldkitError:
             if not self._over():  # in the midst of a request
                 raise
 
+    async def _told(self, packet: bytes) -> Iterable[RemoteEntry]:
+        """What a packet tells; all of it is remembered before any is shown, where there is an outside."""
+        told = self.place.told(packet)
+        if self._outside.store is None:
+            return told
+        entries = list(told)
+        if entries:
+            await self._note(self.place.cursor)
+        return entries
+
     async def _page(self) -> list[RemoteEntry]:
         answer = await self._get("/v1/journal", limit=PAGE, after=self.place.cursor, **self._whose)
-        return read_entries(answer.content).items
+        items = read_entries(answer.content).items
+        if items:
+            await self._note(items[-1].cursor)
+        return items
 
     async def _begin_stream(self) -> None:
         """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""

@@ -19,9 +19,11 @@ from ...core.validation import hold_id as check_hold_id
 from ...engines.metering import Progress
 from ...errors import InvalidRequest
 from ...kernel._sync.background import Subscription, check_listener
-from ...kernel._sync.journal import check_following
+from ...kernel._sync.journal import check_following, check_remembering
 from ...kernel.context import Actor, actor_text
+from ...kernel.cursor import generation_of
 from ...kernel.limiting import LimitsInForce, changes_of, from_seconds
+from ...kernel.remembering import OnGeneration, Remember
 from ...kernel.spelling import hold_id as spelled
 from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
@@ -29,6 +31,7 @@ from ...kernel.tenants import Tenants, of_all
 from ..addresses import path_of, record_path
 from ..clock import ServerClock
 from ..face_wire import read_verify
+from ..following import Outside
 from ..wire import (
     RemoteEntry,
     hold_from,
@@ -117,6 +120,10 @@ class RemoteReads(Calling):
         """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
         return self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
 
+    def generation(self) -> str:
+        """Which life of the server's journal this is: an opaque word that a promotion, a restore or an import changes."""
+        return generation_of(self.cursor())
+
     def follow(
         self,
         name: str | None = None,
@@ -125,6 +132,8 @@ class RemoteReads(Calling):
         wait: bool = True,
         poll: float = 0.5,
         tenant: Tenants = None,
+        remember: Remember | None = None,
+        on_generation: OnGeneration | None = None,
     ) -> Iterator[RemoteEntry]:
         """Entries as they happen, none skipped and none twice, behind the cursor `after` or from the beginning; goes on after
         a broken connection, and ends on `close`, or with `wait=False` at the end of the journal. Raises `CursorLost`.
@@ -132,10 +141,12 @@ class RemoteReads(Calling):
         With a `name` the place is kept on the server, and `after` counts only the first time; that needs a key of scope hold.
         An entry counts as seen once the loop has asked for the next one behind its packet, so after a crash the last packet
         comes again (at least once). The server tells at once: `poll` is for kernels of one's own process. `tenant=ALL` follows
-        all tenants, with a key of the default one; its names are apart from those of other followers.
+        all tenants, with a key of the default one; its names are apart from those of other followers. `remember` and
+        `on_generation` are as in a kernel of one's own process: what was shown is remembered here, outside of the server.
         """
         check_following(name, after, wait, poll)
-        return self._follower(after, name, tenant).follow(wait)
+        outside = Outside(check_remembering(name, remember, on_generation), on_generation)
+        return self._follower(after, name, tenant, outside).follow(wait)
 
     def on(
         self, action: str | None, callback: Callable[[RemoteEntry], Any], *, tenant: Tenants = None
@@ -152,8 +163,10 @@ class RemoteReads(Calling):
         ear = RemoteEar(self._follower(self.cursor(), None, tenant))
         return Subscription(ear, self._desk.employ, action, callback)
 
-    def _follower(self, after: str | None, name: str | None = None, tenant: Tenants = None) -> RemoteFollower:
-        return RemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant))
+    def _follower(
+        self, after: str | None, name: str | None = None, tenant: Tenants = None, outside: Outside | None = None
+    ) -> RemoteFollower:
+        return RemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), outside=outside)
 
     def ready(self) -> None:
         """Returns when the server answers; raises when it does not for too long."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from ...errors import EngineError
 from ..syncing import sync_file
 from .disk import RealDisk
+from .engine import LogEngine
 from .inspecting import look
 
 
@@ -31,6 +33,12 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
     if seen.damage is not None:
         raise EngineError(f"cannot copy {path}: {seen.damage}")
     return seen.entries
+
+
+def renew_generation(path: Path) -> None:
+    """A copy that is put back begins another life of its journal."""
+    with closing(LogEngine(RealDisk(path))) as engine:
+        engine.renew_generation()
 
 
 def vacate(path: str) -> None:

@@ -145,6 +145,19 @@ class LogEngine(ResidentEngine):
         super()._put(view)
         self._journal.last_seq += len(view.entries)
 
+    @property
+    def _generation(self) -> str:
+        return self._log.generation
+
+    def renew_generation(self) -> None:
+        """What was opened is a copy that was put back: from here on its journal may tell another story."""
+        with self._writing:
+            self._check_open()
+            try:
+                self._log.renew_generation()
+            except OSError as error:
+                raise EngineError(f"{self._disk.name}: no new segment could be begun: {error}") from error
+
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
         """Take another engine's journal as ours, frame by frame. If it fails half-way the log is to be thrown away: whoever
         calls this has made it beside its final place."""

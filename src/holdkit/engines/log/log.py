@@ -47,6 +47,15 @@ class Log:
         """Which log this is."""
         return self.segments[-1].header.log_id
 
+    @property
+    def generation(self) -> str:
+        """Which life of it this is: its own id, until a copy of it is put back."""
+        return str(self.settings.get("generation", self.log_id))
+
+    def renew_generation(self) -> None:
+        """Begin a segment that says so."""
+        self._begin_segment({**self.settings, "generation": self._randomness(8).hex()})
+
     def create(self, settings: dict[str, Any]) -> None:
         """Begin a new log in an empty directory."""
         header = Header(FORMAT, self._randomness(16).hex(), 1, 1, 1, settings=settings)
@@ -160,10 +169,10 @@ class Log:
             ) from error
         self._doubtful = False
 
-    def _begin_segment(self) -> Segment:
+    def _begin_segment(self, settings: dict[str, Any] | None = None) -> Segment:
         last = self.segments[-1]
         header = Header(FORMAT, last.header.log_id, last.header.segment + 1, self.next_frame, self.next_seq,
-                        last.file_id.hex(), last.end, self.chain.hex(), last.header.settings)  # fmt: skip
+                        last.file_id.hex(), last.end, self.chain.hex(), settings or last.header.settings)  # fmt: skip
         segment = create_segment(self._disk, header, self._randomness)
         self.segments.append(segment)
         return segment

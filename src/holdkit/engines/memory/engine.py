@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ...core.model import Limits
 from ...core.view import View
 from ..clocks import Clock
@@ -18,6 +20,11 @@ class MemoryEngine(ResidentEngine):
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None, journal: int = 100_000) -> None:
         super().__init__(clock=clock, limits=limits)
         self._journal: Journal = Journal(max(1, journal))
+        self._word = os.urandom(8).hex()
+
+    @property
+    def _generation(self) -> str:
+        return self._word
 
     def _write(self, view: View) -> None:
         with self._lock:  # nothing is waited for: readers see journal and tables move together

@@ -144,7 +144,8 @@ def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any
     """What is fixed when the tables are made; `identity` tells this database from every other."""
     limits_stored = {f"limit.{name}": value for name, value in stored_form(limits).items()}
     distributed = {} if layout == "one server" else {"distributed": True}
-    return {"identity": secrets.token_hex(16), "lanes": lanes, "limits_version": 0, **distributed, **limits_stored}
+    words = {"identity": secrets.token_hex(16), "generation": secrets.token_hex(8)}
+    return {**words, "lanes": lanes, "limits_version": 0, **distributed, **limits_stored}
 
 
 def migration_sql(

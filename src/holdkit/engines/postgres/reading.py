@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ...core.codec import decode_entry
+from ...core.codec import decode_entry, digest
 from ...core.lanes import lane_of_pool
 from ...core.model import Limits, Slot
 from ...core.reading import (
@@ -21,6 +21,7 @@ from ...core.reading import (
     JournalRow,
     Query,
     ReadClock,
+    ReadGeneration,
     ReadHistory,
     ReadJournal,
     ReadPoolHistory,
@@ -28,7 +29,7 @@ from ...core.reading import (
     TakeSurvey,
 )
 from ..scanning import find_touching, written
-from .driver import BEGIN, COMMIT, Driver, NotReplicated, Row, Script
+from .driver import BEGIN, COMMIT, Driver, NotReplicated, Row, Script, StatementFailed
 from .looking import ask, look
 from .numbering import number_left
 from .proving import lanes_about, lanes_of_look, proved
@@ -184,6 +185,25 @@ def read_clock(at: At, _query: ReadClock) -> Slot:
     return found
 
 
+def read_generation(at: At, _query: ReadGeneration) -> str:
+    """Word, cluster, table and timeline; the word alone where the server does not tell the rest."""
+    if not at.terms.distributed:
+        try:
+            return _named(at.driver.ask("read_generation"))
+        except StatementFailed as failed:
+            if failed.sqlstate not in _UNTOLD:
+                raise
+    return _named(at.driver.ask("read_generation_word"))
+
+
+def _named(rows: list[Row]) -> str:
+    return digest("/".join(map(str, rows[0]))) if rows else ""
+
+
+_UNTOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
+"""Of a server that is no ordinary PostgreSQL, or does not let this role ask."""
+
+
 def take_survey(at: At, _: TakeSurvey) -> Survey:
     """How much there is; where the tables are distributed, worker by worker, so only nearly of one moment."""
     now = at.driver.ask("read_clock", (at.slot,))[0][0]
@@ -195,6 +215,7 @@ def take_survey(at: At, _: TakeSurvey) -> Survey:
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ReadClock: read_clock,
+    ReadGeneration: read_generation,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     ReadPoolHistory: read_pool_history,

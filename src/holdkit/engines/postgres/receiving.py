@@ -6,9 +6,12 @@ Entries are cut up by our own lanes, whatever lanes they came from. On one serve
 from __future__ import annotations
 
 import random
+import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import TypeVar
+
+import msgspec
 
 from ...core.model import Limits, Slot
 from ...core.receiving import Carried, check_room, chunks, needs_of, not_empty, take_in
@@ -42,6 +45,7 @@ def receive(
             with closing(Audit(driver, limits, lanes)) as audit:
                 for difference in audit.differences(now):
                     raise EngineError(f"cannot import into {where}: {difference}; export it again while nobody writes")
+        driver.ask("renew_generation", (msgspec.json.encode(secrets.token_hex(8)).decode(),))
         finished = True  # whatever comes of it, there is nothing left to roll back
         driver.say((COMMIT,))
     finally:

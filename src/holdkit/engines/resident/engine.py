@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import TIMEOUT_MAX, RLock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ...core.audit import audit, leg_deadline
 from ...core.audit_rows import Difference, Folded, Stored
@@ -19,7 +19,7 @@ from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
 from ...core.ladders.finding import prunable
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key, Limits, Slot
-from ...core.reading import Query
+from ...core.reading import Query, ReadGeneration
 from ...core.retention import retired_until
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
@@ -67,6 +67,11 @@ class ResidentEngine:
     def limits(self) -> Limits:
         """The limits in force."""
         return self.stored.in_force
+
+    @property
+    def _generation(self) -> str:
+        """Which life of the journal this is."""
+        raise NotImplementedError
 
     def _persist(self, view: View) -> None:
         """Make the batch durable, or raise: called before anything of it can be seen."""
@@ -125,6 +130,8 @@ class ResidentEngine:
         """Answer a question."""
         with self._lock:
             self._check_open()
+            if isinstance(query, ReadGeneration):
+                return cast(T, self._generation)
             result: T = answer(query, self._tables, self._journal, self.limits, self.clock())
             return result
 

@@ -22,10 +22,10 @@ from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, S
 from ..metering import Meter, Progress
 from ..spilling import Spill
 from .driver import Driver, Row
-from .rows import checksum, hold_of, kept_row, pool_of, record_of
+from .rows import GENERATION, checksum, hold_of, kept_row, pool_of, record_of
 from .statements import migrations
 
-SETTINGS = frozenset({"fence_floor", "scrubbed", *(f"limit.{name}" for name in MEANING)})
+SETTINGS = frozenset({"fence_floor", "scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
 PAGE: Final = 1_000
 """Entries read at a time."""
 

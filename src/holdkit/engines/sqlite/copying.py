@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 from ...errors import EngineError
+from .driver import Driver, Script, write
 from .opening import trouble
+from .rows import new_generation
 
 PAGES = 1_024
 """Copied at a time."""
@@ -32,6 +35,22 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None], *, at_rest: 
             source.close()
     except sqlite3.Error as error:
         raise trouble(path, error) from error
+
+
+def renew_generation(path: Path) -> None:
+    """A copy that is put back begins another life of its journal."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            driver = Driver(connection)
+            driver.tell("begin immediate")
+            driver.run(_renewing())
+            driver.tell("commit")
+    except sqlite3.Error as error:
+        raise trouble(str(path), error) from error
+
+
+def _renewing() -> Script[None]:
+    yield (write("put_setting", [new_generation()]),)
 
 
 def vacate(path: str) -> None:

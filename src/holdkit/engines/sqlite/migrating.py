@@ -15,7 +15,7 @@ from ...core.model import MEANING, Limits, Slot
 from ...errors import EngineError
 from ..settings import StoredLimits, check_asked, limits_as_created
 from .driver import Driver, Row, Script, write
-from .rows import record_of, setting_row
+from .rows import new_generation, record_of, setting_row
 from .statements import migrations
 
 
@@ -83,7 +83,7 @@ def split(text: str) -> list[str]:
 
 
 def _store(limits: Limits) -> Script[None]:
-    rows: list[Row] = [setting_row("fence_floor", 0)]
+    rows: list[Row] = [setting_row("fence_floor", 0), new_generation()]
     rows += [setting_row(f"limit.{name}", getattr(limits, name)) for name in MEANING]
     yield (write("put_setting", rows),)
 

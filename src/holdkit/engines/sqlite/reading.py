@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.reading import (
     FindEnds,
@@ -24,6 +26,7 @@ from ...core.reading import (
     ListTenants,
     Query,
     ReadClock,
+    ReadGeneration,
     ReadHistory,
     ReadJournal,
     ReadPoolHistory,
@@ -35,7 +38,7 @@ from ...core.reading import (
 )
 from ..scanning import find_touching, written
 from .driver import Driver, Row
-from .rows import hold_of, keys_json, pool_of, record_of
+from .rows import GENERATION, hold_of, keys_json, pool_of, record_of
 
 
 class At(NamedTuple):
@@ -184,6 +187,12 @@ def read_clock(at: At, _query: ReadClock) -> Slot:
     return at.now
 
 
+def read_generation(at: At, _query: ReadGeneration) -> str:
+    """As the file says."""
+    rows = at.driver.ask("find_setting", (GENERATION,))
+    return str(msgspec.json.decode(rows[0][0])) if rows else ""
+
+
 def take_survey(at: At, _: TakeSurvey) -> Survey:
     """How much there is."""
     (pools,), (live,) = at.driver.ask("count_pools")[0], at.driver.ask("count_live_holds", (at.now,))[0]
@@ -200,6 +209,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ListHolds: list_holds,
     FindRecord: find_record,
     ReadClock: read_clock,
+    ReadGeneration: read_generation,
     ListRecords: list_records,
     ListTenants: list_tenants,
     ReadJournal: read_journal,

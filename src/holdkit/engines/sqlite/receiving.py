@@ -9,9 +9,9 @@ from ...core.receiving import Carried, check_room, chunks, needs_of, not_empty, 
 from ...core.view import View
 from ...errors import EngineError
 from .auditing import verify
-from .driver import Driver, Row, Script, ask
+from .driver import Driver, Row, Script, ask, write
 from .loading import gather
-from .rows import entry_row
+from .rows import entry_row, new_generation
 from .script import Ran
 from .writing import write_back
 
@@ -31,6 +31,7 @@ class Receiving:
         heads, pools = yield (ask("load_head"), ask("count_pools"))
         if heads[0][0] is not None or pools[0][0]:
             raise not_empty(self._path)
+        yield (write("put_setting", [new_generation()]),)
         mark: tuple[str, Row] | None = None
         written = last_seq = 0
         for chunk in left:

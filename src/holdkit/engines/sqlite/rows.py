@@ -5,6 +5,7 @@ Pure functions. Nothing here reads a clock, a file or a connection.
 
 from __future__ import annotations
 
+import os
 import zlib
 from typing import Any, Final
 
@@ -129,6 +130,15 @@ def setting_row(name: str, value: Any) -> Row:
     """For `put_setting`."""
     text = _encode(value).decode()
     return (name, text, checksum(name, text))
+
+
+GENERATION: Final = "generation"
+"""The setting that tells which life of the journal this is."""
+
+
+def new_generation() -> Row:
+    """Another life begins."""
+    return setting_row(GENERATION, os.urandom(8).hex())
 
 
 def checksum(*columns: str | int) -> int:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 from ...core.model import MAX_SLOT
-from ...core.reading import ReadHistory, entry_of, touches
+from ...core.reading import ReadGeneration, ReadHistory, entry_of, touches
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
+from ..remembering import CursorStore, OnGeneration, Remember, store_of
 from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
 from ..tenants import Tenants, whose
@@ -64,6 +65,10 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
         return await end_of_journal(self._desk, whole(back, "back", 0, MAX_SLOT))
 
+    async def generation(self) -> str:
+        """Which life of the journal this is: an opaque word that a promotion, a restore or an import changes."""
+        return await self._submitter.read(ReadGeneration())
+
     async def follow(
         self,
         name: str | None = None,
@@ -72,6 +77,8 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         wait: bool = True,
         poll: float = 0.5,
         tenant: Tenants = None,
+        remember: Remember | None = None,
+        on_generation: OnGeneration | None = None,
     ) -> AsyncIterator[JournalEntry]:
         """Entries as they happen, none skipped, behind the cursor `after` or from the beginning.
 
@@ -80,9 +87,16 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         Woken at once by commits of this kernel, within `poll` seconds by those of other processes; ends on `close`, or
         with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back. `tenant=ALL` follows all
         tenants, on a kernel without one; its names are apart from those of other followers.
+
+        A named place is cut back together with the journal. `remember` (a file, or a `CursorStore`) notes outside of the
+        database what is about to be shown: entries that were shown and are gone when it begins again are a `CursorLost`.
+        Without it, `on_generation(before, now)` is called, and a warning logged, where the place was kept in another generation.
         """
         check_following(name, after, wait, poll)
-        follower = AsyncFollower(self._desk, whose(tenant, self._tenant), name)
+        store = check_remembering(name, remember, on_generation)
+        follower = AsyncFollower(
+            self._desk, whose(tenant, self._tenant), name, store=store, on_generation=on_generation
+        )
         await follower.begin(after)
         async for entry in follower.follow(None, wait, poll):
             yield entry
@@ -98,3 +112,16 @@ def check_following(name: object, after: object, wait: object, poll: object) -> 
         raise invalid("wait", "wait_not_boolean", "must be True or False")
     if not isinstance(poll, int | float) or type(poll) is bool or not 0 < poll <= 3_600:
         raise invalid("poll", "poll_out_of_range", "must be seconds above 0, at most an hour")
+
+
+def check_remembering(name: object, remember: object, on_generation: object) -> CursorStore | None:
+    """The store of a named follower, if it has one."""
+    if on_generation is not None and not callable(on_generation):
+        said = f"must be a function, not {type(on_generation).__name__}"
+        raise invalid("on_generation", "callback_not_callable", said)
+    store = store_of(remember)
+    if store is not None and name is None:
+        raise invalid(
+            "remember", "name_required", "is for named followers: else keep the cursor of the last entry yourself"
+        )
+    return store

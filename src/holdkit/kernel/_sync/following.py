@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from ...core.codec import digest
 from ...core.entries import Action
 from ...core.model import Key
-from ...core.reading import FindEnds, FindEntries, JournalRow, Query, ReadJournal, ReadPoolHistory
+from ...core.reading import FindEnds, FindEntries, JournalRow, Query, ReadGeneration, ReadJournal, ReadPoolHistory
 from ...errors import CursorLost, EngineError
 from ..cursor import Place, decode_cursor, encode_cursor
+from ..remembering import CursorStore, OnGeneration
 from ..surface import JournalEntry
 from ..workers import Signal
 from .desk import Desk
 from .places import NamedPlace
+from .remembered import Remembered
 
 PAGE = 500
 
@@ -23,21 +25,38 @@ class Follower:
     """Reads the journal of one tenant, or of all (None), or one pool's history, from a place on: in each lane an entry's
     number, and the digest of what it looked like."""
 
-    def __init__(self, desk: Desk, tenant: str | None, name: str | None = None, *, pool: Key | None = None) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        tenant: str | None,
+        name: str | None = None,
+        *,
+        pool: Key | None = None,
+        store: CursorStore | None = None,
+        on_generation: OnGeneration | None = None,
+    ) -> None:
         self._desk, self._tenant, self._pool = desk, tenant, pool
-        self._named = None if name is None else NamedPlace(desk, tenant, name)
+        self._named: NamedPlace | None = None
+        if name is not None:
+            self._named = NamedPlace(desk, tenant, name)
+            self._remembered = Remembered(desk, (tenant, name), store, on_generation)
         self._place: Place = {}
+        self.generation = ""
+        """Of the journal, when it was last looked at."""
         self.at_end = False
         """Whether the last page reached the end of the journal."""
 
     def begin(self, after: str | None) -> None:
         """Take up the place kept under our name, else the one given, else the beginning."""
         self._desk.submitter.check()
-        if self._named is not None:
-            kept = self._named.begin()
-            after = after if kept is None else kept.cursor
+        kept = None if self._named is None else self._named.begin()
+        after = after if kept is None else kept.cursor
         if after is not None:
             self._place = decode_cursor(after)
+        if self._named is not None:
+            self.generation = self._desk.submitter.read(ReadGeneration())
+            self._remembered.compare(kept, encode_cursor(self._place, self.generation), self.generation)
+        if after is not None:
             self._check_place()
 
     def page(self, limit: int) -> list[JournalEntry]:
@@ -50,12 +69,16 @@ class Follower:
             return []
         rows = self._desk.submitter.read(self._behind(seen, limit))
         self._check_place()  # after the read: what was read is of the journal that has our place
+        self.generation = self._desk.submitter.read(ReadGeneration())
         self.at_end = len(rows) < limit
         entries = self._told(rows)
         if self.at_end:  # nothing of ours was left out, so up to the ends from before the read the rest is hidden
             behind = (end for end in ends if end.seq > self._place.get(end.lane, (0, ""))[0])
             self._place = {**self._place, **{end.lane: (end.seq, digest(end.text)) for end in behind}}
-        return [entry for entry in entries if not _own(entry)]
+        shown = [entry for entry in entries if not _own(entry)]
+        if shown and self._named is not None:
+            self._remembered.note(encode_cursor(self._place, self.generation))
+        return shown
 
     def _behind(self, seen: Mapping[int, int], limit: int) -> Query[list[JournalRow]]:
         if self._pool is None:
@@ -70,7 +93,7 @@ class Follower:
         for row in rows:
             if last is not None and last.lane != row.lane:
                 self._move_behind(last)
-            entries.append(JournalEntry(row, self._place, now))
+            entries.append(JournalEntry(row, self._place, now, self.generation))
             last = row
         if last is not None:
             self._move_behind(last)
@@ -129,7 +152,7 @@ class Follower:
         if self._named is None:
             return
         try:
-            self._named.keep(encode_cursor(self._place) if behind is None else behind.cursor)
+            self._named.keep(encode_cursor(self._place, self.generation) if behind is None else behind.cursor)
         except EngineError:
             if not self._desk.submitter.committed.closed:
                 raise
@@ -141,7 +164,8 @@ def end_of_journal(desk: Desk, back: int = 0) -> str:
     if back:
         earlier = tuple((row.lane, row.seq - back) for row in rows if row.seq > back)
         rows = desk.submitter.read(FindEntries(earlier)) if earlier else []
-    return encode_cursor({row.lane: (row.seq, digest(row.text)) for row in rows})
+    generation = desk.submitter.read(ReadGeneration())
+    return encode_cursor({row.lane: (row.seq, digest(row.text)) for row in rows}, generation)
 
 
 def _own(entry: JournalEntry) -> bool:

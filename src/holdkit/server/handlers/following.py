@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core.model import Record
 from ...core.validation import invalid, text
 from ...kernel._async.places import keep_place, kept_place
+from ...kernel.cursor import generation_of
 from ...kernel.places import MAX_FOLLOWER, Kept
 from ..answers import at
 from ..places import (
@@ -28,7 +29,8 @@ from .shared import frame
 async def show_end(request: Request) -> Answer:
     """Where the journal ends now."""
     query: CursorQuery = request.query
-    return answer(CursorAnswer(await request.kernel.cursor(back=query.back), request.now()))
+    cursor = await request.kernel.cursor(back=query.back)
+    return answer(CursorAnswer(cursor, generation_of(cursor), request.now()))
 
 
 async def show_cursor(request: Request) -> Answer:

@@ -53,6 +53,7 @@ async def remove_hook(request: Request) -> Answer:
     hook = await _find(request, durable=True)  # that it is gone is an answer
     await _hooks(request).remove(hook.id)
     await request.running.courier.attend(request.kernel, request.caller.tenant)
+    await request.running.courier.forget(request.kernel, request.caller.tenant, hook.id)
     return answer(_shown(request, hook))
 
 
@@ -68,6 +69,7 @@ async def replay_hook(request: Request) -> Answer:
     hook = await _find(request, durable=True)  # and so is that it goes on
     hooks = _hooks(request)
     if hook.state == "stopped":
+        await request.running.courier.forget(request.kernel, request.caller.tenant, hook.id)
         await hooks.set_state(hook, "active", None)
         await request.running.courier.attend(request.kernel, request.caller.tenant)
     taken, parked = await request.running.courier.replay(hooks, hook)

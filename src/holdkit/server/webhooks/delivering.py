@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Final
 
 import httpx
@@ -18,6 +19,7 @@ from ...engines.clocks import Clock, wall_clock
 from ...errors import CursorLost, HoldkitError
 from ...faces._async.kernel import AsyncKernel
 from ...kernel._async.following import AsyncFollower
+from ...kernel.remembering import CursorFile
 from ...kernel.surface import JournalEntry
 from ..settings import Delivery
 from .envelope import envelope, event_id, signed_headers
@@ -31,6 +33,7 @@ PAGE: Final = 500
 KEPT: Final = 20
 """Deliveries after which the place is written down: so many may come again when a server dies."""
 POLL: Final = 0.5
+CUT_BACK: Final = "the journal was cut back by a failover or a restore"
 LOST: Final = 30.0
 """Seconds before a hook whose place is gone is looked at again."""
 
@@ -88,6 +91,12 @@ class Courier:
         except Elsewhere:
             return
         except CursorLost as lost:
+            if lost.missing:  # what it was sent is gone: somebody must know, before more is sent
+                log.warning("webhook %s is stopped: %s", hook.id, lost)
+                await hooks.set_state(
+                    hook, "stopped", f"{CUT_BACK}: at least {lost.missing} of the entries it was sent"
+                )
+                raise Stopped from None
             log.warning("webhook %s waits: %s", hook.id, lost)
             await asyncio.sleep(LOST)
         except HoldkitError as failed:
@@ -98,7 +107,7 @@ class Courier:
     async def _follow(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: Lease) -> None:
         """From the place that is kept: until the kernel closes, or another server may have moved that place."""
         desk = kernel.desk
-        follower = AsyncFollower(desk, hooks.tenant, place_of(hook.id))
+        follower = AsyncFollower(desk, hooks.tenant, place_of(hook.id), store=self._store(hook.id))
         await follower.begin(hook.after or None)
         committed = desk.submitter.committed
         desk.submitter.listen()
@@ -112,6 +121,17 @@ class Courier:
                 await self._deliver_all(hooks, hook, lease, follower, entries)
             if follower.at_end:
                 await committed.wait(count, POLL)
+
+    def _store(self, id: str) -> CursorFile | None:
+        state = self._delivery.state
+        return None if state is None else CursorFile(Path(state) / f"webhook-{id}.cursor")
+
+    async def forget(self, kernel: AsyncKernel, tenant: str, id: str) -> None:
+        """Whether entries are gone that a hook was sent is asked no more."""
+        kernel.desk.submitter.shown.forget((tenant, place_of(id)))
+        store = self._store(id)
+        if store is not None:
+            await kernel.desk.submitter.call(store.forget)
 
     async def _deliver_all(
         self, hooks: Hooks, hook: Hook, lease: Lease, follower: AsyncFollower, entries: list[JournalEntry]

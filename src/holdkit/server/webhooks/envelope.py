@@ -19,13 +19,19 @@ def new_secret(randomness: bytes) -> str:
 
 
 def event_id(hook: str, entry: JournalEntry) -> str:
-    """The same for every attempt, so that a receiver can tell a repetition."""
-    return f"{hook}.{entry.position.lane}.{entry.position.seq}"
+    """The same for every attempt, so that a receiver can tell a repetition. With what the entry looks like: after a failover or
+    a restore another one may stand at the same position, and is no repetition."""
+    return f"{hook}.{entry.position.lane}.{entry.position.seq}.{entry.digest}"
+
+
+def hook_of(id: str) -> str:
+    """The hook that an event was for."""
+    return id.partition(".")[0]
 
 
 def position_of(id: str) -> tuple[int, int]:
     """Lane and number of the entry that an event tells of."""
-    _, lane, seq = id.split(".")
+    _, lane, seq, _ = id.split(".")
     return int(lane), int(seq)
 
 
@@ -39,6 +45,7 @@ def envelope(source: str, id: str, entry: JournalEntry) -> bytes:
         "subject": entry.subject,
         "time": at(entry.slot),
         "datacontenttype": "application/json",
+        "generation": entry.generation,
         "data": entry_answer(entry),
     }
     return encode(event)

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from ...core.commands import PutRecord
 from ...core.entries import Action
-from ...core.reading import FindEntries, FindRecord, ListRecords
+from ...core.reading import FindEntries, FindRecord, ListRecords, ReadGeneration
 from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
 from ...errors import VersionConflict
 from ...kernel._async.desk import AsyncDesk
 from ...kernel._async.places import CURSORS
 from ...kernel.surface import JournalEntry
-from .envelope import new_secret, position_of
+from .envelope import event_id, hook_of, new_secret, position_of
 from .targets import check_url
 
 HOOKS: Final = "~webhook"
@@ -147,8 +147,10 @@ class Hooks:
     async def entry(self, event: str) -> JournalEntry | None:
         """What an event tells of, if the journal has it still."""
         rows = await self._desk.submitter.read(FindEntries((position_of(event),)))
-        found = [JournalEntry(row, {}) for row in rows]
-        return found[0] if found and found[0].entry.tenant == self.tenant else None
+        generation = await self._desk.submitter.read(ReadGeneration())
+        found = [JournalEntry(row, {}, generation=generation) for row in rows]
+        same = [entry for entry in found if event_id(hook_of(event), entry) == event]
+        return same[0] if same and same[0].entry.tenant == self.tenant else None
 
     async def parked(self, hook: str) -> list[Parked]:
         """What a hook could not deliver, in order of id."""

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.commands import ChangeLimits, ConfirmHold, Group, ReleaseHold, Sweep
 from ...core.model import Leg
 from ...core.outcomes import Reason
-from ...core.reading import ListHolds, ListPools, ListRecords
+from ...core.reading import ListHolds, ListPools, ListRecords, ReadGeneration
 from .rig import TOKEN, Rig, demand, equal, hold_id, placing
 from .stories import tour
 
@@ -72,6 +72,7 @@ def _everything(rig: Rig) -> list[Any]:
         rig.engine.read(ListPools("")),
         rig.engine.read(ListHolds("")),
         rig.engine.read(ListRecords("", "k")),
+        rig.engine.read(ReadGeneration()),
     ]
 
 

@@ -5,6 +5,10 @@
 select set_config('lock_timeout', $1::text, true), set_config('statement_timeout', '0', true),
        set_config('idle_in_transaction_session_timeout', '0', true)
 
+-- name: renew_generation
+-- what was imported is the journal's another life
+update holdkit.settings s set value = $1::text where s.name = 'generation'
+
 -- name: mend_lock
 -- nobody writes meanwhile; readers go on
 lock table holdkit.pools, holdkit.holds, holdkit.legs, holdkit.records, holdkit.journal, holdkit.unnumbered, holdkit.heads

@@ -146,6 +146,17 @@ from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (
 ) j
 order by j.lane, j.seq
 
+-- name: read_generation
+-- the word that an import renews; the cluster and the table, new wherever a dump is restored; the timeline, new with every
+-- promotion and recovery to a point in time (of the log that is being written: the control file lags behind a promotion)
+select s.value, (select c.system_identifier from pg_control_system() c), 'holdkit.settings'::regclass::oid,
+       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
+from holdkit.settings s where s.name = 'generation'
+
+-- name: read_generation_word
+-- the word alone: where the tables are distributed, each node has its own cluster and timeline
+select s.value from holdkit.settings s where s.name = 'generation'
+
 -- name: read_ends
 -- the last entry of every lane. (A plain join, planned while the tables were empty, would walk the whole journal.)
 select j.seq, j.body, j.lane

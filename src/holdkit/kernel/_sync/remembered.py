@@ -1,0 +1,56 @@
+# Generated from ../_async/remembered.py by tools/gen_sync.py: do not edit.
+"""What a named follower was shown, compared with the journal when one begins, and remembered before the next page is shown."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...core.reading import FindEnds, FindEntries
+from ..cursor import generation_of
+from ..places import Kept
+from ..remembering import CursorStore, OnGeneration, advice_of, cut_back, gone, positions, tell_generation
+from .desk import Desk
+
+
+class Remembered:
+    """The outside of one named follower: what this process knows of the name, and the application's store."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        follower: tuple[str | None, str],
+        store: CursorStore | None,
+        on_generation: OnGeneration | None,
+    ) -> None:
+        self._desk, self._follower, self._store, self._on_generation = desk, follower, store, on_generation
+
+    def compare(self, kept: Kept | None, begins: str, generation: str) -> None:
+        """Raises `CursorLost` if entries are gone that were shown. Where nothing outside tells, a new generation is told of."""
+        submitter = self._desk.submitter
+        here = submitter.shown.load(self._follower)
+        outside = None if self._store is None else submitter.call(self._store.load)
+        if outside is not None:
+            self._check(outside, advice_of(self._store))
+        if here is not None:
+            self._check(here, advice_of(None))
+        if here is None and outside is None and kept is not None:
+            tell_generation(self._follower[1], generation_of(kept.cursor), generation, self._on_generation)
+        if self._store is not None and outside is None:  # so that one which cannot be written is found out at once
+            submitter.call(partial(self._store.save, begins))
+
+    def note(self, cursor: str) -> None:
+        """This is about to be shown."""
+        if self._store is not None:
+            self._desk.submitter.call(partial(self._store.save, cursor))
+        self._desk.submitter.shown.save(self._follower, cursor)
+
+    def _check(self, cursor: str, advice: str) -> None:
+        shown, wanted = positions(cursor)
+        found = self._desk.submitter.read(FindEntries(wanted)) if wanted else []
+        lost = gone(shown, found)
+        if lost:
+            self._desk.submitter.shown.forget(
+                self._follower
+            )  # told once; a store of the application's forgets by itself
+            ends = {end.lane: end.seq for end in self._desk.submitter.read(FindEnds())}
+            raise cut_back(self._follower[1], lost, ends, advice)
