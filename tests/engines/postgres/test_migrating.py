@@ -29,7 +29,7 @@ from tests.engines.postgres.scenes import ask, await_waiter, create, done
 _start: Barrier
 PROCESSES = 4
 NEWEST = migrations()[-1][0]
-SETTINGS = "select name, value from holdkit.settings where name <> 'identity' order by name"
+SETTINGS = "select name, value from holdkit.settings where name not in ('identity', 'generation') order by name"
 TABLES = "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'holdkit'"
 
 
