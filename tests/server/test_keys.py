@@ -182,3 +182,22 @@ def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture, monkeypatch: py
             assert admin.split("_", 2)[2] not in text
 
     run(work)
+
+
+def test_a_key_that_was_written_is_not_denied_because_it_was_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server goes away between the two commits of a change: `EngineError` would say that nothing happened."""
+    with holdkit.connect("memory://") as hk:
+        keys = Keys(hk, pepper=PEPPER)
+        made = keys.make("till", scope="hold")
+        engine = hk._submitter.engine
+        apply, commits = engine.apply, iter(range(100))
+
+        def fails_after_the_first(*arguments: Any, **options: Any) -> Any:
+            if next(commits):
+                raise holdkit.EngineError("the server is gone")
+            return apply(*arguments, **options)
+
+        monkeypatch.setattr(engine, "apply", fails_after_the_first)
+        assert keys.revoke(made.info.id).state == "revoked"
+        assert next(commits) == 2, "the count was asked for"
+        assert [each.state for each in keys.listed()] == ["revoked"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from ...core.commands import PutRecord, Ttl
 from ...core.model import SECOND, Slot
 from ...core.reading import FindRecord, ListRecords
 from ...core.validation import invalid, text
-from ...errors import VersionConflict
+from ...errors import EngineError, OutcomeUnknown, Overloaded, VersionConflict
 from ...faces._async.kernel import AsyncKernel
 from ...kernel.spelling import span
 from ..keys import KeyInfo, NewKey, Scope, StoredKey, check_name, check_scope, hash_secret, mint_key, shown, spell_key
@@ -147,8 +148,10 @@ class AsyncKeys:
     async def _put(self, key: StoredKey, version: int) -> None:
         body = msgspec.json.encode(key).decode()
         await self._desk.do(PutRecord(kind=KEYS, id=key.id, body=body, if_version=version), faces=True)
-        # second, so that who sees the count sees the key; lost in between, a server's regular reading of all finds it
-        await self._desk.do(PutRecord(kind=SERVER, id="keys", body="{}"), faces=True)
+        # Second, so that who sees the count sees the key. If it fails the key is there all the same, and must not be denied:
+        # a server's regular reading of all finds it.
+        with suppress(EngineError, Overloaded, OutcomeUnknown):
+            await self._desk.do(PutRecord(kind=SERVER, id="keys", body="{}"), faces=True)
 
     def _life(self, value: Ttl, field: str = "ttl") -> Slot:
         slots = span(value, field)
