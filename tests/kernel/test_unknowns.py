@@ -231,3 +231,16 @@ def test_when_the_engine_stays_silent_it_is_asked_once(hk: Any, engine: Watched)
         pass
     assert [type(answer) for answer in riders.join()] == [OutcomeUnknown] * 9
     assert asked == [1, 9, 1]
+
+
+def test_changed_limits_are_told_without_another_look(hk: Any, engine: Watched) -> None:
+    """One that failed after the commit would deny what is done."""
+
+    def fail(_: object) -> None:
+        raise EngineError("the server is gone")
+
+    engine.reading = fail
+    assert hk.change_limits(retention="7d", reason="shorter").version == 1
+    engine.reading = None
+    assert hk.change_limits(retention="8d", reason="longer", op="op-1").version == 2
+    assert hk.change_limits(retention="8d", reason="longer", op="op-1").version == 2

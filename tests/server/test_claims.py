@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from holdkit import Saga
+import pytest
+
+from holdkit import EngineError, Saga
 from holdkit.testing import FakeClock
 
 from .rig import Stand, stand
@@ -211,5 +213,23 @@ def test_claims_and_items_are_listed_page_by_page_and_by_prefix() -> None:
         more = (await here.call("GET", f"/v1/items?prefix=seat%3A&after={seats['next']}", key="read")).json()
         assert [item["id"] for item in more["items"]] == ["seat:b1"]
         assert (await here.call("GET", "/v1/items", key="read", tenant="acme")).json()["items"] == []
+
+    run(work)
+
+
+def test_items_that_were_added_and_cannot_be_looked_at_are_not_denied() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await here.key()
+        items = type(here.running.kernel.items)
+        with pytest.MonkeyPatch.context() as patched:
+
+            async def fail(*_: object, **__: object) -> None:
+                raise EngineError("the server is gone")
+
+            patched.setattr(items, "states", fail)
+            lost = await here.call("POST", "/v1/items", {"ids": ["A1"]}, op="a")
+            assert (lost.status_code, lost.json()["effect"]) == (503, "unknown")
+        again = await here.call("POST", "/v1/items", {"ids": ["A1"]}, op="a")
+        assert again.json()["items"][0]["state"] == "available"
 
     run(work)

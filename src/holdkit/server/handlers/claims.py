@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ...core.codec import ticket
+from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
 from ...kernel.surface import Hold
@@ -133,14 +134,22 @@ async def add_items(request: Request) -> Answer:
     """Adding twice is adding once."""
     body: AddItems = request.body
     await request.kernel.items.add(body.ids, **frame(request, body))
-    return await _items(request, body.ids)
+    return await _changed(request, body.ids)
 
 
 async def reopen_items(request: Request) -> Answer:
     """All of them or none."""
     body: ReopenItems = request.body
     await request.kernel.items.reopen(body.ids, **frame(request, body))
-    return await _items(request, body.ids)
+    return await _changed(request, body.ids)
+
+
+async def _changed(request: Request, ids: list[str]) -> Answer:
+    """What became of items. It is done: if they cannot be looked at, nothing of that is denied."""
+    try:
+        return await _items(request, ids)
+    except (EngineError, Overloaded) as failed:
+        raise OutcomeUnknown(f"it was done, and cannot be looked at ({plain(failed)}): ask again") from failed
 
 
 async def list_items(request: Request) -> Answer:
