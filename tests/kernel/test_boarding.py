@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: K
 
 
 def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: Roomy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.turnstile.Queue._take.__defaults__", (3, None))
+    monkeypatch.setattr("holdkit.kernel.turnstile.Queue._take.__defaults__", (3, None, inf))
     engine.lock("x")
     riders = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")

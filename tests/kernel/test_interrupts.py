@@ -113,8 +113,8 @@ def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engi
     struck: list[str] = []
     real = Submitter._take
 
-    def take(self: Submitter, batch: list[Any]) -> None:
-        real(self, batch)
+    def take(self: Submitter, batch: list[Any], **bounds: Any) -> None:
+        real(self, batch, **bounds)
         if len(batch) == 4 and not struck:
             struck.append("once")
             raise Struck
@@ -139,8 +139,8 @@ def test_a_struck_leader_hands_over_once(hk: Kernel, engine: Watched) -> None:
         dismissed.append(len(batch))
         real(self, caller, batch)
 
-    def strike_once(self: Submitter, batch: list[Any]) -> None:
-        take(self, batch)
+    def strike_once(self: Submitter, batch: list[Any], **bounds: Any) -> None:
+        take(self, batch, **bounds)
         if len(batch) == 4:
             raise Struck
 

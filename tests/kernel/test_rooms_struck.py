@@ -327,8 +327,8 @@ def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kerne
     struck: list[str] = []
     real = Room._take
 
-    def take(self: Room, batch: list[Any]) -> None:
-        real(self, batch)
+    def take(self: Room, batch: list[Any], **bounds: Any) -> None:
+        real(self, batch, **bounds)
         if len(batch) == 3 and not struck:
             struck.append("once")
             raise Struck

@@ -41,7 +41,7 @@ def test_every_interval_takes_every_spelling() -> None:
         for said in SPELLINGS:
             slots = slots_of(Limits(**{name: said}))  # type: ignore[arg-type]
             assert getattr(slots, name) == 604_800 * 10**6, (name, said)
-    assert len(SPANS) == 7
+    assert len(SPANS) == 8
 
 
 def test_the_two_classes_have_the_same_fields_and_defaults() -> None:

@@ -21,14 +21,15 @@ class Policy(Struct, frozen=True):
 
     attempts: int = 6
     seconds: float = 30.0
-    """Of the whole call, pauses included."""
+    """Of the whole call, attempts and pauses included; `holdkit.context(timeout=…)` says otherwise for the calls in its block."""
 
 
 class Asking:
     """One call on its way, attempt by attempt."""
 
-    def __init__(self, policy: Policy, began: float) -> None:
+    def __init__(self, policy: Policy, began: float, seconds: float | None = None) -> None:
         self._policy, self._began = policy, began
+        self._seconds = policy.seconds if seconds is None else seconds
         self._attempts = 0
         self._uncertain: errors.OutcomeUnknown | None = None
 
@@ -43,9 +44,13 @@ class Asking:
             raise self.settled(error)
         jittered = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**self._attempts) * random.random()
         wait = max(jittered, error.retry_after if isinstance(error, errors.Overloaded) else 0.0)
-        if now + wait - self._began > self._policy.seconds:
+        if wait >= self.left(now):
             raise self.settled(error)
         return wait
+
+    def left(self, now: float) -> float:
+        """Seconds that the whole call may take yet."""
+        return self._began + self._seconds - now
 
     def settled(self, error: errors.HoldkitError) -> errors.HoldkitError:
         """What to raise: an attempt that may have happened is settled by the rules' own answer, and by nothing else."""

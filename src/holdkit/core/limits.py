@@ -52,7 +52,8 @@ def changed_of(record: Record) -> Changed:
 
 UNBOUNDED: Final = ("max_pools", "max_holds", "max_operations")
 """Limits that may be None."""
-SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout")
+SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout",
+                "call_timeout")  # fmt: skip
 """Limits that are intervals."""
 
 

@@ -241,6 +241,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Commands waiting for the group commit before callers are turned away."""
     lock_timeout: Slot = 10 * SECOND
     """How long a write waits for other processes before it is turned away."""
+    call_timeout: Slot = 30 * SECOND
+    """How long a whole call may take, unless its context says otherwise."""
     version: int = 0
     past: tuple[PastRetention, ...] = ()
 

@@ -7,8 +7,15 @@ bound only.
 from __future__ import annotations
 
 import time
-from contextvars import ContextVar, Token
+from collections.abc import Callable
+from contextvars import ContextVar, Token, copy_context
+from typing import Any, Final, TypeVar
 
+from ..errors import Overloaded
+
+T = TypeVar("T")
+
+SPENT: Final = "this call has taken as long as it may (call_timeout)"
 _until: ContextVar[float | None] = ContextVar("holdkit_until", default=None)
 
 
@@ -23,6 +30,11 @@ def within(seconds: float) -> float:
     return seconds if moment is None else max(0.0, min(seconds, moment - time.monotonic()))
 
 
+def too_late() -> Overloaded:
+    """What a call is told whose time is up before anything was sent for COMMIT."""
+    return Overloaded(f"{SPENT}, and certainly did nothing: try again a little later", retry_after=1.0)
+
+
 def passed() -> bool:
     """Whether the call has taken as long as it may."""
     moment = _until.get()
@@ -32,6 +44,17 @@ def passed() -> bool:
 def at_most(seconds: float) -> until:
     """A block that may take so many seconds, and no longer than what is around it."""
     return until(time.monotonic() + within(seconds))
+
+
+def run_until(moment: float | None, work: Callable[..., T], *args: Any) -> T:
+    """Run `work`, which may take until then. In a copy of the context: however it ends, struck by an interrupt at any instruction
+    even, nothing of it stays behind to bound the calls that follow."""
+    return copy_context().run(_run, moment, work, *args)
+
+
+def _run(moment: float | None, work: Callable[..., T], *args: Any) -> T:
+    _until.set(moment)
+    return work(*args)
 
 
 class until:  # noqa: N801 - reads as a word: `with until(moment):`

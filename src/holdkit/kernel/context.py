@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
+from threading import TIMEOUT_MAX
 from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
 
-from ..core.validation import text
+from ..core.commands import Ttl
+from ..core.model import SECOND
+from ..core.validation import invalid, text
 from ..errors import InvalidRequest
+from .spelling import span
 
 LONGEST = 1_024
 KINDS = ("user", "system", "job", "api_client", "anonymous")
@@ -86,6 +90,8 @@ class Context(Struct, frozen=True):
     actor: str | None = None
     correlation_id: str | None = None
     reason: str | None = None
+    timeout: float | None = None
+    """Seconds that a whole call may take."""
 
 
 _NOTHING = Context()
@@ -99,9 +105,17 @@ def current() -> Context:
 
 @contextmanager
 def context(
-    *, actor: Actor | str | None = None, correlation_id: str | UUID | None = None, reason: str | None = None
+    *,
+    actor: Actor | str | None = None,
+    correlation_id: str | UUID | None = None,
+    reason: str | None = None,
+    timeout: Ttl | None = None,
 ) -> Iterator[None]:
-    """Set actor, correlation id or reason for every call inside the block; what is not given is inherited."""
+    """Set actor, correlation id, reason or timeout for every call inside the block; what is not given is inherited.
+
+    `timeout` is how long each whole call may take, spelled as a ttl; else the kernel's `call_timeout` counts. A call whose time is
+    up raises `Overloaded` if it certainly did nothing, and `OutcomeUnknown` if it may have been committed.
+    """
     outer = _current.get()
     inner = Context(
         actor=outer.actor if actor is None else text(actor_text(actor), "actor", LONGEST),
@@ -109,9 +123,17 @@ def context(
         if correlation_id is None
         else text(correlation_text(correlation_id), "correlation_id", LONGEST),
         reason=outer.reason if reason is None else text(reason, "reason", LONGEST),
+        timeout=outer.timeout if timeout is None else _seconds(timeout),
     )
     token = _current.set(inner)
     try:
         yield
     finally:
         _current.reset(token)
+
+
+def _seconds(timeout: Ttl) -> float:
+    slots = span(timeout, "timeout")
+    if slots <= 0:
+        raise invalid("timeout", "timeout_too_short", "must be above 0")
+    return min(slots / SECOND, TIMEOUT_MAX)

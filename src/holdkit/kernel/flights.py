@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, Final
 
 from ..core.commands import Group
+from ..engines.deadlines import until
 from ..engines.port import Engine, Flying, Grounded
-from .pumping import Awaited, Pump, give_up
+from .pumping import Awaited, Pump, give_up, latest
 from .submissions import MAX_COMMANDS
 from .workers import AsyncSignal
 
@@ -33,10 +35,16 @@ class Flights(Pump):
         self._landed: list[tuple[Sequence[Awaited], bool]] = []
         self._flying: asyncio.Task[None] | None = None
 
-    def _take(self, batch: list[Any], most: int = MAX_COMMANDS, fits: Callable[[Group], bool] | None = None) -> None:
+    def _take(
+        self,
+        batch: list[Any],
+        most: int = MAX_COMMANDS,
+        fits: Callable[[Group], bool] | None = None,
+        latest: float = inf,
+    ) -> None:
         if self._wings is not None and not self._landed and self._queued >= SPLIT:
             most = (self._queued + 1) // 2
-        super()._take(batch, most, fits)
+        super()._take(batch, most, fits, latest)
 
     def _launch(self, batch: list[Awaited]) -> None:
         if self._wings is None or sum([submission.size for submission in batch]) > MOST:
@@ -50,7 +58,8 @@ class Flights(Pump):
     async def _fly(self, engine: Flying, batch: list[Awaited]) -> None:
         failed: Exception | None = None
         try:
-            applied = await engine.apply_async(self._runner.begin(batch), self._give_answers)
+            with until(latest(batch)):
+                applied = await engine.apply_async(self._runner.begin(batch), self._give_answers)
             wrote = self._runner.accept(batch, applied)
         except Grounded:
             pass

@@ -3,21 +3,33 @@ followers before it passes the lead (else batches alternate between 1 and n).
 
 Nobody is left waiting, whatever strikes the leader: all that it leaves without an answer is queued again, at the head. What
 it had sent is asked about by whoever leads next; what it had not is sent.
+
+A call has a deadline. Whoever is still queued then leaves, with nothing done; whoever rides in a batch leaves, and does not know. A
+leader cannot leave: the engine ends its batch for it. So a leader takes along only those who have about as much time, or less.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from itertools import islice
+from math import inf
+from typing import Any, Final
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
+from ..engines.deadlines import too_late
 from ..engines.port import Engine
 from ..errors import EngineError
-from .submissions import LeftOut, Submission, unsettled
+from .submissions import LeftOut, Submission, under_way, unsettled
 from .turnstile import CLOSED, Queue, Undo
 from .workers import Signal
+
+SLACK: Final = 1.0
+"""Seconds that those in a batch may have longer than its leader."""
+NEAR: Final = 32
+"""So many at the head of the queue are looked at for the next leader."""
 
 
 class _Caller(Submission):
@@ -67,13 +79,24 @@ class Line(Queue):
     def _ride(self, caller: _Caller, batch: list[_Caller]) -> None:
         try:
             woken = self._come_in(caller)
-            if woken is not None:
-                woken.acquire()
+            if woken is not None and not woken.acquire(timeout=_left(caller)):
+                self._check_late(caller, woken)
             if self._leader is caller:
+                if caller.until <= time.monotonic():
+                    raise under_way() if caller.sent else too_late()
                 self._lead(caller, batch)
         finally:
             if self._leader is caller or not caller.settled:
                 self._leave(caller, batch)
+
+    def _check_late(self, caller: _Caller, woken: threading.Lock) -> None:
+        """Its time is up, unless it was woken at the last moment: raises what that means. It is then taken out of the queue as one
+        that was interrupted is; in a batch, it goes on without anybody who waits for it."""
+        with self._lock:
+            if not woken.locked():
+                return
+            queued = caller in self._queue and not caller.sent
+        raise too_late() if queued else under_way()
 
     def _come_in(self, caller: _Caller) -> threading.Lock | None:
         """Take the lead, if there is none; else queue, and get the lock to wait for."""
@@ -94,7 +117,7 @@ class Line(Queue):
         batch.append(caller)
         if self._queue:
             with self._lock:
-                self._take(batch)
+                self._take(batch, latest=caller.until + SLACK)
         wrote = True
         try:
             if batch[0].sent:  # by one who was interrupted: such come first
@@ -114,7 +137,7 @@ class Line(Queue):
         """Those who have come meanwhile, as far as they fit."""
         before = len(batch)
         with self._lock:
-            self._take(batch, fits=fits)
+            self._take(batch, fits=fits, latest=batch[0].until + SLACK)
         return batch[before:]
 
     def _leave(self, caller: _Caller, batch: list[_Caller]) -> None:
@@ -150,10 +173,10 @@ class Line(Queue):
                 caller.dismissed = True
 
     def _pass_lead(self, caller: _Caller) -> None:
-        """The first in the queue leads next; with nobody there, whoever comes next does."""
+        """The first in the queue leads next, as a rule; with nobody there, whoever comes next does."""
         with self._lock:
             if self._leader is caller:
-                self._leader = self._queue[0] if self._queue else None
+                self._leader = self._next() if self._queue else None
             heir = self._leader
             if heir is None:
                 if self._closed:
@@ -163,3 +186,18 @@ class Line(Queue):
             self.withdraw(heir)
             if heir.woken is not None and heir.woken.locked():
                 heir.woken.release()
+
+    def _next(self) -> _Caller:
+        """The first in the queue, unless others near the head have time for longer: a batch ends with its leader's time, and those
+        who ride along should not hear sooner than they must that nothing is known."""
+        first: _Caller = self._queue[0]
+        if first.sent:
+            return first
+        near: list[_Caller] = [*islice(self._queue, NEAR)]
+        enough = max([caller.until for caller in near]) - SLACK
+        return next(caller for caller in near if caller.until >= enough and not caller.sent)
+
+
+def _left(caller: _Caller) -> float:
+    """Seconds that it may wait, as locks want it."""
+    return -1 if caller.until == inf else max(0.0, min(caller.until - time.monotonic(), threading.TIMEOUT_MAX))

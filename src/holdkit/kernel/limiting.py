@@ -43,6 +43,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Commands waiting for the group commit before callers are turned away."""
     lock_timeout: Ttl = timedelta(seconds=10)
     """How long a write waits for other processes before it is turned away."""
+    call_timeout: Ttl = timedelta(seconds=30)
+    """How long a whole call may take, unless `holdkit.context(timeout=…)` says otherwise."""
     version: int = 0
 
 
@@ -71,6 +73,8 @@ def slots_of(limits: Limits) -> model.Limits:
     asked = {name: _value(name, getattr(limits, name)) for name in BOUNDS}
     for name, value in asked.items():
         limit_value(name, value)
+    if asked["call_timeout"] == 0:
+        raise invalid("call_timeout", "call_timeout_too_short", "must be above 0: no call would ever be in time")
     return model.Limits(**asked)
 
 

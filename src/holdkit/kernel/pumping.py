@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..core.commands import Group
+from ..engines.deadlines import until
 from ..engines.port import Engine
 from ..errors import OutcomeUnknown
 from .submissions import INTERRUPTED, LeftOut, Submission, broken, fail, unsettled
 from .turnstile import Queue, Undo
 from .workers import AsyncSignal
+
+TICK: Final = 0.1
+"""Seconds between two looks at who has waited for too long."""
 
 
 class Place(Protocol):
@@ -104,7 +109,8 @@ class Pump(Queue):
     def _run(self, batch: list[Awaited], failed: Exception | None = None) -> None:
         wrote = True
         try:
-            wrote = self._runner.run(batch, failed)
+            with until(latest(batch)):
+                wrote = self._runner.run(batch, failed)
         except BaseException as error:  # noqa: BLE001 - a bug: nobody interrupts this thread from outside
             give_up(batch, error)
         finally:
@@ -166,11 +172,42 @@ class Pump(Queue):
         self._dismiss_writer()
 
 
+def latest(batch: Sequence[Awaited]) -> float:
+    """Until when somebody waits for a batch. Whoever has less time leaves by himself."""
+    return max([submission.until for submission in batch])
+
+
 def give_up(batch: Sequence[Awaited], error: BaseException) -> None:
     """Something broke before any of a batch was sent: it would break again, for ever, so everybody is told. (If part of it was
     sent, the rest is tried again: that comes to an end.)"""
     if not any(submission.sent or submission.settled for submission in batch):
         fail(batch, broken(error))
+
+
+class Overdue:
+    """Wakes tasks whose calls have taken as long as they may: one timer for all of them, while anybody waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: set[Awaited] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, submission: Awaited) -> None:
+        """It waits from now on."""
+        self._waiting.add(submission)
+        if self._timer is None:
+            self._timer = self._loop.call_later(TICK, self._look)
+
+    def discard(self, submission: Awaited) -> None:
+        """It has been answered, or was cancelled."""
+        self._waiting.discard(submission)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for submission in self._waiting:
+            if submission.until <= now:
+                submission.wake()
+        self._timer = self._loop.call_later(TICK, self._look) if self._waiting else None
 
 
 def _work(batches: SimpleQueue[Callable[[], None] | None]) -> None:

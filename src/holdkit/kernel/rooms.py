@@ -17,6 +17,7 @@ from typing import Any, Final
 from ..core.commands import Consume, Group, PlaceHold
 from ..core.model import SECOND
 from ..core.outcomes import Outcome
+from ..engines.deadlines import within
 from ..errors import EngineError, Overloaded
 from .leading import Line
 from .submissions import LeftOut
@@ -126,7 +127,7 @@ class Rooms:
         with self._lock:
             self._bound.check(self._waiting(), guest.size)
             room = self._seat(guest, what)
-        until = time.monotonic() + self._main.engine.limits.lock_timeout / SECOND
+        until = time.monotonic() + within(self._main.engine.limits.lock_timeout / SECOND)
         while room is None:
             if not guest.woken.acquire(timeout=max(0, until - time.monotonic())):
                 raise no_room(what)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Final, TypeVar
 
 from ..core.commands import AnyCommand, Consume, Group, PlaceHold
 from ..core.outcomes import Outcome
-from ..errors import HoldkitError, PromiseBroken
+from ..engines import deadlines
+from ..errors import HoldkitError, OutcomeUnknown, PromiseBroken
 from .spelling import MOST_LEGS
 
 S = TypeVar("S", bound="Submission")
@@ -39,7 +41,7 @@ class LeftOut(Exception):
 class Submission:
     """One caller's group on its way through the queue, and what became of it."""
 
-    __slots__ = ("error", "group", "legs", "minted", "outcomes", "sent", "size")
+    __slots__ = ("error", "group", "legs", "minted", "outcomes", "sent", "size", "until")
 
     def __init__(self, group: Group, minted: bool = False) -> None:
         self.group = group
@@ -51,6 +53,9 @@ class Submission:
         self.error: BaseException | None = None
         self.sent = False
         """An engine has it, or had it: without an answer its fate is unknown."""
+        moment = deadlines.current()
+        self.until = inf if moment is None else moment
+        """When its caller has waited as long as the call may take, by `time.monotonic`."""
 
     @property
     def settled(self) -> bool:
@@ -83,14 +88,15 @@ def take_batch(
     batch: list[Submission],
     most: int = MAX_COMMANDS,
     fits: Callable[[Group], bool] | None = None,
+    latest: float = inf,
 ) -> None:
-    """Move into the batch what is queued, in order, up to the bounds or the first that does not fit; a batch that is empty takes
-    at least one. Interrupted or not: whoever is in the batch is not in the queue, and nobody is in neither."""
+    """Move into the batch what is queued, in order, up to the bounds or the first that does not fit, or has time for longer than
+    `latest`; a batch that is empty takes at least one. Interrupted or not: whoever is in the batch is not in the queue, and nobody is in neither."""
     room = most - sum([submission.size for submission in batch])
     legs = MAX_LEGS - sum([submission.legs for submission in batch])
     try:
         while queue and (((first := queue[0]).size <= room and first.legs <= legs) or not batch):
-            if fits is not None and not fits(first.group):
+            if first.until > latest or (fits is not None and not fits(first.group)):
                 break
             room, legs = room - first.size, legs - first.legs
             batch.append(first)  # first here, then gone there: an interrupt in between loses nobody
@@ -107,6 +113,11 @@ def fail(batch: Iterable[Submission], error: HoldkitError) -> None:
         copy.args, copy.__dict__ = error.args, dict(error.__dict__)
         copy.__cause__ = error.__cause__
         submission.error = copy
+
+
+def under_way() -> OutcomeUnknown:
+    """What a caller is told whose time is up while its batch is being written."""
+    return OutcomeUnknown(f"{deadlines.SPENT} while its batch was being written: ask again with the same operation id")
 
 
 def unsettled(batch: Sequence[S]) -> list[S]:

@@ -63,7 +63,7 @@ class AsyncRooms:
 
     def enter(self, submission: Awaited, what: str) -> None:
         """Let it wait for what is locked. Nothing of it was done so far."""
-        if submission.waiter.cancelled() and not submission.stays:
+        if submission.waiter.done() and not submission.stays:
             return
         submission.error, submission.sent = None, False
         submission.rounds += 1

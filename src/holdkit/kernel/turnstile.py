@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable
+from math import inf
+from threading import TIMEOUT_MAX
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from ..core.commands import Group
+from ..core.model import SECOND
 from ..core.outcomes import Outcome
+from ..engines import deadlines
 from ..engines.clocks import lag_of
 from ..engines.durability import IN_MEMORY, Durability
 from ..engines.port import Engine
 from ..errors import EngineError, Overloaded
 from .batches import Runner
+from .context import current
 from .remembering import Shown
 from .submissions import MAX_COMMANDS, Submission, take_batch
 
@@ -61,11 +67,17 @@ class Queue:
         self._queue.append(submission)
         self._queued += size
 
-    def _take(self, batch: list[Any], most: int = MAX_COMMANDS, fits: Callable[[Group], bool] | None = None) -> None:
+    def _take(
+        self,
+        batch: list[Any],
+        most: int = MAX_COMMANDS,
+        fits: Callable[[Group], bool] | None = None,
+        latest: float = inf,
+    ) -> None:
         """Move into the batch what is queued, as far as it goes, and count it out."""
         before = len(batch)
         try:
-            take_batch(self._queue, batch, most, fits)
+            take_batch(self._queue, batch, most, fits, latest)
         finally:
             self._queued -= sum([submission.size for submission in batch[before:]])
 
@@ -98,6 +110,15 @@ class Turnstile(Queue):
         durability, lag = self.engine.durability, lag_of(self.engine.clock)
         sizes = tuple(runner.sizes)
         return Stats(runner.batches, runner.commands, runner.largest, sizes, self._queued, durability, lag)
+
+    def deadline(self) -> float:
+        """Until when a call that begins now may take, by `time.monotonic`: as the context says, else the kernel; and no longer than
+        a call that it is part of."""
+        seconds = current().timeout
+        if seconds is None:
+            seconds = min(self.engine.limits.call_timeout / SECOND, TIMEOUT_MAX)
+        moment, around = time.monotonic() + seconds, deadlines.current()
+        return moment if around is None else min(around, moment)
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""

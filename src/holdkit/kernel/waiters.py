@@ -17,13 +17,15 @@ from ..core.model import Key
 from ..core.outcomes import Outcome
 from ..core.reading import Query
 from ..core.validation import invalid
+from ..engines.deadlines import run_until, too_late, until
 from ..engines.port import Engine, Insider
-from ..errors import EngineError
+from ..errors import EngineError, HoldkitError
 from .flights import Flights
 from .leading import Line
 from .own_transaction import refuse_inside
-from .pumping import Awaited
+from .pumping import Awaited, Overdue
 from .rooms import Rooms
+from .submissions import under_way
 from .task_rooms import AsyncRooms
 from .turnstile import Turnstile, Undo
 from .workers import GRACE, AsyncSignal, AsyncWorker, Signal, Worker
@@ -48,10 +50,14 @@ class Submitter(Line, Turnstile):
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, stays: bool = False
     ) -> list[Outcome]:
         """Straight to the room of what is locked, if there is one; else through the queue."""
+        del undo, stays  # a thread is never cancelled
         refuse_inside(self.engine)
+        return run_until(self.deadline(), self._submit, group, minted)
+
+    def _submit(self, group: Group, minted: bool) -> list[Outcome]:
         what = self._rooms.known(group)
         if what is None:
-            return super().submit(group, minted=minted, undo=undo, stays=stays)
+            return super().submit(group, minted=minted)
         self.check()
         return self._rooms.wait(what, group, minted)
 
@@ -68,7 +74,7 @@ class Submitter(Line, Turnstile):
     def borrow(self, job: Callable[[Engine], T]) -> T:
         """Run a job that has a transaction of the engine's own lent to it (`own_transaction`)."""
         self.check()
-        result = job(self.engine)
+        result = run_until(self.deadline(), job, self.engine)
         self.committed.notify()
         return result
 
@@ -85,12 +91,12 @@ class Submitter(Line, Turnstile):
     def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Ask the engine."""
         self.check()
-        return self.engine.read(query, durable=durable)
+        return run_until(self.deadline(), partial(self.engine.read, query, durable=durable))
 
     def call(self, work: Callable[[], T]) -> T:
-        """Run blocking work."""
+        """Run blocking work that takes as long as it takes."""
         self.check()
-        return work()
+        return run_until(None, work)
 
     def close(self) -> None:
         """Refuse what comes, finish what runs, end the crew, close the engine."""
@@ -120,6 +126,7 @@ class AsyncSubmitter(Flights, Turnstile):
         self._lender = ThreadPoolExecutor(LENT, thread_name_prefix="holdkit-lender")
         self.crew: set[AsyncWorker] = set()
         self._rooms = AsyncRooms(self)
+        self._overdue = Overdue()
         self._joined: weakref.WeakKeyDictionary[asyncio.Task[Any], Callable[[], bool]] = weakref.WeakKeyDictionary()
 
     def check(self) -> None:
@@ -137,11 +144,13 @@ class AsyncSubmitter(Flights, Turnstile):
         refuse_inside(self.engine)
         self._check_joined()
         submission = Awaited(group, minted, self._loop.create_future(), stays)
+        submission.until = self.deadline()
         what = self._rooms.known(group)
         if what is None:
             self.add(submission)
         else:
             self._rooms.enter(submission, what)
+        self._overdue.add(submission)
         try:
             await submission.waiter
         except asyncio.CancelledError:
@@ -150,7 +159,18 @@ class AsyncSubmitter(Flights, Turnstile):
                 if submission.outcomes is not None:  # settled in the same turn of the loop
                     self.take_back(submission)
             raise
+        finally:
+            self._overdue.discard(submission)
+        if submission.outcomes is None and (submission.error is None or submission.left_out):
+            raise self._late(submission)
         return submission.result()
+
+    def _late(self, submission: Awaited) -> HoldkitError:
+        """Its time is up. Queued, or left out of a batch: nothing was done. Else it goes on, and is not known."""
+        if submission.left_out and not submission.stays:
+            return too_late()
+        queued = not submission.stays and submission.line.withdraw(submission)
+        return too_late() if queued and not submission.sent else under_way()
 
     def _pass_on(self, submission: Awaited, what: str) -> None:
         self._rooms.enter(submission, what)
@@ -170,7 +190,8 @@ class AsyncSubmitter(Flights, Turnstile):
         while it waits for a thread: not begun. Later: it runs on."""
         self.check()
         self._check_joined()
-        run = contextvars.copy_context().run
+        with until(self.deadline()):
+            run = contextvars.copy_context().run
         result = await self._loop.run_in_executor(self._lender, run, job, self.engine)
         self.committed.notify()
         return result
@@ -202,10 +223,12 @@ class AsyncSubmitter(Flights, Turnstile):
     async def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Ask the engine, off the loop."""
         self.check()
-        return await self._loop.run_in_executor(self._reader, partial(self.engine.read, query, durable=durable))
+        with until(self.deadline()):
+            run = contextvars.copy_context().run
+        return await self._loop.run_in_executor(self._reader, run, partial(self.engine.read, query, durable=durable))
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Run blocking work, off the loop."""
+        """Run blocking work that takes as long as it takes, off the loop."""
         self.check()
         return await self._loop.run_in_executor(self._reader, work)
 

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from ..engines.deadlines import until
+
 Work: TypeAlias = Callable[[], None]
 AsyncWork: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -88,7 +90,8 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            self._work()
+            with until(None):  # not that of the call which started it
+                self._work()
         finally:
             self._crew.discard(self)
 
@@ -109,7 +112,8 @@ class AsyncWorker:
 
     async def _run(self) -> None:
         try:
-            await self._work()
+            with until(None):
+                await self._work()
         finally:
             self._crew.discard(self)
 

@@ -236,7 +236,7 @@ class AsyncRemoteReads(AsyncCalling):
             raise invalid(
                 "progress", "progress_unsupported", "is not told over HTTP: run `holdkit verify` where the data is"
             )
-        answer = await self._transport.ask("POST", "/v1/verify")
+        answer = await self._transport.ask("POST", "/v1/verify", long=True)
         return VerifyReport(read_verify(answer.content).found)
 
     async def stats(self) -> dict[str, Any]:

@@ -15,7 +15,9 @@ import msgspec
 from ...core.validation import invalid, text
 from ...core.values import MAX_OP
 from ...engines.clocks import steady
+from ...engines.deadlines import within
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ...kernel.context import current
 from ...kernel.workers import GRACE, AsyncSignal
 from ..clock import sent
 from ..following import Receiver
@@ -26,6 +28,8 @@ from ..wire import error_from
 
 
 MAX_KEY = 200
+LONG = 3600.0
+"""Seconds for a job that reads all there is."""
 
 
 class AsyncTransport:
@@ -40,16 +44,20 @@ class AsyncTransport:
         self._finished = AsyncSignal()
 
     async def ask(
-        self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
+        self, method: str, path: str, body: Any = None, *, op: str | None = None, long: bool = False, **more: Any
     ) -> httpx.Response:
-        """The answer, or the exception of its problem."""
+        """The answer, or the exception of its problem; in the time of one call, unless it is a `long` job."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
         if body is not None:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
-        asking = Asking(self._policy, time.monotonic())
+        seconds = current().timeout
+        seconds = LONG if long else within(self._policy.seconds if seconds is None else seconds)
+        if long:
+            more["timeout"] = httpx.Timeout(10.0, read=LONG)
+        asking = Asking(self._policy, time.monotonic(), seconds)
         self._under_way.add(asking)
         try:
             return await self._ask(asking, method, path, headers, more)
@@ -66,6 +74,7 @@ class AsyncTransport:
                 raise asking.settled(EngineError("this client is closed"))
             began = steady()
             try:
+                more["timeout"] = at_most(asking.left(time.monotonic()), more.get("timeout", self._http.timeout))
                 answer = await self._http.request(method, self._url + path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
@@ -119,6 +128,12 @@ class AsyncTransport:
         while self._under_way and time.monotonic() < until:
             count = await self._finished.wait(count, 1.0)
         await self._http.aclose()
+
+
+def at_most(seconds: float, given: httpx.Timeout) -> httpx.Timeout:
+    """The timeouts of a client, none of them longer than what is left of the call."""
+    named: dict[str, float | None] = given.as_dict()
+    return httpx.Timeout(**{name: seconds if value is None else min(value, seconds) for name, value in named.items()})
 
 
 def retry_key(op: str | None = None) -> str:

@@ -233,7 +233,7 @@ class RemoteReads(Calling):
             raise invalid(
                 "progress", "progress_unsupported", "is not told over HTTP: run `holdkit verify` where the data is"
             )
-        answer = self._transport.ask("POST", "/v1/verify")
+        answer = self._transport.ask("POST", "/v1/verify", long=True)
         return VerifyReport(read_verify(answer.content).found)
 
     def stats(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from threading import Condition
 
 from ...errors import EngineError, Overloaded
-from ..deadlines import at_most
+from ..deadlines import at_most, within
 from .driver import ROLLBACK, ConnectionFailed, Driver, StatementFailed
 from .durability import DurabilityCheck
 from .trying import FEW, Again, keep_trying
@@ -62,7 +62,7 @@ class Connections:
                 self._give_back(driver)
 
     def _take(self) -> Driver:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + within(self._patience)
         with self._changed:
             while not self._free and self._lent >= self._size and not self.closed:
                 if not self._changed.wait(deadline - time.monotonic()):

@@ -20,6 +20,7 @@ from psycopg.rows import tuple_row
 from ...core.commands import Group
 from ...core.model import SECOND, Limits
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ..deadlines import within
 from ..port import Applied, Lent
 from .driver import StatementFailed, gave_up_standby, notice_text
 from .hosts import Opened
@@ -76,8 +77,9 @@ class Lending:
 
     def run(self, work: Callable[[Lent], T]) -> T:
         """Begin, run `work`, commit; again while it certainly did nothing."""
-        deadline = time.monotonic() + self._seconds
-        if not self._room.acquire(timeout=self._seconds):
+        seconds = within(self._seconds)
+        deadline = time.monotonic() + seconds
+        if not self._room.acquire(timeout=seconds):
             raise Overloaded(f"all {self._address.shares.lent} connections for resources are in use", retry_after=1.0)
         try:
             return keep_trying(lambda: self._attempt(work, deadline))
@@ -94,7 +96,7 @@ class Lending:
 
         connection.add_notice_handler(note)
         loan = _Loan(opened, self._join)
-        self._watch.begin(loan, time.monotonic() + self._longest)
+        self._watch.begin(loan, time.monotonic() + within(self._longest))
         block = connection.transaction()
         try:
             try:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ...core.model import SECOND, Limits
 from ...core.validation import invalid, whole
 from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
+from ..deadlines import passed, too_late
 from .driver import Driver, OnStatement, StatementFailed
 from .hosts import TCP, Host, Opened, first_line, hosts_of, open_any
 from .one_lane import load_one_lane, with_patience
@@ -203,6 +204,8 @@ def open_connection(address: Address, settings: str = "", *, autocommit: bool = 
     try:
         return open_any(address.hosts, settings, autocommit=autocommit)
     except psycopg.Error as error:
+        if passed():
+            raise too_late() from error
         raise EngineError(f"cannot connect to {address.shown}: {first_line(error)}") from error
 
 

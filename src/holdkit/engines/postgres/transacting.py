@@ -13,6 +13,7 @@ from ...core.commands import Group
 from ...core.model import Slot
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..clocks import steady
+from ..deadlines import within
 from ..port import Applied, BatchRejected
 from .apart import Share
 from .connections import Connections
@@ -74,6 +75,8 @@ class Transactions:
     def _prepare(self, share: Share, stage: Stage, patient: bool) -> Attempt:
         terms = self._terms(patient=patient, several=share.several)
         waits = lock_timeout(terms.limits) if patient else None
+        if waits is not None and not terms.distributed:  # no longer than the call may take
+            waits = str(max(1, int(within(int(waits) / 1000) * 1000)))
         if waits is None and (self._address.pooled or terms.distributed):  # the connection's own does not count there
             waits = str(IMPATIENCE)
         self._doubts = DOUBTS if stage.distrust else max(0, self._doubts - 1)

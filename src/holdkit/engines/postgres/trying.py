@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ...errors import HoldkitError
+from ..deadlines import passed, too_late
 
 T = TypeVar("T")
 
@@ -33,11 +34,15 @@ class Again(HoldkitError):
 
 
 def keep_trying(call: Callable[[], T]) -> T:
-    """What it gives in the end, or what its last attempt has to say."""
+    """What it gives in the end, or what its last attempt has to say; nothing is begun once the call's time is up."""
+    if passed():
+        raise too_late()
     for attempt in range(ATTEMPTS):
         try:
             return call()
         except Again as again:
+            if passed():
+                raise too_late() from again.error
             if attempt + 1 >= again.attempts:
                 raise again.error from again.error.__cause__
             time.sleep(random.uniform(0, min(0.1, 0.001 * 2**attempt)))

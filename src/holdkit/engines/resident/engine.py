@@ -24,6 +24,7 @@ from ...core.retention import retired_until
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
+from ..deadlines import within
 from ..durability import IN_MEMORY
 from ..metering import Meter, Progress
 from ..port import Applied, Lent
@@ -99,9 +100,9 @@ class ResidentEngine:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """One batch at a time, or turned away: whoever was lent a turn may take long."""
-        seconds = self.limits.lock_timeout / SECOND
+        seconds = within(self.limits.lock_timeout / SECOND)
         if not self._writing.acquire(timeout=min(seconds, TIMEOUT_MAX)):
-            raise Overloaded(f"another thread kept its turn for {seconds:g} s", retry_after=1.0)
+            raise Overloaded(f"another thread kept its turn for {seconds:.3g} s", retry_after=1.0)
         try:
             yield
         finally:

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import Final
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ..deadlines import within
 from .checkpointing import Checkpoints
 from .driver import Driver, OnStatement, Row, Script
 from .opening import Identity, connect, identity, set_up, trouble
@@ -137,9 +138,10 @@ class Writer:
         self._turnstile.close()
 
     def _enter(self) -> None:
-        deadline = time.monotonic() + self._seconds
-        if not self._lock.acquire(timeout=self._seconds):
-            raise Overloaded(f"another thread kept the write lock for {self._seconds:g} s", retry_after=1.0)
+        seconds = within(self._seconds)
+        deadline = time.monotonic() + seconds
+        if not self._lock.acquire(timeout=seconds):
+            raise Overloaded(f"another thread kept the write lock for {seconds:.3g} s", retry_after=1.0)
         try:
             self._turnstile.enter(max(0.0, deadline - time.monotonic()))
         except BaseException:

@@ -1,0 +1,216 @@
+"""How long a whole call may take: of the kernel, or of a context. Queued, a caller leaves with nothing done; in a batch, it does not
+know; long jobs take as long as they take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Hold, InvalidRequest, Limits, OutcomeUnknown, Overloaded
+from holdkit.core import model
+from holdkit.core.commands import Group
+from holdkit.core.model import SECOND
+from holdkit.engines import deadlines
+from holdkit.kernel import leading
+
+from .lockable import Lockable
+from .rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+
+SOON = "50ms"
+NEVER = "1h"
+
+
+def hold(hk: Any, timeout: str, **more: Any) -> Hold:
+    with holdkit.context(timeout=timeout):
+        found: Hold = hk.hold("p", 1, ttl=60, **more)
+        return found
+
+
+def test_a_queued_caller_leaves_with_nothing_done(hk: Any, engine: Watched) -> None:
+    with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as riders:
+        wait_until(lambda: 0 in riders.results)
+        assert queued(hk) == 1
+    late, other = riders.join()
+    assert type(late) is Overloaded
+    assert (late.effect, late.retry_after) == ("none", 1.0)
+    assert "call_timeout" in str(late)
+    assert isinstance(other, Hold)
+    assert hk.pool("p").held == 1
+
+
+def test_a_caller_in_a_batch_under_way_does_not_know_and_the_batch_goes_on(hk: Any, engine: Watched) -> None:
+    """A leader is not cut short by those who ride with it."""
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand(groups: Sequence[Group]) -> None:
+        if len(groups) == 2:
+            stands.set()
+            assert goes_on.wait(60)
+
+    engine.before = stand
+    with batch_of(hk, engine, [lambda: hold(hk, NEVER), lambda: hold(hk, "1s", op="ask-again")]) as riders:
+        engine.gate.set()
+        assert stands.wait(60)
+        wait_until(lambda: 1 in riders.results)
+        assert type(riders.results[1]) is OutcomeUnknown
+        assert 0 not in riders.results
+        goes_on.set()
+    assert isinstance(riders.join()[0], Hold)
+    engine.before = None
+    assert hk.hold("p", 1, ttl=60, op="ask-again").replayed
+    assert hk.pool("p").held == 2
+
+
+def test_the_kernel_has_a_deadline_for_all_calls(colour: Sync | Async) -> None:
+    engine = Watched(limits=model.Limits(call_timeout=SECOND // 20))
+    hk = colour.open(engine)
+    engine.entered = threading.Semaphore(0)
+    engine.gate.clear()
+    riders = Riders()
+    try:
+        riders.start(lambda: hk.create_pool("first", 1))
+        engine.wait_entered()
+        for _ in range(3):
+            riders.start(lambda: hk.create_pool("second", 1))
+        wait_until(lambda: {1, 2, 3} <= set(riders.results))
+        assert [type(riders.results[n]) for n in (1, 2, 3)] == [Overloaded] * 3
+    finally:
+        engine.gate.set()
+        riders.join()
+    assert [pool.id for pool in hk.pools()] == ["first"]
+    hk.close()
+
+
+def test_the_engine_is_told_how_long_it_may_take(hk: Any, engine: Watched) -> None:
+    seen: list[float | None] = []
+    engine.before = lambda _: seen.append(deadlines.current())
+    engine.reading = lambda _: seen.append(deadlines.current())
+    began = time.monotonic()
+    hold(hk, NEVER)
+    with holdkit.context(timeout=NEVER):
+        hk.pool("p")
+    hk.hold("p", 1, ttl=60)
+    hk.pool("p")
+    assert len(seen) == 4
+    hours = [3600, 3600, 30, 30]
+    assert all(moment is not None and began + span <= moment for moment, span in zip(seen, hours, strict=True))
+    assert all(
+        moment is not None and moment <= time.monotonic() + span for moment, span in zip(seen, hours, strict=True)
+    )
+    assert deadlines.current() is None
+
+
+def test_a_long_job_takes_as_long_as_it_takes(hk: Any, engine: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float | None] = []
+    verify = engine.inner.verify
+
+    def look(*given: Any) -> Any:
+        seen.append(deadlines.current())
+        return verify(*given)
+
+    monkeypatch.setattr(engine, "verify", look)
+    with holdkit.context(timeout=SOON):
+        assert hk.verify().ok
+    assert seen == [None]
+
+
+def test_a_leader_takes_along_those_who_have_about_as_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot leave a batch, so the batch ends with it: whoever has time for longer rides in the next one."""
+    engine = Watched()
+    hk = Sync().open(engine)
+    hk.create_pool("p", 10)
+    engine.entered = threading.Semaphore(0)
+    engine.batches.clear()
+    calls = [lambda: hold(hk, "2m"), lambda: hold(hk, "2m"), lambda: hold(hk, NEVER), lambda: hold(hk, "2m")]
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert engine.batches == [1, 4], "the one with the most time leads, and takes all"
+    monkeypatch.setattr(leading, "NEAR", 1)
+    engine.batches.clear()
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert engine.batches == [1, 2, 2]
+    hk.close()
+
+
+def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Watched()
+    hk = Sync().open(engine)
+    hk.create_pool("p", 10)
+    engine.entered = threading.Semaphore(0)
+    monkeypatch.setattr(leading, "_left", lambda _: 60.0)  # it is woken in time, and late all the same
+    monkeypatch.setattr(leading, "NEAR", 1)
+    with batch_of(hk, engine, [lambda: hold(hk, "1ms"), lambda: hold(hk, NEVER)]) as riders:
+        pass
+    late, other = riders.join()
+    assert type(late) is Overloaded
+    assert isinstance(other, Hold)
+    assert hk.pool("p").held == 1
+    hk.close()
+
+
+def test_who_waits_for_a_lock_is_bounded_too(colour: Sync | Async) -> None:
+    engine = Lockable()
+    hk = colour.open(engine)
+    hk.create_pool("p", 10)
+    engine.lock("p")
+    riders = Riders()
+    try:
+        riders.start(lambda: hold(hk, NEVER))
+        assert engine.blocked.acquire(timeout=60)
+        riders.start(lambda: hold(hk, SOON))
+        wait_until(lambda: 1 in riders.results)
+        assert type(riders.results[1]) is Overloaded
+    finally:
+        engine.unlock("p")
+    assert isinstance(riders.join()[0], Hold)
+    assert hk.pool("p").held == 1
+    hk.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [(0, "timeout_too_short"), ("soon", "timeout_malformed"), (-1, "timeout_too_short")]
+)
+def test_a_timeout_that_is_none_is_refused(given: Any, code: str) -> None:
+    with pytest.raises(InvalidRequest) as refused, holdkit.context(timeout=given):
+        pass
+    assert (refused.value.field, refused.value.code) == ("timeout", code)
+
+
+def test_no_call_would_be_in_time() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        holdkit.connect("memory://", limits=Limits(call_timeout=0))
+    assert (refused.value.field, refused.value.code) == ("call_timeout", "call_timeout_too_short")
+
+
+def test_a_timeout_may_be_as_long_as_any(hk: Any) -> None:
+    with holdkit.context(timeout="100000d"):
+        assert hk.hold("p", 1, ttl=60)
+    with holdkit.connect("memory://", limits=Limits(call_timeout="100000d")) as other:
+        assert other.create_pool("p", 1)
+
+
+def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_path: Any, colour: Sync | Async) -> None:
+    from holdkit.engines.sqlite import open_engine
+    from holdkit.engines.sqlite.turnstile import Turnstile
+
+    engine = open_engine(str(tmp_path / "holds.db"), limits=model.Limits(lock_timeout=3600 * SECOND))
+    hk = colour.open(engine)
+    hk.create_pool("p", 10)
+    other = Turnstile(engine.path)
+    other.enter(60)
+    try:
+        with pytest.raises(Overloaded), holdkit.context(timeout=SOON):
+            hk.hold("p", 1, ttl=60)
+    finally:
+        other.leave()
+        other.close()
+    assert hk.hold("p", 1, ttl=60)
+    hk.close()
