@@ -194,7 +194,7 @@ def test_a_timeout_may_be_as_long_as_any(hk: Any) -> None:
     with holdkit.context(timeout="100000d"):
         assert hk.hold("p", 1, ttl=60)
     with holdkit.connect("memory://", limits=Limits(call_timeout="100000d")) as other:
-        assert other.create_pool("p", 1)
+        assert other.create_pool("p", 1).total == 1
 
 
 def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_path: Any, colour: Sync | Async) -> None:
@@ -214,3 +214,16 @@ def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_p
         other.close()
     assert hk.hold("p", 1, ttl=60)
     hk.close()
+
+
+def test_a_face_that_asks_twice_is_one_call(hk: Any, engine: Watched) -> None:
+    """A refused claim is looked at again to say who has it: within the same time."""
+    seen: list[float | None] = []
+    hk.claims.reserve("email", "a@b", ttl=60)
+    engine.before = lambda _: seen.append(deadlines.current())
+    engine.reading = lambda _: seen.append(deadlines.current())
+    with pytest.raises(holdkit.AlreadyClaimed):
+        hk.claims.reserve("email", "a@b", ttl=60)
+    assert len(seen) > 1
+    assert len(set(seen)) == 1
+    assert deadlines.current() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -23,27 +24,27 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-class At:
-    """Where a client is pointed."""
-
-    def __init__(self, url: str) -> None:
-        self.url, self.admin = url, "hk_a_b"
+def at(near: Near, url: str, **more: Any) -> Any:
+    """A client that is pointed there."""
+    return near.open(SimpleNamespace(url=url, admin="hk_a_b"), **more)  # type: ignore[arg-type]
 
 
 def test_a_server_that_never_answers(near: Near, silent: str) -> None:
     """The request was sent, so nobody knows; with a kernel's own timeout, and with a call's."""
     for policy, timeout in ((None, "200ms"), (Policy(seconds=0.2), None)):
-        remote: Any = near.open(At(silent), policy=policy)
-        for call in (lambda remote=remote: remote.hold("a", ttl=60), lambda remote=remote: remote.pool("a")):
-            with pytest.raises(OutcomeUnknown), holdkit.context(timeout=timeout):
-                call()
+        remote = at(near, silent, policy=policy)
+        with holdkit.context(timeout=timeout):
+            with pytest.raises(OutcomeUnknown):
+                remote.hold("a", ttl=60)
+            with pytest.raises(OutcomeUnknown):
+                remote.pool("a")
         remote.close()
 
 
 def test_a_server_that_is_not_there(near: Near) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    remote = near.open(At(f"http://127.0.0.1:{port}"))
+    remote = at(near, f"http://127.0.0.1:{port}")
     with pytest.raises(Overloaded), holdkit.context(timeout="200ms"):
         remote.hold("a", ttl=60)
     remote.close()

@@ -35,6 +35,7 @@ from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound
 from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
 from ...kernel.guarding import guarded, op_within
+from ...kernel.one_call import one_call
 from ...kernel.spelling import Legs, reference, span
 from ...kernel.surface import Hold
 from ..item import Item, best_of, item_name, item_of
@@ -48,6 +49,7 @@ ATTEMPTS: Final = 20
 """How often the best available are looked for again because others took some of them first."""
 
 
+@one_call
 class AsyncItems(AsyncFace):
     """The items of one tenant."""
 

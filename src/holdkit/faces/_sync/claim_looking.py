@@ -10,6 +10,7 @@ from ...core.outcomes import Survives
 from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
+from ...kernel.one_call import one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
 from .face import Face
@@ -18,6 +19,7 @@ ATTEMPTS: Final = 20
 """How often a key is asked for again because whoever had it was gone when we looked."""
 
 
+@one_call
 class ClaimReads(Face):
     """The keys of one tenant, as they are."""
 

@@ -33,6 +33,7 @@ from ...errors import (
 )
 from ...kernel._sync.calls import Call
 from ...kernel.answers import refusal_of
+from ...kernel.one_call import one_call
 from ...kernel.spelling import datetime_of, reference, span
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key, key_of
@@ -42,6 +43,7 @@ SHORTEST: Final = SECOND
 LONGEST: Final = DAY
 
 
+@one_call
 class Claims(ClaimReads):
     """The keys of one tenant: taking them and letting go."""
 

@@ -36,6 +36,7 @@ from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
 from ...kernel.guarding import guarded, op_within
+from ...kernel.one_call import one_call
 from ...kernel.spelling import Legs, reference, span
 from ...kernel.surface import Hold
 from ..item import Item, best_of, item_name, item_of
@@ -49,6 +50,7 @@ ATTEMPTS: Final = 20
 """How often the best available are looked for again because others took some of them first."""
 
 
+@one_call
 class Items(Face):
     """The items of one tenant."""
 

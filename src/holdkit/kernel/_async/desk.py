@@ -70,6 +70,10 @@ class AsyncDesk:
             raise
         return limits.version
 
+    def deadline(self) -> float:
+        """Until when a call that begins now may take."""
+        return self.submitter.deadline()
+
     @property
     def closed(self) -> bool:
         """Whether the kernel was closed."""
