@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from holdkit.engines import deadlines
 from holdkit.engines.postgres import PostgresEngine, hosts, opening
 from holdkit.engines.postgres.hosts import Primary, hosts_of
-from holdkit.errors import EngineError
+from holdkit.errors import EngineError, Overloaded
 from holdkit.testing.postgres import ServerAddress
 from tests.conftest import Migrated
 from tests.engines.postgres.scenes import LANES, PATIENCE, create, done, place
@@ -88,8 +90,12 @@ def test_a_silent_host_stalls_nobody(silent: int, postgres_server: ServerAddress
 def test_when_nobody_answers_each_is_named(silent: int) -> None:
     url = f"postgresql://postgres@127.0.0.1:{silent},127.0.0.1:1/shop"
     said = f"127.0.0.1:{silent}: no answer within .*; 127.0.0.1:1: .*refused"
-    with pytest.raises(EngineError, match=said), deadlines.until(time.monotonic() + 0.5):
+    asked = [structs.replace(host, seconds=0.5) for host in opening.read_url(url).hosts]
+    with pytest.raises(psycopg.OperationalError, match=said):
+        hosts.open_any(asked)
+    with pytest.raises(Overloaded) as late, deadlines.until(time.monotonic() + 0.1):
         PostgresEngine(url)
+    assert re.search(said, str(late.value.__cause__))
 
 
 def test_a_host_that_was_replaced_is_not_used_any_more(
