@@ -237,12 +237,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_due: int = 1_000
     """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
     max_batch: int = 1_000  # commands of one `apply`
-    max_queue: int = 10_000
-    """Commands waiting for the group commit before callers are turned away."""
-    lock_timeout: Slot = 10 * SECOND
-    """How long a write waits for other processes before it is turned away."""
-    call_timeout: Slot = 30 * SECOND
-    """How long a whole call may take, unless its context says otherwise."""
+    max_queue: int = 10_000  # commands waiting for the group commit before callers are turned away
+    lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it is turned away
+    call_timeout: Slot = 30 * SECOND  # how long a whole call may take, unless its context says otherwise
     version: int = 0
     past: tuple[PastRetention, ...] = ()
 
