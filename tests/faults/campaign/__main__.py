@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,6 +154,7 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the report there; - for the terminal")
     parser.add_argument("--no-canaries", action="store_true", help="for a slice: they were run with another")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers, mounts and files go with us
     campaign = Campaign(options.seed, canaries=not options.no_canaries)
     names = options.only.split(",")
     if unknown := set(names) - set(PARTS):
