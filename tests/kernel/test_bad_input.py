@@ -49,7 +49,7 @@ NUMBERS: list[tuple[Any, str]] = [
 
 
 def cursor_of(body: str) -> str:
-    return "hkc1." + base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
+    return "hkc2." + base64.urlsafe_b64encode(f'["",{body}]'.encode()).decode().rstrip("=")
 
 
 def texts(field: str, longest: int, *, absent: bool = True) -> list[tuple[Any, str, str]]:
@@ -217,8 +217,9 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ]),
     ("journal after", lambda hk, bad: hk.journal(after=bad), [
         (value, "after", "cursor_malformed")
-        for value in ("", "x", 7, b"x", "hkc1.", "hkc1.!!", "hkc1.W10", "hkc1.é", "hkc1." + "A" * 200_000, ["x"],
-                      "hkc1.W1swLC0xLCJ4Il1d", "hkc1.W1swLDk5OTk5OTk5OTk5OTk5OTk5OTk5OTksIngiXV0",
+        for value in ("", "x", 7, b"x", "hkc2.", "hkc2.!!", "hkc2.W10", "hkc2.WyIiLFtdXQ", "hkc2.é", "hkc2." + "A" * 200_000,
+                      ["x"], "hkc1.W1swLDAsIiJdXQ",
+                      "hkc2.WyIiLFtbMCwtMSwieCJdXV0", "hkc2.WyIiLFtbMCw5OTk5OTk5OTk5OTk5OTk5OTk5OTk5OSwieCJdXV0",
                       *map(cursor_of, ("[[65536,1,\"x\"]]", "[[-1,1,\"x\"]]", "[[1,1,\"x\"],[1,2,\"x\"]]", "[[1,1]]",
                                        "[[0,1,\"x\"],[1,-1,\"x\"]]", "[[true,1,\"x\"]]", "{}")))
     ]),

@@ -42,7 +42,7 @@ scalars = st.one_of(
     st.uuids(),
     st.sampled_from(
         [
-            "p", "~p", "q", ID, f"hk1.{ID}.token", "hk1..", "hkc1.W10", "5m", "0s", "held", "user:7", "system", "", " ",
+            "p", "~p", "q", ID, f"hk1.{ID}.token", "hk1..", "hkc2.WyIiLFtdXQ", "5m", "0s", "held", "user:7", "system", "", " ",
             "\x00", "\ud800", "x" * 3000, math.nan, math.inf, -math.inf, Actor.user("7"), Actor("nobody"), Leg("p"),
             Leg("p", 0), Leg(None, "x", 1.5), object(), Ellipsis, Decimal("NaN"), UUID(int=1), print, type,  # type: ignore[arg-type]
         ]
@@ -291,8 +291,8 @@ def test_a_context_is_what_was_said_or_names_what_is_wrong(actor: Any, correlati
 
 @settings(max_examples=100)
 @given(junk.filter(lambda value: value is not None))
-@example("hkc1.W10")
-@example("hkc1.")
+@example("hkc2.WyIiLFtdXQ")
+@example("hkc2.")
 def test_what_is_no_cursor_is_refused_as_such(after: Any) -> None:
     with kernel() as hk:
         for call in (lambda: hk.journal(after=after), lambda: next(hk.follow(after=after, wait=False))):

@@ -77,7 +77,7 @@ def test_a_summary_is_of_one_tenant() -> None:
 
 def test_places_of_all_tenants_are_apart() -> None:
     async def work(here: Stand) -> None:
-        body = {"cursor": "hkc1.W1swLDAsIiJdXQ", "if_version": 0}
+        body = {"cursor": "hkc2.WyIiLFtbMCwwLCIiXV1d", "if_version": 0}
         kept = await here.call("PUT", "/v1/cursors/mail?all_tenants=true", body, op="one")
         assert kept.json()["version"] == 1
         assert (await here.call("GET", "/v1/cursors/mail")).status_code == 404

@@ -47,7 +47,7 @@ BODIES: dict[str, Any] = {
     "budget_resize": {"client": "c", "budget": "tokens", "total": 5},
     "windows": {"commands": [{"type": "consume", "legs": [{"pool": "~rates/theirs/c/60s@0", "create_with_total": 5}]}]},
     "look_at_windows": {"pools": ["~rates/theirs/c/60s@0"]},
-    "move_cursor": {"cursor": "hkc1.W1swLDAsIiJdXQ", "if_version": 0},
+    "move_cursor": {"cursor": "hkc2.WyIiLFtbMCwwLCIiXV1d", "if_version": 0},
     "put_record": {"body": "{}"},
     "change_limits": {"limits": {"max_legs": 900}},
     "make_key": {"name": "n"},
@@ -223,7 +223,7 @@ def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
         await here.key("read", "rival")
         (stored,) = [key for key in await here.running.keys.stored() if key.tenant == "rival"]
         request.caller, request.running = here.running.gate._caller(stored), here.running
-        told = await entries(request, "hkc1.W1swLDAsIiJdXQ")  # the beginning
+        told = await entries(request, "hkc2.WyIiLFtbMCwwLCIiXV1d")  # the beginning
         assert b"event: hello" in await anext(told)
         await here.call("POST", "/v1/pools", {"id": "ours", "total": 5}, tenant="rival")
         page = await anext(told)

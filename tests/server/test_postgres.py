@@ -40,6 +40,6 @@ def test_holds_batches_events_and_summaries_over_lanes(postgres_url: str) -> Non
             assert len(seen) == len(set(seen))
             while next(summed)[2]["sums"]["consumed"] < 16:
                 pass
-        assert id is None or id.startswith("hkc1.")
+        assert id is None or id.startswith("hkc2.")
         assert [pool.consumed for pool in hk.pools()] == [2] * 8
         assert http.post("/v1/verify").json()["ok"]

@@ -87,7 +87,7 @@ def test_there_are_only_so_many_streams() -> None:
             assert (turned_away.status_code, turned_away.json()["reason"]) == (503, "streams_too_many")
         while http.get("/v1/stats").json()["streams"]:
             pass  # until the server has seen that the reader is gone
-        lost = http.get("/v1/events?after=hkc1.nonsense")
+        lost = http.get("/v1/events?after=hkc2.nonsense")
         assert (lost.status_code, lost.json()["code"]) == (400, "cursor_malformed")
 
 
