@@ -232,7 +232,7 @@ def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran
         stage.sweep_holds = False
         listed = yield from list_sweep(terms.limits.max_due, terms, 0)
         if listed.holds:
-            return (yield from _sweep_first(listed, terms, stage, batch))
+            return (yield from _sweep_first(Listed(listed.holds, [], False, {}), terms, stage, batch))
     if stage.pools_over:  # after the holds, for those may have left their pools empty
         excess, stage.pools_over = stage.pools_over, 0
         listed = yield from list_sweep(1, terms, excess + len(need.pools), pressed=True)
