@@ -308,6 +308,7 @@ def test_the_table_knows_every_method() -> None:
         "sweeper",
         "verify",
         "cursor",
+        "generation",
         "repair",
         "close",
         "limits",
