@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -66,6 +67,29 @@ def test_a_caller_in_a_batch_under_way_does_not_know_and_the_batch_goes_on(hk: A
     assert hk.pool("p").held == 2
 
 
+def test_whoever_is_told_that_nothing_was_done_is_not_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has left the queue before it is told so: the next leader cannot take it along meanwhile."""
+    engine = Watched()
+    hk = Sync().open(engine)
+    hk.create_pool("p", 10)
+    told: list[Overloaded] = []
+
+    def tell() -> Overloaded:
+        engine.gate.set()
+        wait_until(lambda: 1 in riders.results)
+        told.append(deadlines.too_late())
+        return told[-1]
+
+    monkeypatch.setattr(leading, "too_late", tell)
+    with batch_of(hk, engine, [lambda: hold(hk, "1s"), lambda: hold(hk, NEVER)]) as riders:
+        wait_until(lambda: 0 in riders.results)
+    late, other = riders.join()
+    assert [late] == told
+    assert isinstance(other, Hold)
+    assert hk.pool("p").held == 1
+    hk.close()
+
+
 def test_the_kernel_has_a_deadline_for_all_calls(colour: Sync | Async) -> None:
     engine = Watched(limits=model.Limits(call_timeout=SECOND // 20))
     hk = colour.open(engine)
@@ -84,6 +108,29 @@ def test_the_kernel_has_a_deadline_for_all_calls(colour: Sync | Async) -> None:
         riders.join()
     assert [pool.id for pool in hk.pools()] == ["first"]
     hk.close()
+
+
+def test_the_end_of_a_block_goes_on_though_its_time_is_up() -> None:
+    """Nobody waits for it any more, and so nothing ends it: a body that left normally is confirmed."""
+    colour, engine = Async(), Watched()
+    hk = colour.open(engine)
+    hk.create_pool("p", 10)
+    seen: list[float | None] = []
+    try:
+        with pytest.raises(OutcomeUnknown), holdkit.context(timeout="1s"), hk.holding("p", 1, ttl=60):
+            engine.gate.clear()
+            engine.entered = threading.Semaphore(0)
+            first = Riders()
+            first.start(lambda: hold(hk, NEVER))
+            engine.wait_entered()
+            engine.before = lambda _: seen.append(deadlines.current())
+    finally:
+        engine.gate.set()
+    wait_until(lambda: hk.pool("p").consumed == 1)
+    first.join()
+    assert seen[-1] == inf
+    hk.close()
+    colour.close()
 
 
 def test_the_engine_is_told_how_long_it_may_take(hk: Any, engine: Watched) -> None:

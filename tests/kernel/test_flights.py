@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import inf
 
 import pytest
 
 import holdkit
 from holdkit import AsyncKernel, Hold, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
+from holdkit.engines import deadlines
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Grounded
 from holdkit.kernel import flights
@@ -32,9 +35,12 @@ class Winged(MemoryEngine):
         self.gate.set()
         self.sent_first = True
         self.trouble: Exception | None = None
+        self.looking: Callable[[], None] | None = None
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
         self.flown.append(len(groups))
+        if self.looking is not None:
+            self.looking()
         self.begun.put_nowait(len(groups))
         if self.sent_first:
             sent()
@@ -170,6 +176,35 @@ def test_cancelled_between_landing_and_answer_is_taken_back_once(monkeypatch: py
             await hk.hold("p", 1, ttl=60)  # behind whatever was queued
             assert (await hk.pool("p")).held == 2
             assert [entry.action for entry in await hk.journal()].count(holdkit.Action.HOLD_RELEASED) == 1
+
+    asyncio.run(scene())
+
+
+def test_taking_back_a_grant_is_not_bounded_by_the_calls_around_it() -> None:
+    """It is nobody's call. What was asked by whoever started the flights, and who rides in them, may be over by then."""
+
+    async def scene() -> None:
+        hk, engine = await kernel()
+        seen: list[float | None] = []
+
+        async def body() -> None:
+            async with hk.holding("p", 2, ttl=60):
+                raise AssertionError("never entered")
+
+        async with hk:
+            engine.gate.clear()
+            with deadlines.until(time.monotonic() + PATIENCE):
+                task = asyncio.create_task(body())
+                await engine.begun.get()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            engine.looking = lambda: seen.append(deadlines.current())
+            engine.gate.set()
+            async with asyncio.timeout(PATIENCE):
+                assert await engine.begun.get() == 1
+            assert seen == [inf]
+        assert engine.flown == [1, 1]
 
     asyncio.run(scene())
 

@@ -90,13 +90,13 @@ class Line(Queue):
                 self._leave(caller, batch)
 
     def _check_late(self, caller: _Caller, woken: threading.Lock) -> None:
-        """Its time is up, unless it was woken at the last moment: raises what that means. It is then taken out of the queue as one
-        that was interrupted is; in a batch, it goes on without anybody who waits for it."""
+        """Its time is up, unless it was woken at the last moment: raises what that means. Queued, it leaves before it says that
+        nothing was done, or a leader could take it along meanwhile; in a batch, it goes on without anybody who waits for it."""
         with self._lock:
             if not woken.locked():
                 return
-            queued = caller in self._queue and not caller.sent
-        raise too_late() if queued else under_way()
+            queued = self.withdraw(caller)
+        raise too_late() if queued and not caller.sent else under_way()
 
     def _come_in(self, caller: _Caller) -> threading.Lock | None:
         """Take the lead, if there is none; else queue, and get the lock to wait for."""
@@ -195,7 +195,7 @@ class Line(Queue):
             return first
         near: list[_Caller] = [*islice(self._queue, NEAR)]
         enough = max([caller.until for caller in near]) - SLACK
-        return next(caller for caller in near if caller.until >= enough and not caller.sent)
+        return next((caller for caller in near if caller.until >= enough and not caller.sent), first)
 
 
 def _left(caller: _Caller) -> float:

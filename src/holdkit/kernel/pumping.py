@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
@@ -162,7 +163,7 @@ class Pump(Queue):
         group = None if submission.outcomes is None else undo(submission.outcomes)
         if group is not None:  # never refused for want of room: it frees what it names
             taking = Awaited(group, False, self._loop.create_future(), True)
-            taking.line = self
+            taking.line, taking.until = self, inf  # part of nobody's call, whoever runs this
             self._queue.append(taking)
             self._queued += taking.size
             self._start()

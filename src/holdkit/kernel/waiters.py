@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from ..core.commands import Group
@@ -166,11 +167,14 @@ class AsyncSubmitter(Flights, Turnstile):
         return submission.result()
 
     def _late(self, submission: Awaited) -> HoldkitError:
-        """Its time is up. Queued, or left out of a batch: nothing was done. Else it goes on, and is not known."""
-        if submission.left_out and not submission.stays:
+        """Its time is up. Queued, or left out of a batch: nothing was done. Else it goes on, and is not known; one that stays has all
+        the time it needs from now on."""
+        if submission.stays:
+            submission.until = inf
+            return under_way()
+        if submission.left_out:
             return too_late()
-        queued = not submission.stays and submission.line.withdraw(submission)
-        return too_late() if queued and not submission.sent else under_way()
+        return too_late() if submission.line.withdraw(submission) and not submission.sent else under_way()
 
     def _pass_on(self, submission: Awaited, what: str) -> None:
         self._rooms.enter(submission, what)
