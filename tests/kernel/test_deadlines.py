@@ -3,6 +3,7 @@ know; long jobs take as long as they take."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Sequence
@@ -17,7 +18,9 @@ from holdkit.core import model
 from holdkit.core.commands import Group
 from holdkit.core.model import SECOND
 from holdkit.engines import deadlines
-from holdkit.kernel import leading
+from holdkit.kernel import context, leading
+from holdkit.kernel.context import Context
+from holdkit.kernel.workers import AsyncSignal, AsyncWorker
 
 from .lockable import Lockable
 from .rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
@@ -164,6 +167,23 @@ def test_a_long_job_takes_as_long_as_it_takes(hk: Any, engine: Watched, monkeypa
     with holdkit.context(timeout=SOON):
         assert hk.verify().ok
     assert seen == [None]
+
+
+def test_work_beside_the_callers_has_no_timeout_of_whoever_started_it() -> None:
+    """A task inherits the context it is started in: who asked stays known, how long that call could take does not."""
+    seen: list[tuple[Context, float | None]] = []
+
+    async def work() -> None:
+        seen.append((context.current(), deadlines.current()))
+
+    async def start() -> None:
+        with deadlines.until(time.monotonic() + 60), holdkit.context(timeout=SOON, actor="user:7"):
+            worker = AsyncWorker(set(), work, "test", AsyncSignal())
+        await worker.end(60)
+        assert context.current() == Context()
+
+    asyncio.run(start())
+    assert seen == [(Context(actor="user:7"), None)]
 
 
 def test_a_leader_takes_along_those_who_have_about_as_much_time(monkeypatch: pytest.MonkeyPatch) -> None:

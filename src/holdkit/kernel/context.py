@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.commands import Ttl
 from ..core.model import SECOND
@@ -126,6 +127,16 @@ def context(
         timeout=outer.timeout if timeout is None else _seconds(timeout),
     )
     token = _current.set(inner)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def without_timeout() -> Iterator[None]:
+    """A block whose calls may take as long as the kernel says, whatever is around it."""
+    token = _current.set(replace(_current.get(), timeout=None))
     try:
         yield
     finally:

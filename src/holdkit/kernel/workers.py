@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from ..engines.deadlines import until
+from .context import without_timeout
 
 Work: TypeAlias = Callable[[], None]
 AsyncWork: TypeAlias = Callable[[], Awaitable[None]]
@@ -112,7 +113,7 @@ class AsyncWorker:
 
     async def _run(self) -> None:
         try:
-            with until(None):
+            with until(None), without_timeout():  # a thread inherits nothing, a task all of it
                 await self._work()
         finally:
             self._crew.discard(self)

@@ -140,7 +140,8 @@ def _remember(primary: Primary) -> None:
     _timelines.setdefault(primary.system, set()).add(primary.timeline)
     if primary.outdated:
         raise psycopg.OperationalError(
-            f"it is on timeline {primary.timeline}, and the primary is on {newest(primary.system)}"
+            f"it is on timeline {primary.timeline}, and the primary is on {newest(primary.system)}, as this process has seen: "
+            "it was replaced. If it is the right one all the same (an older copy was put back), restart this process"
         )
 
 
