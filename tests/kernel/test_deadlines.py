@@ -119,14 +119,19 @@ def test_the_end_of_a_block_goes_on_though_its_time_is_up() -> None:
     hk = colour.open(engine)
     hk.create_pool("p", 10)
     seen: list[float | None] = []
-    try:
-        with pytest.raises(OutcomeUnknown), holdkit.context(timeout="1s"), hk.holding("p", 1, ttl=60):
+    first = Riders()
+
+    def book() -> None:
+        with holdkit.context(timeout="1s"), hk.holding("p", 1, ttl=60):
             engine.gate.clear()
             engine.entered = threading.Semaphore(0)
-            first = Riders()
             first.start(lambda: hold(hk, NEVER))
             engine.wait_entered()
             engine.before = lambda _: seen.append(deadlines.current())
+
+    try:
+        with pytest.raises(OutcomeUnknown):
+            book()
     finally:
         engine.gate.set()
     wait_until(lambda: hk.pool("p").consumed == 1)
