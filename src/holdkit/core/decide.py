@@ -66,6 +66,11 @@ class Needs(Struct, frozen=True):
     asked: frozenset[Key] | set[Key] = frozenset()
     """Those of the operations that something other than a birth carries."""
 
+    @property
+    def changes_limits(self) -> bool:
+        """Whether a table that is not bounded yet may become so within the batch."""
+        return LIMITS_KEY in self.records
+
 
 def needs(groups: Iterable[Group]) -> Needs:
     """What these groups need loaded."""

@@ -93,7 +93,7 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
         unnumbered = (
             True  # a caller who marked one of them expired may have committed since we looked: its entry goes first
         )
-    counts = (yield from _count(terms)) if bounded(terms.limits) else Counts()
+    counts = (yield from _count(terms)) if bounded(terms.limits) or needs.changes_limits else Counts()
     for pool in locked_out & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, terms.limits,

@@ -108,7 +108,9 @@ def gather(
         touched = rows.first_deadlines.copy()
         swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools, pressed)
         rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
-    counts = (yield from count(limits, slot)) if _bounded(limits) else _UNCOUNTED
+    counts = _UNCOUNTED
+    if _bounded(limits) or need.changes_limits:
+        counts = yield from count(limits, slot, everything=need.changes_limits)
     horizon = slot
     for pool in rows.pools.values():
         if pool.slot > horizon:
@@ -210,15 +212,15 @@ def _bounded(limits: Limits) -> bool:
     return limits.max_pools is not None or limits.max_holds is not None or limits.max_operations is not None
 
 
-def count(limits: Limits, slot: Slot) -> Script[Counts]:
-    """How full the bounded tables are; each costs a scan, so only where a bound is set."""
+def count(limits: Limits, slot: Slot, *, everything: bool = False) -> Script[Counts]:
+    """How full the bounded tables are; each costs a scan, so only where a bound is set, or may be set by this batch."""
     counts = {"pools": 0, "live_holds": 0, "operations": 0}
     asked = [
         ("pools", limits.max_pools, ask("count_pools")),
         ("live_holds", limits.max_holds, ask("count_live_holds", (slot,))),
         ("operations", limits.max_operations, ask("count_operations", (slot,))),
     ]
-    wanted = [(field, statement) for field, bound, statement in asked if bound is not None]
+    wanted = [(field, statement) for field, bound, statement in asked if everything or bound is not None]
     answers = yield tuple(statement for _, statement in wanted)
     for (field, _), answer in zip(wanted, answers, strict=True):
         counts[field] = answer[0][0]

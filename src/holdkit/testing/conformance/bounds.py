@@ -20,7 +20,7 @@ from ...core.commands import (
 )
 from ...core.entries import Action
 from ...core.model import Leg
-from ...core.outcomes import Done, Reason
+from ...core.outcomes import Done, Reason, Refusal
 from ...core.reading import FindHold, FindPool, ListHolds
 from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
 
@@ -218,6 +218,27 @@ def changed_limits(rig: Rig) -> None:
     rig.sound()
 
 
+def bounds_set_on_the_way(rig: Rig) -> None:
+    """A bound counts for what follows it in the same group, together with all that was there before."""
+    rig.open()
+    rig.pools(a=9, b=1)
+    rig.done(placing(1, op="one"))
+    changed, pool, hold, operation = rig.do(
+        ChangeLimits(changes={"max_pools": 2, "max_holds": 1, "max_operations": 1}),
+        CreatePool(id="c", total=1),
+        placing(2),
+        placing(3, op="two"),
+    )
+    demand(isinstance(changed, Done), "limits are changed")
+    reasons = [outcome.reason for outcome in (pool, hold, operation) if isinstance(outcome, Refusal)]
+    equal(
+        reasons,
+        [Reason.POOL_TABLE_FULL, Reason.HOLD_TABLE_FULL, Reason.OPERATION_TABLE_FULL],
+        "what a bound refuses right behind its change",
+    )
+    rig.sound()
+
+
 def retention_of_the_past(rig: Rig) -> None:
     """What retired under a shorter retention stays so when it is raised, whether its row was pruned or not."""
     ms = 1000
@@ -241,4 +262,4 @@ def retention_of_the_past(rig: Rig) -> None:
 
 CHECKS = (bounded_pools, bounded_holds, retired_after_retention, consumption_outlives_retention, dropped_for_room,
           dropped_in_portions, swept_in_portions, fences_grow_for_ever, fences_outlive_a_pool_that_is_back_at_once,
-          changed_limits, retention_of_the_past)  # fmt: skip
+          changed_limits, bounds_set_on_the_way, retention_of_the_past)  # fmt: skip
