@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.stateful import run_state_machine_as_test
 
 from holdkit.core.commands import Group, Sweep
@@ -46,13 +48,16 @@ def machine_on(builders: Mapping[str, Builder], number: int) -> type[EnginesAgre
 
 
 def run(machine: type[EnginesAgree], examples: int) -> None:
-    """Drive it. No shrinking of draws: the story is shortened instead, which is quicker."""
-    run_state_machine_as_test(
-        machine,
-        settings=settings(max_examples=examples, stateful_step_count=STEPS, deadline=None, database=None,
-                          phases=[Phase.generate], suppress_health_check=list(HealthCheck),
-                          report_multiple_bugs=False),
-    )  # fmt: skip
+    """Drive it. No shrinking of draws: the story is shortened instead, which is quicker. Nor is anything drawn from the constants
+    of those of our modules that are imported: a seed would then mean something else in each process, by what ran there before.
+    """
+    with mock.patch.object(HypothesisProvider, "_maybe_draw_constant", return_value=None):
+        run_state_machine_as_test(
+            machine,
+            settings=settings(max_examples=examples, stateful_step_count=STEPS, deadline=None, database=None,
+                              phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+                              report_multiple_bugs=False),
+        )  # fmt: skip
 
 
 def short_story(machine: type[EnginesAgree]) -> str:
@@ -67,7 +72,7 @@ def short_story(machine: type[EnginesAgree]) -> str:
 
 def chosen_seed() -> int:
     """The same seed for everybody, so that a red run is about the change; other seeds are for those who go looking."""
-    asked = os.environ.get("HOLDKIT_SEED") or "1002"
+    asked = os.environ.get("HOLDKIT_SEED") or "1005"
     return secrets.randbelow(2**32) if asked == "random" else int(asked)
 
 
