@@ -125,7 +125,7 @@ def test_sweep_and_verify(log: Path, tmp_path: Path) -> None:
         for pool in ("gpu", "cpu"):  # a second hold on the same pool would find the first one due
             hk.create_pool(pool, total=5)
             hk.hold(pool, 1, ttl=0.001)
-        first = hk.holds()[0].id
+        first = min(hk.holds(), key=lambda hold: (hold.deadline or 0, hold.id)).id
     for url, due in ((f"log:///{log}", 1), (f"sqlite:///{tmp_path}/holds.db", 2)):
         assert spoken("verify", url) == {"url": url, "ok": True, "differences": []}
         swept = spoken("sweep", url, "--limit", 1)

@@ -157,7 +157,9 @@ class Async:
                     return
                 yield item
         finally:
-            if not self.loop.is_closed():
+            if threading.current_thread() is self._thread:  # collected there: it cannot wait for itself
+                self._keep(self.loop.create_task(generator.aclose()))
+            elif not self.loop.is_closed():
                 self.run(generator.aclose)
 
     def close(self) -> None:

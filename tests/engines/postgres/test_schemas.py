@@ -229,7 +229,8 @@ def test_there_are_never_more_connections(postgres_url: str) -> None:
             with pytest.raises(Overloaded, match="all 1 connections for resources are in use"):
                 engine.lend(lambda lent: lent.tx)
             ours = (
-                "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+                "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
+                "and backend_type = 'client backend'"
             )
             assert ask(postgres_url, ours) == [(4,)]
 
