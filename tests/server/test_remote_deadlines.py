@@ -44,7 +44,7 @@ def test_a_server_that_never_answers(near: Near, silent: str) -> None:
 def test_a_server_that_is_not_there(near: Near) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    remote = at(near, f"http://127.0.0.1:{port}")
+    remote = at(near, f"http://127.0.0.1:{port}", policy=Policy(attempts=10**9, seconds=3600))
     with pytest.raises(Overloaded), holdkit.context(timeout="200ms"):
         remote.hold("a", ttl=60)
     remote.close()
