@@ -99,8 +99,13 @@ def test_the_kernel_has_a_deadline_for_all_calls(colour: Sync | Async) -> None:
     engine.entered = threading.Semaphore(0)
     engine.gate.clear()
     riders = Riders()
+
+    def first() -> None:
+        with holdkit.context(timeout=NEVER):
+            hk.create_pool("first", 1)
+
     try:
-        riders.start(lambda: hk.create_pool("first", 1))
+        riders.start(first)
         engine.wait_entered()
         for _ in range(3):
             riders.start(lambda: hk.create_pool("second", 1))
@@ -109,7 +114,8 @@ def test_the_kernel_has_a_deadline_for_all_calls(colour: Sync | Async) -> None:
     finally:
         engine.gate.set()
         riders.join()
-    assert [pool.id for pool in hk.pools()] == ["first"]
+    with holdkit.context(timeout=NEVER):
+        assert [pool.id for pool in hk.pools()] == ["first"]
     hk.close()
 
 
@@ -219,8 +225,9 @@ def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.M
     engine.entered = threading.Semaphore(0)
     monkeypatch.setattr(leading, "_left", lambda _: 60.0)  # it is woken in time, and late all the same
     monkeypatch.setattr(leading, "NEAR", 1)
-    with batch_of(hk, engine, [lambda: hold(hk, "1ms"), lambda: hold(hk, NEVER)]) as riders:
-        pass
+    with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as riders:
+        first = hk._submitter._queue[0]
+        wait_until(lambda: first.until <= time.monotonic())
     late, other = riders.join()
     assert type(late) is Overloaded
     assert isinstance(other, Hold)
