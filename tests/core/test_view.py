@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from holdkit.core.commands import CreatePool, Group, PutRecord, Sweep
+from holdkit.core.commands import ChangeLimits, CreatePool, Group, PutRecord, Sweep
 from holdkit.core.decide import NOTHING_DUE, Needs, decide_group, decide_groups, needs
 from holdkit.core.ladders.expiry import return_due_legs
 from holdkit.core.model import Limits, Pool
@@ -59,6 +59,12 @@ def test_what_a_batch_needs() -> None:
         asked={("", "o2")},
     )
     assert needs([]) == Needs(set(), set(), set(), set(), 0, set(), set())
+
+
+def test_a_batch_that_may_set_a_bound_says_so() -> None:
+    change = Group((ChangeLimits(changes={"max_pools": 2}),))
+    assert needs([change]).changes_limits
+    assert not needs([Group((PutRecord(kind="~limits", id="other", body=None), Sweep(limit=3)))]).changes_limits
 
 
 def test_nothing_due_is_nothing() -> None:
