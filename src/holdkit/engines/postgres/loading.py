@@ -89,10 +89,8 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
     locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), terms)
     if due:
         locked_out |= yield from _load_due_holds(rows, due, terms)
-    if due or terms.several:
-        unnumbered = (
-            True  # a caller who marked one of them expired may have committed since we looked: its entry goes first
-        )
+    # A caller who marked a due hold expired may have committed since we looked: its entry goes first.
+    unnumbered = unnumbered or bool(due) or terms.several
     counts = (yield from _count(terms)) if bounded(terms.limits) or needs.changes_limits else Counts()
     for pool in locked_out & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'

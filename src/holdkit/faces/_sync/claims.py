@@ -164,8 +164,9 @@ class Claims(ClaimReads):
         named, and in a later life."""
         tx = call.get("tx")
         wish = replace(wish or command, id=name)
-        before = self._read(FindPool((self._tenant, claim_pool(name))), tx)  # for its key: a read that failed after
-        label = None if before is None else before.label  # the commit would deny what is done
+        # Read before the commit: a read behind it that failed would deny what is done.
+        before = self._read(FindPool((self._tenant, claim_pool(name))), tx)
+        label = None if before is None else before.label
         done = self._desk.do(command, tx, faces=True, wish=wish)
         if done.hold is None:
             assert done.pool is not None

@@ -48,8 +48,6 @@ class AsyncRemembered:
         found = await self._desk.submitter.read(FindEntries(wanted)) if wanted else []
         lost = gone(shown, found)
         if lost:
-            self._desk.submitter.shown.forget(
-                self._follower
-            )  # told once; a store of the application's forgets by itself
+            self._desk.submitter.shown.forget(self._follower)  # told once; an application's store forgets by itself
             ends = {end.lane: end.seq for end in await self._desk.submitter.read(FindEnds())}
             raise cut_back(self._follower[1], lost, ends, advice)
