@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from holdkit.errors import EngineError
 from holdkit.kernel._async.places import kept_place
 from holdkit.kernel.copying import back_up, restore
 from holdkit.kernel.cursor import decode_cursor
@@ -77,6 +78,33 @@ def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_pat
                 assert len({event["id"] for event in (a, b, c, x)}) == 4
                 await here.call("DELETE", f"/v1/webhooks/{made.json()['id']}")
                 assert list(state.iterdir()) == []
+
+    asyncio.run(main())
+
+
+def test_a_hook_that_is_removed_is_gone_though_its_file_cannot_be(tmp_path: Path) -> None:
+    """A failure behind the commit must not deny it; before it, it is told and nothing is done."""
+    state = tmp_path / "state"
+    state.mkdir()
+
+    async def main() -> None:
+        delivery = Delivery(allowed=frozenset(["127.0.0.1"]), state=str(state))
+        settings = Settings(sweep_every=0, webhooks=delivery)
+        async with stand(f"sqlite:///{tmp_path}/holds.db", settings=settings) as here:
+            made = await here.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/hook"})
+            hook = made.json()["id"]
+            file = state / f"webhook-{hook}.cursor"
+            async with asyncio.timeout(PATIENCE):
+                while not file.exists():
+                    await here.call("GET", "/v1/webhooks")
+            file.unlink()
+            file.mkdir()  # not even root can unlink this
+            courier, kernel = here.running.courier, here.running.kernel
+            with pytest.raises(EngineError, match=r"cannot forget what .* remembers: .*; remove it by hand"):
+                await courier.forget(kernel, "", hook)
+            removed = await here.call("DELETE", f"/v1/webhooks/{hook}")
+            assert (removed.status_code, removed.json()["id"]) == (200, hook)
+            assert (await here.call("GET", "/v1/webhooks")).json()["items"] == []
 
     asyncio.run(main())
 

@@ -78,7 +78,10 @@ class CursorFile:
 
     def forget(self) -> None:
         """Nothing is remembered any more."""
-        self.path.unlink(missing_ok=True)
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise EngineError(f"cannot forget what {self.path} remembers: {error}; remove it by hand") from error
 
     def __str__(self) -> str:
         return str(self.path)

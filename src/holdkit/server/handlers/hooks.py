@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 from msgspec import Raw
 
+from ...errors import EngineError
 from ..bodies import NewHook
 from ..hook_answers import HookAnswer, HookPage, ParkedAnswer, ParkedPage, ReplayAnswer
 from ..problems import Problem
 from ..request import Answer, Request, answer
 from ..webhooks.hooks import Hook, Hooks
+
+log = logging.getLogger("holdkit.server")
 
 
 def _hooks(request: Request) -> Hooks:
@@ -53,7 +58,10 @@ async def remove_hook(request: Request) -> Answer:
     hook = await _find(request, durable=True)  # that it is gone is an answer
     await _hooks(request).remove(hook.id)
     await request.running.courier.attend(request.kernel, request.caller.tenant)
-    await request.running.courier.forget(request.kernel, request.caller.tenant, hook.id)
+    try:
+        await request.running.courier.forget(request.kernel, request.caller.tenant, hook.id)
+    except EngineError as left:  # it is removed all the same, and its id is nobody else's
+        log.warning("webhook %s is removed: %s", hook.id, left)
     return answer(_shown(request, hook))
 
 
