@@ -1,41 +1,53 @@
 """The exception tree.
 
-Three kinds of "no", never mixed: `Refused` (the world said no; certainly no effect), `InvalidRequest`, `EngineError` and
-`Overloaded` (the call or the machinery failed; no effect), and `OutcomeUnknown` (it may or may not have happened: ask
-again with the same operation id). Knows nothing of HTTP, engines or the core. Every message begins with ``holdkit: ``.
+There are three kinds of "no", and the classes never mix them:
+
+- `Refused`: the rules refused the request. Nothing happened.
+- `InvalidRequest`, `EngineError`, `Overloaded`: the call was wrong, or the machinery failed. Nothing happened.
+- `OutcomeUnknown`: the request may or may not have taken effect. Repeat it with the same operation id to find out.
+
+This module knows nothing of HTTP, engines or the core. Every message begins with ``holdkit: ``.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .core.outcomes import Shortfall
 
 
 class HoldkitError(Exception):
-    """Everything Holdkit raises on purpose."""
+    """The base of every exception that Holdkit raises on purpose.
+
+    `effect` says whether the failed call may have changed anything: "none" or "unknown".
+    """
 
     effect: ClassVar[Literal["none", "unknown"]] = "none"
 
     def __init__(self, message: str) -> None:
         super().__init__(message if message.startswith("holdkit: ") else f"holdkit: {message}")
 
-    def __reduce__(self) -> tuple[Any, ...]:  # so that worker pools can carry them home whole
-        return _thaw, (type(self), self.args, self.__dict__)
+    def __reduce__(self) -> tuple[Any, ...]:  # keyword-only arguments must survive pickling, for process pools
+        return _unpickle, (type(self), self.args, self.__dict__)
 
 
-def plain(error: BaseException) -> str:
-    """Its message without the prefix: for one that quotes it, and for readers who know whose it is."""
-    return str(error).removeprefix("holdkit: ")
-
-
-def _thaw(cls: type[HoldkitError], args: tuple[Any, ...], fields: dict[str, Any]) -> HoldkitError:
+def _unpickle(cls: type[HoldkitError], args: tuple[Any, ...], fields: dict[str, Any]) -> HoldkitError:
     error = cls.__new__(cls)
     error.args = args
     error.__dict__.update(fields)
     return error
 
 
+def plain(error: BaseException) -> str:
+    """Return the message without the ``holdkit: `` prefix, to quote it in another message or an answer."""
+    return str(error).removeprefix("holdkit: ")
+
+
 class InvalidRequest(HoldkitError, ValueError):
-    """The call itself is wrong: `field` names the argument, `code` is a stable word for programs."""
+    """The call itself is wrong. `field` names the argument; `code` is a stable word for programs."""
 
     def __init__(self, message: str, *, field: str, code: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -43,11 +55,11 @@ class InvalidRequest(HoldkitError, ValueError):
 
 
 class EngineError(HoldkitError):
-    """The machinery failed, and this attempt certainly did nothing."""
+    """The machinery failed, and this attempt certainly changed nothing."""
 
 
 class Overloaded(HoldkitError):
-    """Turned away before anything was done; try again after about `retry_after` seconds."""
+    """The request was turned away before anything was done. Retry it after about `retry_after` seconds."""
 
     def __init__(self, message: str, *, retry_after: float = 0.1) -> None:
         super().__init__(message)
@@ -55,29 +67,29 @@ class Overloaded(HoldkitError):
 
 
 class OutcomeUnknown(HoldkitError):
-    """It may or may not have happened. Ask again with the same operation id until done or refused."""
+    """The request may or may not have taken effect. Repeat it with the same operation id until it is done or refused."""
 
     effect: ClassVar[Literal["none", "unknown"]] = "unknown"
 
 
 class SagaBusy(Overloaded):
-    """Somebody else is driving this saga; `retry_after` is what is left of their lease."""
+    """Another process is driving this saga. `retry_after` is what remains of its lease."""
 
 
 class SagaParked(HoldkitError):
-    """The saga was put aside for an operator: look at it with `sagas.get`, end it with `sagas.resolve`."""
+    """The saga is parked for an operator: inspect it with `sagas.get`, end it with `sagas.resolve`."""
 
     effect: ClassVar[Literal["none", "unknown"]] = "unknown"
 
 
 class SagaCancelled(HoldkitError):
-    """An operator has cancelled this saga for good: it is not run again, to begin anew takes another id."""
+    """An operator cancelled this saga. It does not run again; start a new one under another id."""
 
 
 class CursorLost(HoldkitError):
-    """The journal no longer holds what this cursor had seen (restored, failed over, pruned): start anew on purpose.
+    """The journal no longer holds what this cursor has seen (restored, failed over, pruned): choose where to start again.
 
-    `missing` is how many entries at least are gone that were shown, where that is known; else 0.
+    `missing` is the least number of entries that were delivered and are now gone, or 0 if that is not known.
     """
 
     def __init__(self, message: str, *, missing: int = 0) -> None:
@@ -86,177 +98,226 @@ class CursorLost(HoldkitError):
 
 
 class PromiseBroken(HoldkitError):
-    """A bug of ours: an invariant does not hold. Nothing was written; please report it."""
+    """A bug in Holdkit: an invariant does not hold. Nothing was written; please report it."""
 
 
 class Refused(HoldkitError):
-    """Refused by the rules, with certainly no effect. Each reason has its own subclass.
+    """The rules refused the request, and nothing happened. Each reason has its own subclass.
 
-    `transient` says whether the same request may succeed later; `details` are the facts behind the refusal, and each
-    is an attribute too (``refusal.available``).
+    Each subclass declares the attributes that belong to it. `details` has the ones that this refusal carries, by name.
     """
 
     reason: ClassVar[str] = "refused"
+    """The stable word for programs."""
+    fields: ClassVar[frozenset[str]] = frozenset({"subject", "found"})
+    """The names of the attributes that `details` may have."""
+
     transient: bool = False
+    """Whether the same request may succeed later."""
+    replayed: bool
+    """Whether this is the recorded answer to an earlier call with the same operation id."""
+    subject: str = ""
+    """What the refusal is about: the id of a pool, hold, operation or record, or a face's own name for it."""
+    found: int | None = None
+    """The number that stood in the way. Each subclass that has one also gives it a name of its own."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.fields |= cls.__annotations__.keys()
 
     def __init__(self, message: str = "", *, replayed: bool = False, **details: Any) -> None:
         super().__init__(f"{self.reason}: {message}" if message else self.reason)
+        if unknown := details.keys() - self.fields:
+            raise TypeError(f"{type(self).__name__} declares no attribute {min(unknown)!r}")
         self.replayed = replayed
-        self.details = details
+        self.__dict__.update(details)
 
-    def __getattr__(self, name: str) -> Any:
-        details = self.__dict__.get("details", {})
-        if name in details:
-            return details[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    @property
+    def details(self) -> dict[str, Any]:
+        """The facts behind the refusal."""
+        return {name: value for name, value in self.__dict__.items() if name in self.fields}
 
 
 class OperationConflict(Refused):
-    """The operation id was used before with another payload."""
+    """The operation id was used before with another payload. Take a new id for a new request."""
 
     reason = "operation_conflict"
 
 
 class OperationTableFull(Refused):
-    """No room to remember this operation id, so it was not begun."""
+    """There is no room to remember this operation id, so the operation was not started."""
 
     reason = "operation_table_full"
     transient = True
 
 
 class PoolExists(Refused):
-    """A pool of this id is there already."""
+    """A pool with this id already exists."""
 
     reason = "pool_exists"
 
 
 class PoolTableFull(Refused):
-    """The engine's bound on pools is reached."""
+    """The engine's limit on pools is reached."""
 
     reason = "pool_table_full"
     transient = True
 
 
 class PoolNotFound(Refused):
-    """There is no pool of this id."""
+    """There is no pool with this id."""
 
     reason = "pool_not_found"
 
 
 class PoolArchived(Refused):
-    """The pool was archived: nothing more is granted on it until it is unarchived."""
+    """The pool is archived: it grants nothing until it is unarchived."""
 
     reason = "pool_archived"
 
 
 class WindowClosed(Refused):
-    """The command was decided at a slot outside the window it was meant for. A window that is over stays so."""
+    """The command was decided at a slot outside its window. A window that has closed stays closed."""
 
     reason = "window_closed"
+    now: int
+    now_at: datetime | None
 
 
 class PoolInUse(Refused):
-    """Something of the pool is held or consumed, so it cannot be removed."""
+    """The pool has `in_use` units held or consumed, so it cannot be removed."""
 
     reason = "pool_in_use"
+    in_use: int
 
 
 class BelowInUse(Refused):
-    """The new total would lie under what is held and consumed."""
+    """The new total is less than the `in_use` units that are held and consumed."""
 
     reason = "below_in_use"
+    in_use: int
 
 
 class SlotOverflow(Refused):
-    """The deadline lies beyond the last slot, 2^63 - 1."""
+    """The deadline is beyond the last slot, 2^63 - 1."""
 
     reason = "slot_overflow"
 
 
 class DeadlinePassed(Refused):
-    """The deadline asked for is not in the future."""
+    """The requested deadline is not after `now`, the slot at which the command was decided."""
 
     reason = "deadline_passed"
+    now: int
+    now_at: datetime | None
 
 
 class LifetimeExceeded(Refused):
-    """The hold would live longer than `max_lifetime` from the moment it was placed."""
+    """The hold would live longer than `max_lifetime` slots from the moment it was placed."""
 
     reason = "lifetime_exceeded"
+    max_lifetime: int
 
 
 class HoldExists(Refused):
-    """A hold of this id is there already."""
+    """A hold with this id already exists."""
 
     reason = "hold_exists"
 
 
 class HoldTableFull(Refused):
-    """The engine's bound on live holds is reached."""
+    """The engine's limit on live holds is reached."""
 
     reason = "hold_table_full"
     transient = True
 
 
 class InsufficientCapacity(Refused):
-    """At least one pool has less available than was asked for; `shortfalls` names every one."""
+    """At least one pool has less available than was requested.
+
+    `shortfalls` lists every such pool; `requested`, `available` and `total` are those of the first.
+    """
 
     reason = "insufficient_capacity"
     transient = True
+    shortfalls: tuple[Shortfall, ...]
+    requested: int
+    available: int
+    total: int
+    retry_after: float | None = None
+    """From a rate or a budget: the seconds until the last of the windows that fell short is over."""
+    budgets: tuple[str, ...] = ()
+    """From `budgets`: the budgets that fell short."""
 
 
 class HoldNotFound(Refused):
-    """There is no hold of this id."""
+    """There is no hold with this id."""
 
     reason = "hold_not_found"
 
 
 class HoldRetired(Refused):
-    """The hold ended longer ago than it is kept; its story is in the journal."""
+    """The hold ended longer ago than the retention period. The journal still has its history."""
 
     reason = "hold_retired"
 
 
 class NotOwner(Refused):
-    """The owner token is missing or not the one the hold was placed with."""
+    """The owner token is missing, or is not the one that the hold was placed with."""
 
     reason = "not_owner"
 
 
 class AlreadyConfirmed(Refused):
-    """The hold was confirmed before."""
+    """The hold was already confirmed."""
 
     reason = "already_confirmed"
+    ended_slot: int
+    ended_at: datetime | None
 
 
 class AlreadyReleased(Refused):
-    """The hold was released before."""
+    """The hold was already released."""
 
     reason = "already_released"
+    ended_slot: int
+    ended_at: datetime | None
 
 
 class HoldExpired(Refused):
-    """The deadline came first; the units are free for others."""
+    """The hold reached its deadline first. Its units are free for others."""
 
     reason = "hold_expired"
+    deadline: int | None = None
+    deadline_at: datetime | None = None
 
 
 class QuantityExceedsHold(Refused):
-    """More was asked for than the hold has."""
+    """The request is for more than the `left` units that the hold has."""
 
     reason = "quantity_exceeds_hold"
+    left: int
 
 
 class QuantityExceedsConsumed(Refused):
-    """More was to be returned by pool than is `loose` there: the rest of what is `consumed` comes back by its holds."""
+    """A return by pool asked for more units (`requested`) than are `loose`.
+
+    `consumed` counts all the units that the pool has consumed. Those of holds that are still kept are returned by hold;
+    `loose` counts the others.
+    """
 
     reason = "quantity_exceeds_consumed"
+    requested: int
+    loose: int
+    consumed: int
 
 
 class NotDue(Refused):
-    """The deadline lies in the future."""
+    """The deadline is still in the future."""
 
     reason = "not_due"
+    deadline: int
+    deadline_at: datetime | None
 
 
 class NotConfirmed(Refused):
@@ -266,20 +327,27 @@ class NotConfirmed(Refused):
 
 
 class VersionConflict(Refused):
-    """The record or pool has another version than the caller had seen."""
+    """The record or pool is at another `version` than the caller expected."""
 
     reason = "version_conflict"
+    version: int
 
 
 class AlreadyClaimed(Refused):
-    """Somebody else has the key: `claim` is its id, `state` held or confirmed.
+    """Another caller has the key.
 
-    Of one that is held `remaining` are the seconds until it is free, `deadline` is the slot and `deadline_at` the time at
-    which it is. One that was confirmed is taken for ever: all three are None, and the refusal is not transient.
+    A held key becomes free after `remaining` seconds, unless it is extended. A confirmed key is taken for good: the
+    refusal is not transient, and `remaining`, `deadline` and `deadline_at` are None.
     """
 
     reason = "already_claimed"
     transient = True
+    claim: str
+    """The id of the other claim."""
+    state: Literal["held", "confirmed"]
+    remaining: float | None = None
+    deadline: int | None = None
+    deadline_at: datetime | None = None
 
     def __init__(self, message: str = "", *, replayed: bool = False, **details: Any) -> None:
         super().__init__(message, replayed=replayed, **details)
@@ -287,16 +355,21 @@ class AlreadyClaimed(Refused):
 
 
 class ItemsTaken(Refused):
-    """Items that were asked for are not available; `taken` names every one."""
+    """Some of the requested items are not available."""
 
     reason = "items_taken"
     transient = True
+    taken: tuple[str, ...]
+    """The ids of the items that are not available, in order."""
+    holders: dict[str, str | None]
+    """By item id, the id of the hold that has it."""
 
 
 class PartOfHold(Refused):
-    """The claim or item is a leg of a combined hold, `hold`, and ends with that."""
+    """The claim or item is a leg of a combined hold. Confirm or release `hold` instead."""
 
     reason = "part_of_hold"
+    hold: str
 
 
 class Aborted(Refused):
@@ -304,3 +377,7 @@ class Aborted(Refused):
 
     reason = "aborted"
     transient = True
+
+
+REFUSALS: Final[dict[str, type[Refused]]] = {cls.reason: cls for cls in Refused.__subclasses__()}
+"""The class of each reason."""

@@ -61,5 +61,16 @@ def test_each_reason_has_its_exception(reason: Reason) -> None:
 
 def test_no_exception_without_a_reason() -> None:
     """But those of the faces, which are no rung of the core."""
-    refusals = {cls.reason for cls in errors.Refused.__subclasses__() if cls.__module__ == errors.__name__}
-    assert {reason.value for reason in Reason} <= refusals
+    of_faces = {"already_claimed", "items_taken", "part_of_hold"}
+    assert set(errors.REFUSALS) == {reason.value for reason in Reason} | of_faces
+
+
+def test_a_refusal_carries_what_its_class_declares_and_nothing_else() -> None:
+    taken = errors.AlreadyClaimed("taken", claim="c", state="held", subject="k")
+    assert taken.details == {"claim": "c", "state": "held", "subject": "k"}
+    assert (taken.claim, taken.remaining, taken.found) == ("c", None, None)
+    taken.remaining = 3.5
+    assert taken.details == {"claim": "c", "state": "held", "subject": "k", "remaining": 3.5}
+    with pytest.raises(TypeError, match="PoolExists declares no attribute 'claim'"):
+        errors.PoolExists("there", claim="c", subject="p")
+    assert not hasattr(errors.PoolExists("there"), "claim")

@@ -35,6 +35,7 @@ def test_a_shortfall_tells_its_numbers() -> None:
     refused = refusal_of(Refusal(Reason.INSUFFICIENT_CAPACITY, "p0", many))
     assert "pool 'p0' has 1 of 10 available, 3 requested; " in str(refused)
     assert str(refused).endswith("and 2 more")
+    assert isinstance(refused, holdkit.InsufficientCapacity)
     assert (refused.requested, refused.available, refused.total, refused.shortfalls) == (3, 1, 10, many)
 
 

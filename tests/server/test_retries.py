@@ -263,7 +263,7 @@ def test_a_key_whose_request_is_being_decided_is_409(monkeypatch: pytest.MonkeyP
         (errors.PromiseBroken("x"), 500, "unknown"),
         (RuntimeError("x"), 500, "unknown"),
         (errors.InvalidRequest("x", field="f", code="c"), 400, "none"),
-        *[(kind("x"), None, "none") for kind in errors.Refused.__subclasses__()],
+        *[(kind("x"), None, "none") for kind in errors.REFUSALS.values()],
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )

@@ -20,7 +20,6 @@ from ..kernel.answers import TIMES, hold_of, stamped
 from ..kernel.spelling import datetime_of, moment
 from ..kernel.surface import Hold, Position
 
-REFUSALS: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
 _FOUND: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
 _TOLD: Final = {
     "already_claimed": ("claim", "state", "remaining"),
@@ -296,7 +295,7 @@ def pool_answer(answer: httpx.Response) -> Pool:
 
 def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool) -> errors.Refused | None:
     """The exception of a refusal, with its numbers; None if it is none of the kernel's."""
-    cls = REFUSALS.get(reason)
+    cls = errors.REFUSALS.get(reason)
     if cls is None:
         return None
     details: dict[str, Any] = {"subject": facts.get("subject", "")}
@@ -317,7 +316,8 @@ def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool
         details["deadline_at"] = datetime_of(details.setdefault("deadline", None))
     if "taken" in details:
         details["taken"] = tuple(details["taken"])
-    return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **details)
+    declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more
+    return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **declared)
 
 
 def error_from(problem: dict[str, Any], status: int) -> errors.HoldkitError:

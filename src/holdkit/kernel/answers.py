@@ -62,12 +62,9 @@ def hold_of(done: Done, owner: str | None) -> Hold:
     return Hold(done.hold, owner if done.token is None else done.token, done)
 
 
-_CLASSES: Final[dict[str, type[errors.Refused]]] = {cls.reason: cls for cls in errors.Refused.__subclasses__()}
-
-
 def refusal_of(refusal: Refusal) -> errors.Refused:
     """A refusal as its exception, with its numbers and a message that says what to do."""
-    cls = _CLASSES[refusal.reason]
+    cls = errors.REFUSALS[refusal.reason]
     details: dict[str, Any] = {"subject": refusal.subject}
     if refusal.shortfalls:
         first = refusal.shortfalls[0]
@@ -99,14 +96,14 @@ def settled(outcomes: Iterable[Outcome]) -> None:
 def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused:
     """A refusal that names a face's pool names what the face calls it instead."""
     labels = {leg.pool: leg.label for leg in legs if leg.label is not None}
-    label = labels.get(refusal.details.get("subject", ""))
+    label = labels.get(refusal.subject)
     if label is None:
         return refusal
     if isinstance(refusal, errors.PoolNotFound):
         refusal = errors.PoolNotFound(
             f"there is no {label!r}: add it first", replayed=refusal.replayed, **refusal.details
         )
-    refusal.details["subject"] = label
+    refusal.subject = label
     return refusal
 
 

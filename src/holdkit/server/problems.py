@@ -117,8 +117,8 @@ def refusal_problem(refused: errors.Refused) -> Problem:
 def facts(refused: errors.Refused) -> dict[str, Any]:
     """The numbers behind a refusal, ready for JSON."""
     given = {name: value for name, value in refused.details.items() if name not in _TWICE}
-    if refused.details.get("subject"):
-        given["subject"] = str(refused.details["subject"])
+    if refused.subject:
+        given["subject"] = str(refused.subject)
     if "max_lifetime" in given:
         given["max_lifetime"] = given["max_lifetime"] / 1_000_000
     return given

@@ -64,7 +64,7 @@ class AsyncWindows:
             try:
                 return await self.desk.do(replace(command, legs=legs), tx, faces=True, wish=wish, undo=undo)
             except WindowClosed as closed:
-                slot = closed.found
+                slot = closed.now
                 if not left:
                     raise Overloaded(f"after {TRIES} attempts: windows end faster than they can be found") from closed
             except InsufficientCapacity as refused:
@@ -93,8 +93,8 @@ class AsyncWindows:
         now = self.desk.now()
         left = [(leg.closes or 0) - max(now, leg.opens or 0) for leg in legs if leg.pool in short]
         budgets = {meter.budget for meter, _ in asked if any(map(meter.counts, short))}
-        refused.details["retry_after"] = max([0, *left]) / SECOND
-        refused.details["budgets"] = tuple(sorted(budgets - {""}))
+        refused.retry_after = max([0, *left]) / SECOND
+        refused.budgets = tuple(sorted(budgets - {""}))
 
     async def resize_window(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
         """Another total for the window that runs: asked again if the window was over by the time it was decided."""

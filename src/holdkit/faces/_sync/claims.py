@@ -149,6 +149,7 @@ class Claims(ClaimReads):
         """The life of the key that a refusal was about, be it a recorded one; with its token if that is `owner`'s, and it was
         alive then. Whoever has the key by now is not asked."""
         (short,) = refusal.shortfalls
+        assert short.holder is not None, "a refusal of a labelled pool names its holder"
         row = self._read(FindHold((self._tenant, short.holder)), tx, durable=True)
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip

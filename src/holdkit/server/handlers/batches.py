@@ -32,7 +32,7 @@ async def apply_batch(request: Request) -> Answer:
     prepared = commands_of(batch, request.caller, key)
     outcomes = await request.kernel.desk.do_framed(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
-    if isinstance(first, errors.OperationConflict) and first.details["subject"] == key:
+    if isinstance(first, errors.OperationConflict) and first.subject == key:
         raise first  # no command has the key itself for its own: it is the batch that is another
     now = request.now()
     answers = [_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)]
