@@ -181,7 +181,7 @@ def test_the_same_operation_gets_the_same_answer(hk: Any) -> None:
     assert (first.replayed, again.replayed) == (False, True)
     assert again.owner == first.owner, "the token of the first answer, not one minted for the retry"
     assert hk.pool("p").held == 2
-    with pytest.raises(OperationConflict, match="take a new id"):
+    with pytest.raises(OperationConflict, match="use a new id"):
         hk.hold("p", 3, ttl=300, op="op-1")
 
 
@@ -455,7 +455,7 @@ def test_a_command_cannot_choose_another_tenant(hk: Any) -> None:
 
 def test_expire_and_reasons(hk: Any, engine: Watched) -> None:
     hold = hk.hold("p", 1, ttl=60)
-    with pytest.raises(NotDue, match="alive until slot 60000000"):
+    with pytest.raises(NotDue, match="lives until slot 60000000"):
         hk.expire(hold)
     engine.fake.advance(60)
     assert hk.expire(hold).state == "expired"

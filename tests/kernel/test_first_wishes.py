@@ -39,7 +39,7 @@ def test_a_recorded_refusal_tells_how_to_try_again() -> None:
         for replayed in (False, True):
             with pytest.raises(holdkit.InsufficientCapacity) as refused:
                 hk.hold("p", 2, ttl=60, op="a")
-            assert ("take a new operation id" in str(refused.value)) is replayed
+            assert ("use a new operation id" in str(refused.value)) is replayed
 
 
 def test_refusals_name_their_numbers() -> None:

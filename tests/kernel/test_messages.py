@@ -71,11 +71,11 @@ def test_a_thing_named_twice_is_named_by_its_own_name() -> None:
 @pytest.mark.parametrize(
     ("reason", "found", "words"),
     [
-        (Reason.HOLD_EXPIRED, WALL, "came to its deadline at 2023-11-14 22:13:20.000+00:00"),
-        (Reason.HOLD_EXPIRED, 60, "came to its deadline at slot 60"),
-        (Reason.NOT_DUE, WALL + 1, "alive until 2023-11-14"),
-        (Reason.NOT_DUE, 2**62, f"alive until slot {2**62}"),
-        (Reason.DEADLINE_PASSED, WALL, "it is 2023-11-14 22:13:20.000+00:00 already: give a ttl instead"),
+        (Reason.HOLD_EXPIRED, WALL, "reached its deadline at 2023-11-14 22:13:20.000+00:00"),
+        (Reason.HOLD_EXPIRED, 60, "reached its deadline at slot 60"),
+        (Reason.NOT_DUE, WALL + 1, "lives until 2023-11-14"),
+        (Reason.NOT_DUE, 2**62, f"lives until slot {2**62}"),
+        (Reason.DEADLINE_PASSED, WALL, "it is already 2023-11-14 22:13:20.000+00:00: give a ttl instead"),
         (Reason.LIFETIME_EXCEEDED, 90_500_000, "90.5 s from the moment it was placed"),
         (Reason.BELOW_IN_USE, 5, "pool 'it' has 5 units in use"),
         (Reason.VERSION_CONFLICT, 0, "at version 0: read it again"),

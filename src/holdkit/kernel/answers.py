@@ -1,4 +1,4 @@
-"""Outcomes as users see them: holds, pools, records, reports; and refusals as exceptions that say what to do."""
+"""Outcomes as users see them: holds, pools, records and reports; and refusals as exceptions that say what to do next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidReq
 
 
 def answer_of(command: AnyCommand, outcome: Outcome, durability: Survives | None = None) -> Answer:
-    """An outcome as users see it, stamped with what it survives."""
+    """An outcome as users see it, stamped with its durability."""
     if isinstance(outcome, Done) and outcome.hold is not None:
         return hold_of(stamped(outcome, durability), getattr(command, "owner", None))
     if isinstance(outcome, Refusal):
@@ -36,17 +36,17 @@ _BIRTHS: Final = (PlaceHold, Consume)
 
 
 def stamped(done: Done, durability: Survives | None) -> Done:
-    """A done outcome that tells what it survives."""
+    """A done outcome, stamped with its durability."""
     return replace(done, durability=durability)
 
 
 def pool_of(done: Done) -> Pool | None:
-    """The pool of a done outcome, marked if the answer was a recorded one."""
+    """The pool of a done outcome, marked as replayed if the answer was a recorded one."""
     return replace(done.pool, replayed=True) if done.pool is not None and done.replayed else done.pool
 
 
 def record_of(done: Done) -> Record | None:
-    """The record of a done outcome, marked if the answer was a recorded one."""
+    """The record of a done outcome, marked as replayed if the answer was a recorded one."""
     return replace(done.record, replayed=True) if done.record is not None and done.replayed else done.record
 
 
@@ -57,13 +57,13 @@ def report_of(done: Done) -> SweepReport:
 
 
 def hold_of(done: Done, owner: str | None) -> Hold:
-    """The hold of a done outcome; a recorded token wins over the one just minted for the retry."""
+    """The hold of a done outcome. A recorded token takes precedence over the one just minted for the retry."""
     assert done.hold is not None
     return Hold(done.hold, owner if done.token is None else done.token, done)
 
 
 def refusal_of(refusal: Refusal) -> errors.Refused:
-    """A refusal as its exception, with its numbers and a message that says what to do."""
+    """A refusal as its exception, with its numbers and a message that says what to do next."""
     cls = errors.REFUSALS[refusal.reason]
     details: dict[str, Any] = {"subject": refusal.subject}
     if refusal.shortfalls:
@@ -80,12 +80,12 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
             details[TIMES[name]] = datetime_of(refusal.found)
     message = _message(refusal)
     if refusal.replayed:
-        message += " (the recorded answer: to try again, take a new operation id)"
+        message += " (this is the recorded answer: to try again, use a new operation id)"
     return cls(message, replayed=refusal.replayed, **details)
 
 
 def settled(outcomes: Iterable[Outcome]) -> None:
-    """Of an atomic group: all done; else what stopped them is raised."""
+    """Raise the refusal that stopped an atomic group, if any."""
     for outcome in outcomes:
         if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
             raise refusal_of(outcome)
@@ -94,7 +94,7 @@ def settled(outcomes: Iterable[Outcome]) -> None:
 
 
 def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused:
-    """A refusal that names a face's pool names what the face calls it instead."""
+    """Let a refusal that names a face's pool use the face's own name for it."""
     labels = {leg.pool: leg.label for leg in legs if leg.label is not None}
     label = labels.get(refusal.subject)
     if label is None:
@@ -120,19 +120,19 @@ _FOUND: Final = {
     "quantity_exceeds_hold": "left",
     "version_conflict": "version",
 }
-"""What the number in a refusal is called, reason by reason."""
+"""The attribute that holds the number in a refusal, by reason."""
 TIMES: Final = {"now": "now_at", "ended_slot": "ended_at", "deadline": "deadline_at"}
-"""Those that are slots, and what they are called as datetimes."""
+"""Those of them that are slots, and the attribute that holds the same as a datetime."""
 
 
 def _message(refusal: Refusal) -> str:
     if refusal.reason == "quantity_exceeds_consumed":
         (short,) = refusal.shortfalls
         if short.label is not None:
-            return f"{short.label!r} is not spent"
+            return f"{short.label!r} is not confirmed, so there is nothing to return"
         return (
-            f"{_called(short.pool)} has {short.total} units consumed, {short.available} of them without a hold that is kept, "
-            f"and {short.requested} were to be returned: return the others by their holds"
+            f"{_called(short.pool)} has {short.total} units consumed, and {short.available} of them belong to no hold that is "
+            f"still kept: return the rest of the {short.requested} by their holds"
         )
     if refusal.shortfalls:
         return "; ".join(
@@ -150,43 +150,45 @@ def _message(refusal: Refusal) -> str:
 
 
 def _called(pool: str) -> str:
-    """A pool for people. Behind a face it is not theirs to make or to name: what it stands for is what they asked for."""
+    """A pool's name in a message. A face makes its own pools (``~``): the caller knows only what they stand for."""
     return repr(pool[1:]) if pool[:1] == "~" else f"pool {pool!r}"
 
 
 def _when(slot: Slot) -> str:
-    """A slot for people: a time, if it was read off a wall clock."""
+    """A slot in a message: as a time, if it comes from a wall clock."""
     at = datetime_of(slot) if slot >= _WALL else None
     return f"slot {slot}" if at is None else at.isoformat(" ", "milliseconds")
 
 
-_UNSEEN: Final = "nothing was taken of {pool} yet, or nothing is left of it"
+_UNSEEN: Final = "nothing was taken from {pool} yet, or nothing of it remains"
 _WALL: Final = 1_000_000_000 * SECOND  # the year 2001: simulated clocks begin at 0
 _SAID: Final = {
-    "operation_conflict": "operation id {subject} was used before with another payload: take a new id",
-    "operation_table_full": "no room to remember operation id {subject}: try again later, or raise max_operations",
-    "pool_exists": "{pool} is there already: use resize_pool to change its total",
-    "pool_table_full": "there is no room for another pool: sweep, which removes empty ones (on PostgreSQL a call with tx= "
-    "removes none itself), or raise max_pools",
+    "operation_conflict": "operation id {subject} was already used with another payload: use a new id for a new request",
+    "operation_table_full": "the table of operation ids has no room for {subject}: retry later, or raise max_operations",
+    "pool_exists": "{pool} already exists: use resize_pool to change its total",
+    "pool_table_full": "the limit on pools is reached: run a sweep, which removes empty pools (on PostgreSQL a call with tx= "
+    "cannot remove them), or raise max_pools",
     "pool_not_found": "there is no {pool}: create it with create_pool",
-    "window_closed": "the window of {pool} does not run at {at}, when this was decided",
-    "pool_archived": "{pool} is archived: nothing more is granted on it until unarchive_pool",
+    "window_closed": "the window of {pool} is not open at {at}, when the request was decided: request another window",
+    "pool_archived": "{pool} is archived and grants nothing: use another pool, or reopen this one with unarchive_pool",
     "pool_in_use": "{pool} has {found} units held or consumed: release or return them first, or use archive_pool",
-    "below_in_use": "{pool} has {found} units in use: the total cannot go below that",
-    "slot_overflow": "the deadline lies beyond every clock: give a ttl instead",
-    "deadline_passed": "the deadline must lie in the future, and it is {at} already: give a ttl instead",
-    "lifetime_exceeded": "no hold lives longer than max_lifetime, {seconds} from the moment it was placed",
-    "hold_exists": "hold {subject} is there already: choose another id, or none",
-    "hold_table_full": "there is no room for another live hold: try again when some have ended, or raise max_holds",
-    "hold_not_found": "there is no hold {subject}",
-    "hold_retired": "hold {subject} ended longer ago than it is kept; history() has its story",
-    "not_owner": "the owner token is missing or not that of hold {subject}: pass the Hold that hold() gave (one that was read has no token), its ticket, or owner=",
-    "already_confirmed": "hold {subject} was confirmed before",
-    "already_released": "hold {subject} was released before",
-    "hold_expired": "hold {subject} came to its deadline at {at}; its units are free for others",
-    "not_due": "hold {subject} is alive until {at}",
-    "not_confirmed": "nothing of hold {subject} was confirmed, so nothing can be returned",
-    "quantity_exceeds_hold": "hold {subject} has {found} units left, and more was asked for",
+    "below_in_use": "{pool} has {found} units in use, and its total cannot go below that: wait for holds to end, or return units",
+    "slot_overflow": "the deadline is beyond the last slot: give a ttl instead",
+    "deadline_passed": "the deadline must be in the future, and it is already {at}: give a ttl instead",
+    "lifetime_exceeded": "a hold can live for max_lifetime at most, {seconds} from the moment it was placed: end it and place "
+    "another, or raise max_lifetime",
+    "hold_exists": "hold {subject} already exists: choose another id, or let Holdkit generate one",
+    "hold_table_full": "the limit on live holds is reached: retry when some have ended, or raise max_holds",
+    "hold_not_found": "there is no hold {subject}: check the id and the tenant",
+    "hold_retired": "hold {subject} ended longer ago than the retention period: read it with history()",
+    "not_owner": "the owner token is missing or does not belong to hold {subject}: pass the Hold that hold() returned (one that "
+    "was read has no token), its ticket, or owner=",
+    "already_confirmed": "hold {subject} was already confirmed",
+    "already_released": "hold {subject} was already released: place a new hold",
+    "hold_expired": "hold {subject} reached its deadline at {at}, and its units are free for others: place a new hold",
+    "not_due": "hold {subject} lives until {at}: it expires by itself then, or release it now",
+    "not_confirmed": "nothing of hold {subject} was confirmed, so there is nothing to return: use release for held units",
+    "quantity_exceeds_hold": "hold {subject} has {found} units left, and more were requested: request fewer",
     "version_conflict": "{subject} is at version {found}: read it again",
-    "aborted": "another command of the same atomic batch was refused ({subject}), so nothing of it was applied",
+    "aborted": "another command of the same atomic batch was refused ({subject}), so no command of the batch was applied",
 }
