@@ -16,7 +16,7 @@ COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 
 	--no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo quick test fmt fmt-check lint types rooms gen gen-check dashboard shots sim prove faults bench cover mutate lock changelog check clean
+.PHONY: help setup run demo quick test fmt fmt-check lint types layers gen gen-check dashboard shots sim prove faults bench cover mutate lock changelog check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,7 @@ lint: $(READY) ## ruff's rules, and the changelog fragments
 types: $(READY) ## mypy --strict
 	$(BIN)/mypy $(TYPED)
 
-rooms: $(READY) ## imports go down only
+layers: $(READY) ## imports go down only
 	$(BIN)/lint-imports
 
 gen: $(READY) ## write the _sync folders from the _async folders
@@ -103,7 +103,7 @@ lock: $(READY) ## resolve the locked versions anew (UPGRADE=--upgrade takes the 
 changelog: $(READY) ## show the next release's notes
 	$(BIN)/towncrier build --draft --version next
 
-check: fmt-check lint gen-check rooms types cover test ## what CI runs, without the mutants
+check: fmt-check lint gen-check layers types cover test ## what CI runs, without the mutants
 
 clean: ## remove what was built
 	rm -rf .venv .build dist mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

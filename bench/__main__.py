@@ -207,7 +207,7 @@ class Bench:
 
 def quicker(scenario: Scenario) -> Scenario:
     """The same with fewer holds, for a taste."""
-    return Scenario(scenario.colour, scenario.callers, max(scenario.holds // 4, scenario.callers * 4), scenario.with_op)
+    return Scenario(scenario.mode, scenario.callers, max(scenario.holds // 4, scenario.callers * 4), scenario.with_op)
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ from .disk import FlushCounter
 from .rows import expect_rows, expect_same_shape, expect_syncs, written
 from .sides import SIDES, Side, open_async, open_sync
 
-Colour: TypeAlias = Literal["threads", "tasks"]
+Mode: TypeAlias = Literal["threads", "tasks"]
 
 WARM_UP = 20
 
@@ -28,7 +28,7 @@ WARM_UP = 20
 class Scenario(Struct, frozen=True):
     """How many callers of which kind place how many holds."""
 
-    colour: Colour
+    mode: Mode
     callers: int
     holds: int
     with_op: bool = False
@@ -36,7 +36,7 @@ class Scenario(Struct, frozen=True):
     @property
     def name(self) -> str:
         """As the table shows it."""
-        kind = self.colour if self.callers > 1 else self.colour[:-1]
+        kind = self.mode if self.callers > 1 else self.mode[:-1]
         return f"{self.callers} {kind}" + (", operation ids" if self.with_op else "")
 
 
@@ -111,7 +111,7 @@ def run(scenario: Scenario, side: Side, path: Path, flushes: FlushCounter | None
 
 def timed(scenario: Scenario, side: Side, path: Path) -> Timing:
     """The run itself."""
-    if scenario.colour == "tasks":
+    if scenario.mode == "tasks":
         return asyncio.run(timed_tasks(scenario, side, path))
     store = open_sync(side, path)
     try:

@@ -18,16 +18,16 @@ from holdkit.core.audit import outstanding
 from holdkit.core.audit_rows import Folded
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold
-from holdkit.core.mending import Mended
 from holdkit.core.model import SECOND, HeldLeg, Key, Pool, State, StoredHold
+from holdkit.core.repair import Mended
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.driver import BEGIN, COMMIT
-from holdkit.engines.postgres.mending import statements_of
 from holdkit.engines.postgres.opening import connect, read_url
+from holdkit.engines.postgres.repair import statements_of
 from holdkit.engines.spilling import Spill
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.engines.sqlite.driver import Driver, Script, Statement
-from holdkit.engines.sqlite.mending import rows_of
+from holdkit.engines.sqlite.repair import rows_of
 
 CHUNK = 10_000
 SMALL = 500_000

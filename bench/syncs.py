@@ -41,7 +41,7 @@ def strace_missing() -> str | None:
 def count_syncs(scenario: Scenario, side: Side, directory: Path) -> Counted:
     """Run one side under strace and hold its syncs against its batches."""
     path, log = directory / f"{side}.db", directory / f"{side}.trace"
-    subject = [sys.executable, "-m", "bench.syncs", side, scenario.colour, str(scenario.callers), str(scenario.holds),
+    subject = [sys.executable, "-m", "bench.syncs", side, scenario.mode, str(scenario.callers), str(scenario.holds),
                str(path)]  # fmt: skip
     strace = ["strace", "-f", "--quiet=all", "-e", "trace=fsync,fdatasync", "-o", str(log)]
     done = subprocess.run([*strace, *subject], capture_output=True, text=True, check=False)
@@ -54,21 +54,21 @@ def count_syncs(scenario: Scenario, side: Side, directory: Path) -> Counted:
 
 
 def count_all(directory: Path) -> list[Counted]:
-    """Both sides, both colours."""
+    """Both sides, sync and async."""
     counted: list[Counted] = []
-    for colour in ("threads", "tasks"):
+    for mode in ("threads", "tasks"):
         for side in SIDES:
-            place = directory / f"syncs-{colour}-{side}"
+            place = directory / f"syncs-{mode}-{side}"
             place.mkdir()
-            counted.append(count_syncs(Scenario(colour, 32, 640), side, place))
+            counted.append(count_syncs(Scenario(mode, 32, 640), side, place))
             shutil.rmtree(place)
     return counted
 
 
 def main() -> None:
     """What strace watches."""
-    side, colour, callers, holds, path = sys.argv[1:]
-    scenario = Scenario("tasks" if colour == "tasks" else "threads", int(callers), int(holds))
+    side, mode, callers, holds, path = sys.argv[1:]
+    scenario = Scenario("tasks" if mode == "tasks" else "threads", int(callers), int(holds))
     timed(scenario, "ours" if side == "ours" else "by_hand", Path(path))
 
 

@@ -134,7 +134,7 @@ def pay(books: Path, dice: random.Random) -> None:
                 hk.sagas.recover(limit=20)
 
 
-def employ(books: Path, seed: int) -> int:
+def start_worker(books: Path, seed: int) -> int:
     """A worker in a process of its own; gives its id."""
     child = os.fork()
     if child == 0:
@@ -159,7 +159,7 @@ def strike(books: Path, kills: int, workers: int, seed: int) -> None:
             _, status = os.waitpid(victim, 0)
             assert os.WIFSIGNALED(status), "a worker had ended by itself"
         if number < kills:
-            crew.append(employ(books, seed * 1_000_000 + number))
+            crew.append(start_worker(books, seed * 1_000_000 + number))
         else:
             workers -= 1
 

@@ -65,8 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The longest tests begin first: what is long and comes last keeps one worker busy while the other waits."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     if config.getoption("--quick"):
-        left_out = [item for item in items if not is_quick(item)]
-        config.hook.pytest_deselected(items=left_out)
+        skipped_locked = [item for item in items if not is_quick(item)]
+        config.hook.pytest_deselected(items=skipped_locked)
         items[:] = [item for item in items if is_quick(item)]
 
 

@@ -59,10 +59,10 @@ class Laned:
     def limits(self) -> Limits:
         return self.inner.limits
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         with self._lock:
             try:
-                applied = self.inner.apply(groups, patient=patient)
+                applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
             finally:  # a batch that failed may have returned a backlog
                 self._spread()
             outcomes = [[self._placed(outcome) for outcome in group] for group in applied.outcomes]

@@ -1,4 +1,4 @@
-"""Every story on every engine in both colours; and the runner itself, which must not let anything slip by."""
+"""Every story on every engine in sync and async; and the runner itself, which must not let anything slip by."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ ONE_LANE = frozenset({
 """Told of one lane only: they speak of the order of several pools' entries in one instant, or of one floor for all fences."""
 SECTIONS = ("02", "03", "04", "05", "06", "07", "08", "09", "11", "12", "13", "14")
 CASES = [
-    pytest.param(story, engine, colour, id=f"{story.name}-{engine}-{colour}")
+    pytest.param(story, engine, mode, id=f"{story.name}-{engine}-{mode}")
     for index, story in enumerate(STORIES)
     for engine in ENGINES
-    for colour in COLOURS
-    if engine not in SEVERAL or (story.name not in ONE_LANE and colour == COLOURS[index % 2])
+    for mode in COLOURS
+    if engine not in SEVERAL or (story.name not in ONE_LANE and mode == COLOURS[index % 2])
 ]
 
 
-def tell(story: Story, engine: str, colour: str, folder: Path, database: str = "") -> Told:
+def tell(story: Story, engine: str, mode: str, folder: Path, database: str = "") -> Told:
     urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}
     url = urls.get(engine, database)
 
@@ -65,18 +65,18 @@ def tell(story: Story, engine: str, colour: str, folder: Path, database: str = "
     def opened_async(clock: FakeClock, limits: holdkit.Limits | None) -> Awaitable[holdkit.AsyncKernel]:
         return holdkit.connect_async(url, clock=clock, limits=limits)
 
-    if colour == "sync":
+    if mode == "sync":
         return run_story(story, opened, durable=ENGINES[engine])
     return asyncio.run(run_story_async(story, opened_async, durable=ENGINES[engine]))
 
 
-@pytest.mark.parametrize(("story", "engine", "colour"), CASES)
-def test_story(story: Story, engine: str, colour: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("story", "engine", "mode"), CASES)
+def test_story(story: Story, engine: str, mode: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     database = ""
     if engine in LANES:
         layout = "as if" if engine == "apart" else "one server"
         database = request.getfixturevalue("migrated")(layout, LANES[engine], asked_slots(story.limits))
-    told = tell(story, engine, colour, tmp_path, database)
+    told = tell(story, engine, mode, tmp_path, database)
     assert told.checked == story.checked > 0, "a line with an expectation was passed over"
     restarts = sum(line.verb == "restart" for line in story.lines)
     assert told.restarts == (restarts if ENGINES[engine] else 0)
@@ -88,7 +88,7 @@ def test_no_story_engine_or_colour_is_left_out() -> None:
     plain, several = on_disk * (len(ENGINES) - len(SEVERAL)), (on_disk - len(ONE_LANE)) * len(SEVERAL)
     assert len({case.id for case in CASES}) == len(CASES) == plain * len(COLOURS) + several
     told = {(case.values[1], case.values[2]) for case in CASES}
-    assert told == {(engine, colour) for engine in ENGINES for colour in COLOURS}
+    assert told == {(engine, mode) for engine in ENGINES for mode in COLOURS}
     assert {story.name for story in STORIES} >= ONE_LANE
 
 
@@ -190,12 +190,12 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("mode", COLOURS)
 @pytest.mark.parametrize("text", FAILURES)
-def test_a_wrong_expectation_fails_its_line(text: str, colour: str, tmp_path: Path) -> None:
+def test_a_wrong_expectation_fails_its_line(text: str, mode: str, tmp_path: Path) -> None:
     story = read_story(f"pool gpu total=2\nhold a gpu 1 ttl=60 op=one -> held\n{text}", "a.story")
     with pytest.raises(StoryFailed, match=re.escape(FAILURES[text])) as failed:
-        tell(story, "memory", colour, tmp_path)
+        tell(story, "memory", mode, tmp_path)
     assert re.match(r"a\.story:[34]: ", str(failed.value))
 
 

@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 
 import holdkit
 from holdkit.engines.postgres import migrate, script
-from holdkit.engines.postgres.terms import Terms
+from holdkit.engines.postgres.batch_options import BatchOptions
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.server import wait_for
 from holdkit.testing.postgres.shared import memory
@@ -36,8 +36,8 @@ def go(way: Way) -> None:
     if way == "refused without proof":
         script.proof_of = lambda outcomes, gathered: ()  # noqa: ARG005
     if way == "refused under the lock":
-        replace = Terms._replace
-        Terms._replace = lambda terms, **new: replace(terms, **new | {"proof_apart": False})  # type: ignore[method-assign]
+        replace = BatchOptions._replace
+        BatchOptions._replace = lambda options, **new: replace(options, **new | {"proof_apart": False})  # type: ignore[method-assign]
 
 
 def work(url: str, way: Way, callers: int, seconds: float, told: multiprocessing.Queue[Told]) -> None:

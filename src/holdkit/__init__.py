@@ -92,14 +92,14 @@ from .faces.saga import Saga, SagaStep
 from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
 from .kernel._sync.reads import reconstruct
+from .kernel.bounded_queue import Stats
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.limiting import Limits, LimitsInForce
+from .kernel.normalise import span
 from .kernel.opening import migrate
 from .kernel.remembering import CursorFile, CursorStore
-from .kernel.spelling import span
 from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
 from .kernel.tenants import ALL
-from .kernel.turnstile import Stats
 
 try:
     __version__ = version("holdkit")

@@ -1,4 +1,4 @@
-"""The stages: every engine in both colours, or the durable one in both."""
+"""The stages: every engine in sync and async, or the durable one in both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .stage import PLACES, Stage
 
 @pytest.fixture(params=PLACES, ids="-".join)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    engine, colour = request.param
-    made = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    engine, mode = request.param
+    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 

@@ -22,12 +22,12 @@ ENOUGH, MOST = 50, 1_000
 running does not wait, and a machine may be busy with others."""
 
 
-def race(url: str, colour: str, processes: int, attempts: int, holders: int) -> list[list[str]]:
+def race(url: str, mode: str, processes: int, attempts: int, holders: int) -> list[list[str]]:
     """What each process was granted: the ids, in order."""
     spawn = get_context("spawn")
     start = spawn.Barrier(processes)
     with ProcessPoolExecutor(processes, spawn, initializer=_line_up, initargs=(start,)) as pool:
-        runners = [pool.submit(_run, url, colour, attempts, holders) for _ in range(processes)]
+        runners = [pool.submit(_run, url, mode, attempts, holders) for _ in range(processes)]
         return [runner.result(PATIENCE) for runner in runners]
 
 
@@ -61,8 +61,8 @@ def _take_a_share(url: str, number: int, holders: int) -> None:
             each.result()
 
 
-def _run(url: str, colour: str, attempts: int, holders: int) -> list[str]:
-    if colour == "async":
+def _run(url: str, mode: str, attempts: int, holders: int) -> list[str]:
+    if mode == "async":
         return asyncio.run(_run_tasks(url, attempts, holders))
     with holdkit.connect(url) as hk:
         _start.wait(PATIENCE)

@@ -13,14 +13,14 @@ from holdkit.kernel.limiting import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Told, read_story, run_story, run_story_async
 
-PLACES = [(engine, colour) for engine in ("memory", "log", "sqlite", "postgres") for colour in ("sync", "async")]
+PLACES = [(engine, mode) for engine in ("memory", "log", "sqlite", "postgres") for mode in ("sync", "async")]
 
 
 class Hands:
     """A kernel of either colour whose methods are called plainly: an async one is driven to its end, call by call."""
 
-    def __init__(self, url: str, colour: str, **options: Any) -> None:
-        self.runner = asyncio.Runner() if colour == "async" else None
+    def __init__(self, url: str, mode: str, **options: Any) -> None:
+        self.runner = asyncio.Runner() if mode == "async" else None
         if self.runner is None:
             self.kernel: Any = holdkit.connect(url, **options)
         else:
@@ -65,9 +65,9 @@ def _plainly(method: Callable[..., Any], runner: asyncio.Runner | None) -> Calla
 class Stage:
     """One engine in one colour, in a folder of its own."""
 
-    def __init__(self, engine: str, colour: str, folder: Path, migrated: Callable[..., str] | None = None) -> None:
+    def __init__(self, engine: str, mode: str, folder: Path, migrated: Callable[..., str] | None = None) -> None:
         """`migrated` gives the URL of a database with our tables."""
-        self.engine, self.colour, self.durable = engine, colour, engine != "memory"
+        self.engine, self.mode, self.durable = engine, mode, engine != "memory"
         self.file = folder / "holds.db"
         urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{self.file}"}
         self.url = urls.get(engine, "")
@@ -80,7 +80,7 @@ class Stage:
         if not self.url:
             assert self._migrated is not None
             self.url = self._migrated(limits=asked_slots(limits))
-        self.opened.append(Hands(self.url, self.colour, clock=self.clock, limits=limits))
+        self.opened.append(Hands(self.url, self.mode, clock=self.clock, limits=limits))
         return self.opened[-1]
 
     def again(self, hands: Hands) -> Hands:
@@ -94,7 +94,7 @@ class Stage:
     def tell(self, text: str) -> Told:
         """Run a story here."""
         story = read_story(text)
-        if self.colour == "sync":
+        if self.mode == "sync":
             return run_story(
                 story, lambda clock, limits: holdkit.connect(self.url, clock=clock, limits=limits), durable=self.durable
             )

@@ -178,7 +178,7 @@ def test_a_retry_after_a_lost_race_ends_where_the_first_did(tmp_path: Path) -> N
     """The refusals on the way are remembered too."""
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
         hk.items.add(["A1", "A2", "A3"])
-        look = hk._desk.submitter.read
+        look = hk._executor.group_commit.read
         rivals = [["A1"], ["A2"]]
 
         def late(query: Any, *, durable: bool = False) -> Any:
@@ -187,7 +187,7 @@ def test_a_retry_after_a_lost_race_ends_where_the_first_did(tmp_path: Path) -> N
                 hk.items.reserve(rivals.pop(0))
             return seen
 
-        hk._desk.submitter.read = late  # type: ignore[method-assign]
+        hk._executor.group_commit.read = late  # type: ignore[method-assign]
         mine = hk.items.best_available(1, prefix="A", op="mine")
         assert [leg.pool for leg in mine.legs] == ["~item/A3"]
         assert hk.items.best_available(1, prefix="A", op="mine").id == mine.id

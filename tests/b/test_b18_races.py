@@ -32,14 +32,14 @@ def check(url: str, granted: list[str], capacity: int, tries: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("capacity", [2, 300, 1_000])
-@pytest.mark.parametrize("colour", ["sync", "async"])
-def test_b18_processes_on_one_file_admit_exactly_what_there_is(colour: str, capacity: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_b18_processes_on_one_file_admit_exactly_what_there_is(mode: str, capacity: int, tmp_path: Path) -> None:
     """Every process tries 200 times: more than there is, or (at 1,000) less."""
     attempts = 200
     url = f"sqlite:///{tmp_path}/holds.db"
     with holdkit.connect(url) as hk:
         hk.create_pool("seats", capacity)
-    granted = race(url, colour, PROCESSES, attempts, HOLDERS)
+    granted = race(url, mode, PROCESSES, attempts, HOLDERS)
     check(url, [each for some in granted for each in some], capacity, PROCESSES * attempts)
 
 

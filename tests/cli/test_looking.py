@@ -19,8 +19,8 @@ import holdkit
 from holdkit.cli.root import root
 from holdkit.cli.shapes import DoctorDocument, TenantDocument, WatchDocument
 from holdkit.core.reading import Survey
-from holdkit.engines.sqlite.examining import examine_file_system, examine_library
-from holdkit.kernel.examining import weigh
+from holdkit.engines.sqlite.doctor import examine_file_system, examine_library
+from holdkit.kernel.doctor import weigh
 from tests.cli.stage import run, told
 
 RUN = [sys.executable, "-m", "holdkit"]

@@ -104,7 +104,7 @@ def test_an_asker_counts_where_the_answer_has_a_token() -> None:
         assert codec.fingerprint(other) == codec.fingerprint(structs.replace(other, actor=None, reason=None), b"ours")
         assert codec.fingerprint(other, b"ours", PLACE) == codec.fingerprint(other, b"theirs", PLACE), "of the command"
     assert codec.fingerprint(PLACE, b"ours", others[0]) != codec.fingerprint(PLACE, b"theirs", others[0])
-    assert codec.fingerprint(PLACE, wish=births[2]) == codec.fingerprint(births[2])
+    assert codec.fingerprint(PLACE, original=births[2]) == codec.fingerprint(births[2])
 
 
 # Owners

@@ -12,8 +12,8 @@ from holdkit.core.audit import audit, outstanding
 from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
 from holdkit.core.commands import Command, Sweep
 from holdkit.core.entries import Action, Effect, Entry
-from holdkit.core.mending import Mended, Repaired, mend, sort_out
 from holdkit.core.model import MAX_SLOT, HeldLeg, Limits, Pool, Record, State, StoredHold
+from holdkit.core.repair import Mended, Repaired, mend, sort_out
 
 from .rows import Flawed, bit_of_everything, stored, with_hold, with_pool
 from .world import World, consume, done, hold_id, place

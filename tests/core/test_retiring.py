@@ -15,10 +15,10 @@ from holdkit.core.commands import AnyCommand, Group, ReturnToPool, ReturnUnits, 
 from holdkit.core.decide import SweepList, decide, needs
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.fold import fold, reconstruct
+from holdkit.core.import_ import Carried, needs_of
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for, may_retire
 from holdkit.core.model import DAY, Key, Leg, Limits, Pool, State
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
-from holdkit.core.receiving import Carried, needs_of
 from holdkit.core.validation import check
 from holdkit.core.view import View
 from holdkit.errors import InvalidRequest

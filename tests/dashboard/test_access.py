@@ -1,4 +1,4 @@
-"""Everybody can use every page: axe-core finds nothing, in both colours, on a desk and on a phone; the keyboard reaches all."""
+"""Everybody can use every page: axe-core finds nothing, in sync and async, on a desk and on a phone; the keyboard reaches all."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ SIZES = {"desk": DESKTOP, "phone": PHONE}
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("colours", ["light", "dark"])
-def test_axe_finds_nothing_on_any_page(browser: Browser, scene: Scene, colours: Any, size: str) -> None:
+@pytest.mark.parametrize("modes", ["light", "dark"])
+def test_axe_finds_nothing_on_any_page(browser: Browser, scene: Scene, modes: Any, size: str) -> None:
     complaints: dict[str, list[str]] = {}
-    eyes: dict[str, Any] = {"quiet": False, "color_scheme": colours, "viewport": SIZES[size]}
+    eyes: dict[str, Any] = {"quiet": False, "color_scheme": modes, "viewport": SIZES[size]}
     with watched(browser, scene.server, **eyes) as looking:
         looking.page.goto(scene.server.url)
         expect(looking.page.get_by_label("Key")).to_be_visible()

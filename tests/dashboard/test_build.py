@@ -13,7 +13,7 @@ BUILT = ROOT / "src/holdkit/server/static"
 TOLD = json.loads((BUILT / "build.json").read_text("utf-8"))
 
 
-def digest(folder: Path, *left_out: str) -> str:
+def digest(folder: Path, *skipped_locked: str) -> str:
     """As `dashboard/vite.config.ts` does it."""
     names = sorted(
         path.relative_to(folder).as_posix()
@@ -22,7 +22,7 @@ def digest(folder: Path, *left_out: str) -> str:
     )
     found = hashlib.sha256()
     for name in names:
-        if name not in left_out:
+        if name not in skipped_locked:
             found.update(f"{name} {hashlib.sha256((folder / name).read_bytes()).hexdigest()}\n".encode())
     return found.hexdigest()
 

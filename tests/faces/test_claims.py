@@ -14,7 +14,7 @@ import holdkit
 from holdkit.core.reading import FindHold
 from holdkit.faces._sync import claims as module
 from holdkit.testing import FakeClock
-from tests.b.conftest import stage  # noqa: F401  (every engine, both colours)
+from tests.b.conftest import stage  # noqa: F401  (every engine, sync and async)
 from tests.b.stage import Stage, differences
 
 
@@ -247,9 +247,9 @@ class Meddler:
     """Lets somebody else act before each look at the hold that is in the way."""
 
     def __init__(self, hk: Any, acts: list[Any]) -> None:
-        self._submitter, self._acts = hk._desk.submitter, acts
-        self._read = self._submitter.read
-        self._submitter.read = self.read
+        self._group_commit, self._acts = hk._executor.group_commit, acts
+        self._read = self._group_commit.read
+        self._group_commit.read = self.read
 
     def read(self, query: Any, *, durable: bool = False) -> Any:
         if isinstance(query, FindHold) and self._acts:

@@ -14,8 +14,8 @@ from tests.b.stage import PLACES, Hands, Stage
 
 @pytest.fixture(params=PLACES, ids="-".join)
 def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hands]:
-    engine, colour = request.param
-    stage = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    engine, mode = request.param
+    stage = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     hands = stage.open()
     hands.create_pool("show:42", total=3)
     hands.items.add(["seat:A1", "seat:A2", "seat:A3"])

@@ -13,7 +13,7 @@ import pytest
 import holdkit
 from holdkit.core.reading import FindHold
 from holdkit.testing import FakeClock
-from tests.b.conftest import stage  # noqa: F401  (every engine, both colours)
+from tests.b.conftest import stage  # noqa: F401  (every engine, sync and async)
 from tests.b.stage import Stage, differences
 from tests.engines.postgres.scenes import await_waiter, caller
 
@@ -67,9 +67,9 @@ class Meddler:
     """Lets somebody else act right after a key's hold was looked at: before the call that looked does anything."""
 
     def __init__(self, hk: Any, act: Callable[[], object]) -> None:
-        self._submitter, self._acts = hk._desk.submitter, [act]
-        self._read = self._submitter.read
-        self._submitter.read = self.read
+        self._group_commit, self._acts = hk._executor.group_commit, [act]
+        self._read = self._group_commit.read
+        self._group_commit.read = self.read
 
     def read(self, query: Any, *, durable: bool = False) -> Any:
         found = self._read(query, durable=durable)

@@ -15,8 +15,8 @@ from tests.b.stage import PLACES, Hands, Stage, differences
 
 @pytest.fixture(params=PLACES, ids="-".join)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    engine, colour = request.param
-    made = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    engine, mode = request.param
+    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 

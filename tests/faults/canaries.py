@@ -18,7 +18,7 @@ from holdkit.core.commands import Group
 from holdkit.engines.port import Applied
 from holdkit.engines.sqlite import engine, script, writer
 from holdkit.engines.sqlite.driver import Script, Statement
-from holdkit.engines.sqlite.script import Ran
+from holdkit.engines.sqlite.script import ScriptResult
 from holdkit.engines.sqlite.statements import load
 from holdkit.errors import EngineError, OutcomeUnknown
 
@@ -32,22 +32,22 @@ def acknowledge_before_commit() -> None:
 
 def _apart(name: str) -> None:
     """The rows of this statement are written by a second transaction, after the first has been committed."""
-    left_out: list[Statement] = []
+    skipped_locked: list[Statement] = []
     whole: Callable[..., list[Statement]] = vars(script)["write_back"]
     transact = writer.Writer._transact
 
     def part(*arguments: Any) -> list[Statement]:
         statements = whole(*arguments)
-        left_out.extend(one for one in statements if one[0] == name)
+        skipped_locked.extend(one for one in statements if one[0] == name)
         return [one for one in statements if one[0] != name]
 
-    def transact_in_two(self: writer.Writer, *arguments: Any) -> Ran:
-        left_out.clear()
+    def transact_in_two(self: writer.Writer, *arguments: Any) -> ScriptResult:
+        skipped_locked.clear()
         ran = transact(self, *arguments)
-        if left_out:
+        if skipped_locked:
             second = sqlite3.connect(self.path, isolation_level=None)
             second.execute("begin immediate")
-            for statement in left_out:
+            for statement in skipped_locked:
                 second.executemany(load()[name], statement[1])
             second.execute("commit")
             second.close()
@@ -71,9 +71,9 @@ def unknown_as_none() -> None:
     """What may have happened is said not to have happened."""
     apply = engine.SqliteEngine.apply
 
-    def sure(self: engine.SqliteEngine, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def sure(self: engine.SqliteEngine, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         try:
-            return apply(self, groups, patient=patient)
+            return apply(self, groups, wait_for_locks=wait_for_locks)
         except OutcomeUnknown as unknown:
             raise EngineError("surely nothing happened") from unknown
 
@@ -82,13 +82,15 @@ def unknown_as_none() -> None:
 
 def applied_twice() -> None:
     """A commit that failed is simply run again, without asking whether it had happened."""
-    apply_script: Callable[..., Script[Ran]] = vars(engine)["apply_script"]
+    apply_script: Callable[..., Script[ScriptResult]] = vars(engine)["apply_script"]
     again: list[bool] = []
 
-    def forgetful(groups: Sequence[Group], *arguments: Any, **options: Any) -> Script[Ran]:
+    def forgetful(groups: Sequence[Group], *arguments: Any, **options: Any) -> Script[ScriptResult]:
         return apply_script([_nameless(group) for group in groups] if again else groups, *arguments, **options)
 
-    def resolve(self: writer.Writer, ran: Ran, make: Callable[[bool], Script[Ran]], error: sqlite3.Error) -> Ran:
+    def resolve(
+        self: writer.Writer, ran: ScriptResult, make: Callable[[bool], Script[ScriptResult]], error: sqlite3.Error
+    ) -> ScriptResult:
         self._poison()
         again.append(True)
         try:
@@ -107,7 +109,7 @@ def _nameless(group: Group) -> Group:
 def retried_sync() -> None:
     """A sync that failed is tried once more, says yes, and is believed: the pages had been marked clean all the same."""
 
-    def resolve(self: writer.Writer, ran: Ran, *_: Any) -> Ran:
+    def resolve(self: writer.Writer, ran: ScriptResult, *_: Any) -> ScriptResult:
         with Path(f"{self.path}-wal").open("rb") as wal:
             os.fdatasync(wal.fileno())
         return ran

@@ -84,8 +84,8 @@ class Nursery:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self._desk, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._desk.settimeout(PATIENCE)
+        self._executor, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._executor.settimeout(PATIENCE)
         command = [sys.executable, "-m", "tests.faults.nursery", str(theirs.fileno())]
         self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=Path(__file__).parents[2])
         theirs.close()
@@ -96,7 +96,7 @@ class Nursery:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._desk.close()
+        self._executor.close()
         self._server.wait(PATIENCE)
 
     def new_path(self) -> Path:
@@ -110,9 +110,9 @@ class Nursery:
         """One child's life; `attach` gets its process id before it does anything."""
         line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with line:
-            socket.send_fds(self._desk, [msgspec.json.encode(job)], [theirs.fileno()])
+            socket.send_fds(self._executor, [msgspec.json.encode(job)], [theirs.fileno()])
             theirs.close()
-            child = int(self._desk.recv(64))
+            child = int(self._executor.recv(64))
             ended = Ended(0, [])
             line.settimeout(PATIENCE)
             if attach is not None:
@@ -131,7 +131,7 @@ class Nursery:
                 os.kill(child, signal.SIGKILL)
             except ConnectionResetError:  # killed while a nod was on its way
                 pass
-            ended.status = int(self._desk.recv(64))
+            ended.status = int(self._executor.recv(64))
             return ended
 
     def _undisturbed(self) -> Clean:

@@ -12,11 +12,11 @@ from .rig import Async, Sync, Watched, close_quietly, no_threads_left
 
 
 @pytest.fixture(params=["sync", "async"])
-def colour(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
+def mode(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
     before = set(threading.enumerate())
-    colour = Sync() if request.param == "sync" else Async()
-    yield colour
-    colour.close()
+    mode = Sync() if request.param == "sync" else Async()
+    yield mode
+    mode.close()
     no_threads_left(before)
 
 
@@ -26,8 +26,8 @@ def engine() -> Watched:
 
 
 @pytest.fixture
-def hk(colour: Sync | Async, engine: Watched) -> Iterator[Any]:
-    kernel = colour.open(engine)
+def hk(mode: Sync | Async, engine: Watched) -> Iterator[Any]:
+    kernel = mode.open(engine)
     kernel.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
     engine.batches.clear()

@@ -13,7 +13,7 @@ from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
-from holdkit.engines.port import Applied, BatchRejected, Board
+from holdkit.engines.port import AddLate, Applied, BatchRejected
 from holdkit.testing import FakeClock
 
 from .rig import PATIENCE, Driven, wait_until
@@ -36,7 +36,7 @@ class Lockable:
         """Released by every patient call, before it waits."""
         self.batches: list[int] = []
         """Groups of each batch that was applied at once."""
-        self.patient: list[int] = []
+        self.wait_for_locks: list[int] = []
         """Groups of each batch that was applied after waiting."""
         self.before: Callable[[Sequence[Group], bool], None] | None = None
         self.after: Callable[[Sequence[Group], bool], None] | None = None
@@ -67,27 +67,29 @@ class Lockable:
         pools = [pool for command in group.commands for pool in self._pools(command) if pool in self._locks]
         return f"pool {min(pools)}" if pools else None
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
-        left_out = self.impatient(groups) if patient else {}
-        if patient:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        skipped_locked = self.impatient(groups) if wait_for_locks else {}
+        if wait_for_locks:
             self.blocked.release()
             waited = [self._locks.get(pool) for group in groups for one in group.commands for pool in self._pools(one)]
             for lock in waited:
                 assert lock is None or lock.wait(PATIENCE), "never unlocked"
             self.boarding()
         else:
-            left_out = {index: what for index, group in enumerate(groups) if (what := self._locked(group)) is not None}
+            skipped_locked = {
+                index: what for index, group in enumerate(groups) if (what := self._locked(group)) is not None
+            }
         if self.before is not None:
-            self.before(groups, patient)
-        here = [group for index, group in enumerate(groups) if index not in left_out]
+            self.before(groups, wait_for_locks)
+        here = [group for index, group in enumerate(groups) if index not in skipped_locked]
         applied = self.inner.apply(here)
-        (self.patient if patient else self.batches).append(len(here))
+        (self.wait_for_locks if wait_for_locks else self.batches).append(len(here))
         if self.after is not None:
-            self.after(groups, patient)
+            self.after(groups, wait_for_locks)
         answers = iter(applied.outcomes)
         nothing: list[Outcome] = []
-        outcomes = [nothing if index in left_out else next(answers) for index in range(len(groups))]
-        return Applied(outcomes, applied.last_seq if self.proves else None, applied.wrote, left_out)
+        outcomes = [nothing if index in skipped_locked else next(answers) for index in range(len(groups))]
+        return Applied(outcomes, applied.last_seq if self.proves else None, applied.wrote, skipped_locked)
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return self.inner.apply_in(tx, groups, lock)
@@ -119,7 +121,7 @@ class Roomy(Lockable):
     rejecting = False
     """Takes whatever strikes it there for the fault of one of the batch, as PostgreSQL does before it commits."""
 
-    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
         everybody = list(groups)
         wanted = {pool for group in groups for one in group.commands for pool in self._pools(one)}
 
@@ -128,11 +130,11 @@ class Roomy(Lockable):
 
         def come_in() -> None:
             self.boarding = lambda: None  # once at most
-            everybody.extend(board(fits))
+            everybody.extend(add_late(fits))
 
         self.boarding = come_in
         try:
-            return self.apply(everybody, patient=True)
+            return self.apply(everybody, wait_for_locks=True)
         except Exception as error:
             if self.rejecting:
                 raise BatchRejected("struck") from error
@@ -141,7 +143,7 @@ class Roomy(Lockable):
 
 def rooms(kernel: Any) -> Any:
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
-    return thing._submitter._rooms
+    return thing._group_commit._lock_queues
 
 
 def queued_in_rooms(kernel: Any) -> int:
@@ -153,4 +155,4 @@ def no_rooms(kernel: Any) -> None:
     """All rooms have gone, and the main queue has its whole bound again."""
     wait_until(lambda: not rooms(kernel)._open and not rooms(kernel)._standing)
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
-    wait_until(lambda: thing._submitter.bound == thing.limits.max_queue)
+    wait_until(lambda: thing._group_commit.bound == thing.limits.max_queue)

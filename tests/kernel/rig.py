@@ -1,4 +1,4 @@
-"""One way to drive both colours, and an engine that can be stopped, watched and broken at will."""
+"""One way to drive sync and async, and an engine that can be stopped, watched and broken at will."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
+from holdkit.kernel.group_commit import AsyncGroupCommit, GroupCommit
 from holdkit.kernel.minting import Mint
-from holdkit.kernel.waiters import AsyncSubmitter, Submitter
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")
@@ -53,13 +53,13 @@ class Watched:
         self.alone = True
         """Whether nobody else writes, so that the journal's length proves something."""
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         self.entered.release()
         assert self.gate.wait(PATIENCE), "the gate was never opened"
         if self.before is not None:
             self.before(groups)
         self.batches.append(len(groups))
-        applied = self.inner.apply(groups, patient=patient)
+        applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
         if self.after is not None:
             self.after(groups)
         return applied if self.alone else structs.replace(applied, last_seq=None)
@@ -99,7 +99,7 @@ class Sync:
     name = "sync"
 
     def open(self, engine: Engine) -> Any:
-        return Kernel(Submitter(engine), Mint(engine.clock, lanes=engine.lanes))
+        return Kernel(GroupCommit(engine), Mint(engine.clock, lanes=engine.lanes))
 
     def run(self, work: Callable[[], T]) -> T:
         return work()
@@ -120,7 +120,7 @@ class Async:
 
     def open(self, engine: Engine) -> Any:
         async def build() -> AsyncKernel:
-            return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, lanes=engine.lanes))
+            return AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock, lanes=engine.lanes))
 
         return self.run(build)
 
@@ -172,8 +172,8 @@ class Async:
 class Driven:
     """Something of the async colour, called as if it were sync."""
 
-    def __init__(self, colour: Async, thing: Any) -> None:
-        self._colour, self._thing = colour, thing
+    def __init__(self, mode: Async, thing: Any) -> None:
+        self._colour, self._thing = mode, thing
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._thing, "aclose" if name == "close" else name)
@@ -194,7 +194,7 @@ class Driven:
 
 
 class Riders:
-    """Threads that each make one call, with what came back; so that both colours can have many callers."""
+    """Threads that each make one call, with what came back; so that sync and async can have many callers."""
 
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
@@ -233,7 +233,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def queued(kernel: Any) -> int:
     """How many submissions wait."""
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
-    return len(thing._submitter._queue)
+    return len(thing._group_commit._queue)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdkit import CreatePool, OutcomeUnknown
 from holdkit.core.commands import Group
-from holdkit.kernel.waiters import Submitter
+from holdkit.kernel.group_commit import GroupCommit
 
 from .rig import PATIENCE, wait_until
 
@@ -32,8 +32,8 @@ def strike(thread: threading.Thread) -> None:
 class Crowd:
     """Threads that submit until they are told to stop, whatever strikes them."""
 
-    def __init__(self, submitter: Submitter) -> None:
-        self._submitter = submitter
+    def __init__(self, group_commit: GroupCommit) -> None:
+        self._group_commit = group_commit
         self.stop = threading.Event()
         self._born = threading.Semaphore(0)
         self.done: list[str] = []
@@ -59,7 +59,7 @@ class Crowd:
     def _work(self, name: str) -> None:
         for number in count():
             try:
-                self._submitter.submit(Group((CreatePool(id=f"{name}-{number}", total=1),)))
+                self._group_commit.submit(Group((CreatePool(id=f"{name}-{number}", total=1),)))
                 self.done.append(f"{name}-{number}")
             except (Struck, OutcomeUnknown):
                 self.struck.append(name)
@@ -79,13 +79,13 @@ def no_collections() -> Iterator[None]:
         gc.enable()
 
 
-def struck_anywhere(submitter: Submitter, rounds: int) -> None:
+def struck_anywhere(group_commit: GroupCommit, rounds: int) -> None:
     """Stress: interrupts at random bytecodes. Everybody returns; what was answered as done was applied, and nothing twice.
 
     The engine behind it keeps the ids it has `applied`.
     """
-    engine: Any = submitter.engine
-    crowd = Crowd(submitter)
+    engine: Any = group_commit.engine
+    crowd = Crowd(group_commit)
     with no_collections():
         crowd.start()
         for number in range(rounds):

@@ -1,4 +1,4 @@
-"""All tenants at once: their names, and followers and listeners across them, on every engine and in both colours."""
+"""All tenants at once: their names, and followers and listeners across them, on every engine and in sync and async."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ def test_tenants_are_listed_in_pages(url: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "field"), [({"limit": 0}, "limit"), ({"limit": 1_001}, "limit"), ({"after": 7}, "after")]
 )
-def test_bad_pages_are_refused(colour: Sync | Async, engine: Watched, bad: dict[str, Any], field: str) -> None:
-    hk = colour.open(engine)
+def test_bad_pages_are_refused(mode: Sync | Async, engine: Watched, bad: dict[str, Any], field: str) -> None:
+    hk = mode.open(engine)
     with pytest.raises(InvalidRequest) as caught:
         hk.tenants(**bad)
     assert caught.value.field == field

@@ -1,4 +1,4 @@
-"""Listeners and sweepers, in both colours: beside the callers, never in their way, and gone when the kernel is closed."""
+"""Listeners and sweepers, in sync and async: beside the callers, never in their way, and gone when the kernel is closed."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_a_listener_for_everything(hk: Any) -> None:
     assert ear.heard == [f"hold.held {hold.id}", f"hold.released {hold.id}"]
 
 
-def test_listeners_run_beside_the_callers(hk: Any, colour: Sync | Async) -> None:
+def test_listeners_run_beside_the_callers(hk: Any, mode: Sync | Async) -> None:
     ear = Ear()
     hk.on(None, ear)
     hk.create_pool("a", 1)
     ear.wait()
-    assert ear.threads == {"holdkit-listener" if colour.name == "sync" else "test-loop"}
+    assert ear.threads == {"holdkit-listener" if mode.name == "sync" else "test-loop"}
 
 
 def test_a_raising_listener_stops_nobody(hk: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -82,9 +82,9 @@ def test_a_raising_listener_stops_nobody(hk: Any, caplog: pytest.LogCaptureFixtu
     assert "listener failed on pool.created of a; going on" in caplog.text
 
 
-def test_a_slow_listener_delays_neither_callers_nor_others(hk: Any, colour: Sync | Async) -> None:
+def test_a_slow_listener_delays_neither_callers_nor_others(hk: Any, mode: Sync | Async) -> None:
     free, healthy, slow_ear = threading.Event(), Ear(), Ear()
-    if isinstance(colour, Async):
+    if isinstance(mode, Async):
 
         async def slow(entry: Any) -> None:
             await asyncio.to_thread(free.wait, PATIENCE)
@@ -107,7 +107,7 @@ def test_a_slow_listener_delays_neither_callers_nor_others(hk: Any, colour: Sync
 
 
 def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
-    hk: Any, colour: Sync | Async, monkeypatch: pytest.MonkeyPatch
+    hk: Any, mode: Sync | Async, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("_sync", "_async"):
         monkeypatch.setattr(f"holdkit.kernel.{module}.listening.POLL", 3600)
@@ -119,8 +119,8 @@ def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
     ear.wait()
     subscription.cancel()
     subscription.cancel()
-    crew = (hk._thing if colour.name == "async" else hk)._submitter.crew
-    wait_until(lambda: len(crew) == 1)
+    workers = (hk._thing if mode.name == "async" else hk)._group_commit.workers
+    wait_until(lambda: len(workers) == 1)
     hk.create_pool("b", 1)
     other.wait(2)
     assert ear.heard == ["pool.created a"]
@@ -140,8 +140,8 @@ def test_a_tenants_listener_hears_only_its_own(hk: Any) -> None:
 def test_a_listener_survives_a_read_that_fails(
     hk: Any, engine: Watched, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for colour in ("_sync", "_async"):
-        monkeypatch.setattr(f"holdkit.kernel.{colour}.background.PAUSE", 0.001)
+    for mode in ("_sync", "_async"):
+        monkeypatch.setattr(f"holdkit.kernel.{mode}.background.PAUSE", 0.001)
     caplog.set_level(logging.WARNING, "holdkit")
     ear = Ear()
     hk.on(None, ear)
@@ -198,11 +198,11 @@ def test_a_listener_may_call_the_kernel_sync(engine: Watched) -> None:
     hk.close()
 
 
-def test_a_listener_may_close_the_kernel(colour: Sync | Async) -> None:
+def test_a_listener_may_close_the_kernel(mode: Sync | Async) -> None:
     before = set(threading.enumerate())
-    hk = colour.open(Watched())
+    hk = mode.open(Watched())
     closed = threading.Event()
-    if isinstance(colour, Async):
+    if isinstance(mode, Async):
 
         async def close(_: Any) -> None:
             await hk._thing.aclose()
@@ -217,17 +217,17 @@ def test_a_listener_may_close_the_kernel(colour: Sync | Async) -> None:
     hk.create_pool("a", 1)
     assert closed.wait(PATIENCE)
     wait_until(lambda: hk.closed)
-    if colour.name == "sync":
+    if mode.name == "sync":
         no_threads_left(before)
 
 
 def test_closing_does_not_wait_for_ever_for_a_stuck_listener(
-    colour: Sync | Async, monkeypatch: pytest.MonkeyPatch
+    mode: Sync | Async, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdkit.kernel.waiters.GRACE", 0.01)
-    hk = colour.open(Watched())
+    monkeypatch.setattr("holdkit.kernel.group_commit.GRACE", 0.01)
+    hk = mode.open(Watched())
     stuck, free = threading.Event(), threading.Event()
-    if isinstance(colour, Async):
+    if isinstance(mode, Async):
 
         async def stick(_: Any) -> None:
             stuck.set()
@@ -341,9 +341,9 @@ def test_a_sweeper_stops_promptly(hk: Any) -> None:
     no_threads_left(before)
 
 
-def test_closing_ends_the_whole_crew(colour: Sync | Async) -> None:
+def test_closing_ends_the_whole_crew(mode: Sync | Async) -> None:
     before = set(threading.enumerate())
-    hk = colour.open(Watched())
+    hk = mode.open(Watched())
     hk.create_pool("p", 10)
     hk.sweeper(every=3600)
     hk.on(None, print)
@@ -351,9 +351,9 @@ def test_closing_ends_the_whole_crew(colour: Sync | Async) -> None:
     lease = hk.lease("p", 1, ttl=3600)
     lease.__enter__()
     hk.close()
-    if colour.name == "sync":
+    if mode.name == "sync":
         no_threads_left(before)
-    assert not (hk._thing if colour.name == "async" else hk)._submitter.crew
+    assert not (hk._thing if mode.name == "async" else hk)._group_commit.workers
     for late in (hk.sweeper, partial(hk.on, None, print), lease.renew):
         with pytest.raises(EngineError, match="closed"):
             late()

@@ -130,7 +130,7 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         ({"a": ["é" * 9000]}, "metadata", "metadata_too_large"),
     ]),
     ("hold unknown argument", lambda hk, bad: hk.hold("p", 1, ttl=60, **bad), [
-        ({"colour": 1}, "colour", "argument_unknown"),
+        ({"mode": 1}, "mode", "argument_unknown"),
         ({"tenant": "acme"}, "tenant", "argument_unknown"),
     ]),
     ("consume", lambda hk, bad: hk.consume(bad), [([], "legs", "legs_required"), (7, "what", "what_malformed")]),
@@ -273,13 +273,13 @@ CASES = [
 
 @pytest.fixture(scope="module", params=["sync", "async"])
 def world(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Watched]]:
-    colour = Sync() if request.param == "sync" else Async()
+    mode = Sync() if request.param == "sync" else Async()
     engine = Watched()
-    kernel = colour.open(engine)
+    kernel = mode.open(engine)
     kernel.create_pool("p", 10)
     yield kernel, engine
     kernel.close()
-    colour.close()
+    mode.close()
 
 
 @pytest.mark.parametrize(("call", "bad", "field", "code"), CASES)

@@ -1,4 +1,4 @@
-"""`holding` and `lease`, in both colours: ended as promised, whatever the body, the clock or the engine does."""
+"""`holding` and `lease`, in sync and async: ended as promised, whatever the body, the clock or the engine does."""
 
 from __future__ import annotations
 
@@ -179,9 +179,9 @@ def test_a_lease_released_by_force_is_lost_at_the_next_renewal(hk: Any) -> None:
             lease.check()
 
 
-def test_a_lease_is_renewed_up_to_the_longest_lifetime(colour: Sync | Async) -> None:
+def test_a_lease_is_renewed_up_to_the_longest_lifetime(mode: Sync | Async) -> None:
     engine = Watched(limits=Limits(max_lifetime=100_000_000))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     hk.create_pool("p", 1)
     with hk.lease("p", 1, ttl=60) as lease:
         engine.fake.advance(50)
@@ -206,8 +206,8 @@ def extending(groups: Sequence[Group]) -> bool:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases renew as fast as they can."""
-    monkeypatch.setattr("holdkit.kernel._sync.lending.RENEWALS", 10**9)
-    monkeypatch.setattr("holdkit.kernel._async.lending.RENEWALS", 10**9)
+    monkeypatch.setattr("holdkit.kernel._sync.blocks.RENEWALS", 10**9)
+    monkeypatch.setattr("holdkit.kernel._async.blocks.RENEWALS", 10**9)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -270,17 +270,17 @@ def test_blocks_inherit_the_context_they_were_made_in(hk: Any) -> None:
 
 @pytest.mark.parametrize("renewals", [3, 10**9], ids=["at its end", "while it renews"])
 def test_a_lease_outlives_a_closed_kernel_without_noise(
-    colour: Sync | Async, renewals: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    mode: Sync | Async, renewals: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr("holdkit.kernel._sync.lending.RENEWALS", renewals)
-    monkeypatch.setattr("holdkit.kernel._async.lending.RENEWALS", renewals)
+    monkeypatch.setattr("holdkit.kernel._sync.blocks.RENEWALS", renewals)
+    monkeypatch.setattr("holdkit.kernel._async.blocks.RENEWALS", renewals)
     engine = Watched()
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     hk.create_pool("p", 1)
     with hk.lease("p", 1, ttl=60):
         hk.close()
-    hk = colour.open(engine := Watched())
+    hk = mode.open(engine := Watched())
     hk.create_pool("p", 1)
     with pytest.raises(ZeroDivisionError) as raised, hk.lease("p", 1, ttl=60):  # noqa: PT012
         hk.close()

@@ -12,7 +12,7 @@ import pytest
 from holdkit import EngineError, Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.port import BatchRejected
-from holdkit.kernel.rooms import Room
+from holdkit.kernel.lock_queues import LockQueue
 
 from .lockable import Roomy, no_rooms, rooms
 from .rig import Sync, wait_until
@@ -35,7 +35,7 @@ def test_all_who_came_meanwhile_ride_in_the_same_batch(hk: Kernel, engine: Roomy
     riders = block(hk, engine, [hold(hk, "x")] * 7)
     engine.unlock("x")
     assert len({answer.id for answer in riders.join()}) == 7
-    assert engine.patient == [7]
+    assert engine.wait_for_locks == [7]
     assert hk.pool("x").held == 7
     assert hk.verify().ok
     no_rooms(hk)
@@ -46,25 +46,25 @@ def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: K
     riders = block(hk, engine, [hold(hk, "x"), hold(hk, "x"), hold(hk, "x", "y"), hold(hk, "x")])
     engine.unlock("x")
     assert all(isinstance(answer, Hold) for answer in riders.join())
-    assert engine.patient == [2, 2], "nobody overtakes"
+    assert engine.wait_for_locks == [2, 2], "nobody overtakes"
     assert (hk.pool("x").held, hk.pool("y").held) == (4, 1)
 
 
 def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: Roomy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.turnstile.Queue._take.__defaults__", (3, None, inf))
+    monkeypatch.setattr("holdkit.kernel.bounded_queue.Queue._take.__defaults__", (3, None, inf))
     engine.lock("x")
     riders = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")
     assert len({answer.id for answer in riders.join()}) == 5
-    assert engine.patient == [3, 2]
+    assert engine.wait_for_locks == [3, 2]
 
 
 @pytest.mark.parametrize("error", [EngineError("gone"), OutcomeUnknown("who knows"), BatchRejected("one of you")])
 def test_whatever_becomes_of_the_batch_becomes_of_those_who_came_along(
     hk: Kernel, engine: Roomy, error: Exception
 ) -> None:
-    def fail(groups: Sequence[Group], patient: bool) -> None:
-        if patient and len(groups) == 4:
+    def fail(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks and len(groups) == 4:
             raise error
 
     engine.before = fail
@@ -86,8 +86,8 @@ def test_whatever_becomes_of_the_batch_becomes_of_those_who_came_along(
 
 @pytest.mark.parametrize("written", [False, True])
 def test_who_came_along_with_a_leader_that_is_struck_finds_out(hk: Kernel, engine: Roomy, written: bool) -> None:
-    def bite(groups: Sequence[Group], patient: bool) -> None:
-        if patient and len(groups) == 4:
+    def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks and len(groups) == 4:
             engine.before = engine.after = None
             raise Struck
 
@@ -132,13 +132,13 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     riders = block(hk, engine, [hold(hk, "x")] * 4)
     (room,) = rooms(hk)._open.values()
     room._queue = Interrupted(room._queue)
-    pass_lead = Room._pass_lead
+    pass_lead = LockQueue._pass_lead
 
-    def pass_late(self: Room, caller: Any) -> None:
+    def pass_late(self: LockQueue, caller: Any) -> None:
         wait_until(lambda: 1 in riders.results)
         pass_lead(self, caller)
 
-    monkeypatch.setattr(Room, "_pass_lead", pass_late)
+    monkeypatch.setattr(LockQueue, "_pass_lead", pass_late)
     engine.unlock("x")
     answers = riders.join()
     assert room._queue.struck

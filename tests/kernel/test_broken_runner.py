@@ -12,10 +12,10 @@ import pytest
 import holdkit
 from holdkit import AsyncKernel, Hold, OutcomeUnknown, PromiseBroken
 from holdkit.core.commands import Group
-from holdkit.engines.port import Applied, Grounded
+from holdkit.engines.port import Applied, NeedsThread
 from holdkit.kernel.batches import Runner
+from holdkit.kernel.group_commit import AsyncGroupCommit
 from holdkit.kernel.minting import Mint
-from holdkit.kernel.waiters import AsyncSubmitter
 
 from .lockable import Lockable
 from .rig import PATIENCE, Async, Sync, Watched, batch_of, queued
@@ -49,14 +49,14 @@ def alive(hk: Any) -> None:
 @pytest.mark.parametrize("error", ODD)
 @pytest.mark.parametrize("step", ["run", "begin"])
 def test_it_breaks_before_anything_is_sent(
-    hk: Any, engine: Watched, colour: Sync | Async, step: str, error: type[BaseException], monkeypatch: Any
+    hk: Any, engine: Watched, mode: Sync | Async, step: str, error: type[BaseException], monkeypatch: Any
 ) -> None:
     breaking(step, error, monkeypatch)
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
         pass
     kinds = [type(answer) for answer in riders.join()]
     in_halves = (step, error) == ("begin", RuntimeError)  # nothing was sent for certain, and the halves went well
-    if colour.name == "sync":
+    if mode.name == "sync":
         assert kinds == [error, Hold, Hold, Hold], "only its leader"
         assert hk.pool("p").held == (4 if in_halves else 3)
     else:
@@ -68,14 +68,14 @@ def test_it_breaks_before_anything_is_sent(
 
 @pytest.mark.parametrize("error", ODD)
 def test_it_breaks_for_everybody_again_and_again(
-    hk: Any, engine: Watched, colour: Sync | Async, error: type[BaseException]
+    hk: Any, engine: Watched, mode: Sync | Async, error: type[BaseException]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
         for size in range(1, 5):
             breaking("run", error, patch, size)
         engine.gate.set()
         answers = riders.join()
-    assert [type(answer) for answer in answers] == [error if colour.name == "sync" else PromiseBroken] * 4
+    assert [type(answer) for answer in answers] == [error if mode.name == "sync" else PromiseBroken] * 4
     assert hk.pool("p").held == 0
     alive(hk)
 
@@ -84,8 +84,8 @@ def broken_answers(engine: Any) -> None:
     """The next batch of four is applied, and its answers cannot be understood."""
     honest = engine.apply
 
-    def garble(groups: Sequence[Group], *, patient: bool = False) -> Applied:
-        applied: Applied = honest(groups, patient=patient)
+    def garble(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        applied: Applied = honest(groups, wait_for_locks=wait_for_locks)
         if len(groups) != 4:
             return applied
         engine.apply = honest
@@ -138,7 +138,7 @@ def test_on_the_loop(
         hk, engine = await kernel()
         async with hk:
             breaking(step, error, monkeypatch)
-            engine.trouble = Grounded() if step == "run" else None
+            engine.trouble = NeedsThread() if step == "run" else None
             answers = await asyncio.gather(*[hk.hold("p", 1, ttl=60) for _ in range(4)], return_exceptions=True)
             kinds = [type(answer) for answer in answers]
             assert kinds == [expected] * 4
@@ -152,9 +152,9 @@ def test_on_the_loop(
 def test_a_flight_cancelled_before_its_first_step_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever cancels every task of a loop, as `asyncio.run` does at its end, may meet one that has not begun."""
 
-    real, cancelled = AsyncSubmitter._launch, list[bool]()
+    real, cancelled = AsyncGroupCommit._launch, list[bool]()
 
-    def launch(self: AsyncSubmitter, batch: list[Any]) -> None:
+    def launch(self: AsyncGroupCommit, batch: list[Any]) -> None:
         real(self, batch)
         if not cancelled:
             assert self._flying is not None
@@ -163,7 +163,7 @@ def test_a_flight_cancelled_before_its_first_step_is_not_lost(monkeypatch: pytes
     async def scene() -> None:
         hk, engine = await kernel()
         async with hk:
-            monkeypatch.setattr(AsyncSubmitter, "_launch", launch)
+            monkeypatch.setattr(AsyncGroupCommit, "_launch", launch)
             assert isinstance(await hk.hold("p", 1, ttl=60), Hold)
             assert (cancelled, engine.flown) == ([True], [1])
             assert (await hk.pool("p")).held == 1
@@ -179,12 +179,12 @@ def test_a_room_that_cannot_be_opened_fails_who_would_wait_in_it(monkeypatch: py
 
     async def scene() -> None:
         engine = Lockable()
-        async with AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock)) as hk:
+        async with AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock)) as hk:
             for pool in ("x", "free"):
                 await hk.create_pool(pool, 10)
             engine.lock("x")
             with monkeypatch.context() as patch:
-                patch.setattr("holdkit.kernel.task_rooms.AsyncRoom", refuse)
+                patch.setattr("holdkit.kernel.async_lock_queues.AsyncLockQueue", refuse)
                 calls = [hk.hold(pool, 1, ttl=60) for pool in ("x", "free", "x", "free")]
                 answers = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(answer) for answer in answers] == [PromiseBroken, Hold, PromiseBroken, Hold]
@@ -206,7 +206,7 @@ def test_a_grant_that_cannot_be_taken_back_is_told_to_the_loop_and_stops_nobody(
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
         hk, engine = await kernel()
         async with hk:
-            monkeypatch.setattr(AsyncSubmitter, "take_back", refuse)
+            monkeypatch.setattr(AsyncGroupCommit, "take_back", refuse)
             engine.gate.clear()
 
             async def block() -> None:
@@ -228,9 +228,9 @@ def test_a_grant_that_cannot_be_taken_back_is_told_to_the_loop_and_stops_nobody(
 # PostgreSQL
 
 
-@pytest.mark.parametrize("colour", ["threads", "tasks"])
+@pytest.mark.parametrize("mode", ["threads", "tasks"])
 @pytest.mark.parametrize("step", ["begin", "accept"])
-def test_on_postgres(postgres_url: str, step: str, colour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_postgres(postgres_url: str, step: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can prove there that nothing was written: a retry key settles it, and nothing is done twice."""
     holdkit.migrate(postgres_url)
     stepping = Stepping(getattr(Runner, step))
@@ -242,7 +242,7 @@ def test_on_postgres(postgres_url: str, step: str, colour: str, monkeypatch: pyt
             answers = await asyncio.gather(*[hk.hold("p", 1, ttl=60) for _ in range(4)])
             assert len({answer.id for answer in answers}) == 4
 
-    if colour == "tasks":
+    if mode == "tasks":
         run(scene)
     else:
         with holdkit.connect(postgres_url) as hk:

@@ -18,7 +18,7 @@ from holdkit.core import model
 from holdkit.core.commands import Group
 from holdkit.core.model import SECOND
 from holdkit.engines import deadlines
-from holdkit.kernel import context, leading
+from holdkit.kernel import context, leader_queue
 from holdkit.kernel.context import Context
 from holdkit.kernel.workers import AsyncSignal, AsyncWorker
 
@@ -83,7 +83,7 @@ def test_whoever_is_told_that_nothing_was_done_is_not_taken_along(monkeypatch: p
         told.append(deadlines.too_late())
         return told[-1]
 
-    monkeypatch.setattr(leading, "too_late", tell)
+    monkeypatch.setattr(leader_queue, "too_late", tell)
     with batch_of(hk, engine, [lambda: hold(hk, "1s"), lambda: hold(hk, NEVER)]) as riders:
         wait_until(lambda: 0 in riders.results)
     late, other = riders.join()
@@ -93,9 +93,9 @@ def test_whoever_is_told_that_nothing_was_done_is_not_taken_along(monkeypatch: p
     hk.close()
 
 
-def test_the_kernel_has_a_deadline_for_all_calls(colour: Sync | Async) -> None:
+def test_the_kernel_has_a_deadline_for_all_calls(mode: Sync | Async) -> None:
     engine = Watched(limits=model.Limits(call_timeout=SECOND // 20))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     engine.entered = threading.Semaphore(0)
     engine.gate.clear()
     riders = Riders()
@@ -121,8 +121,8 @@ def test_the_kernel_has_a_deadline_for_all_calls(colour: Sync | Async) -> None:
 
 def test_the_end_of_a_block_goes_on_though_its_time_is_up() -> None:
     """Nobody waits for it any more, and so nothing ends it: a body that left normally is confirmed."""
-    colour, engine = Async(), Watched()
-    hk = colour.open(engine)
+    mode, engine = Async(), Watched()
+    hk = mode.open(engine)
     hk.create_pool("p", 10)
     seen: list[float | None] = []
     first = Riders()
@@ -144,7 +144,7 @@ def test_the_end_of_a_block_goes_on_though_its_time_is_up() -> None:
     first.join()
     assert seen[-1] == inf
     hk.close()
-    colour.close()
+    mode.close()
 
 
 def test_the_engine_is_told_how_long_it_may_take(hk: Any, engine: Watched) -> None:
@@ -209,7 +209,7 @@ def test_a_leader_takes_along_those_who_have_about_as_much_time(monkeypatch: pyt
         pass
     assert all(isinstance(answer, Hold) for answer in riders.join())
     assert engine.batches == [1, 4], "the one with the most time leads, and takes all"
-    monkeypatch.setattr(leading, "NEAR", 1)
+    monkeypatch.setattr(leader_queue, "NEAR", 1)
     engine.batches.clear()
     with batch_of(hk, engine, calls) as riders:
         pass
@@ -223,10 +223,10 @@ def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.M
     hk = Sync().open(engine)
     hk.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
-    monkeypatch.setattr(leading, "_left", lambda _: 60.0)  # it is woken in time, and late all the same
-    monkeypatch.setattr(leading, "NEAR", 1)
+    monkeypatch.setattr(leader_queue, "_left", lambda _: 60.0)  # it is woken in time, and late all the same
+    monkeypatch.setattr(leader_queue, "NEAR", 1)
     with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as riders:
-        first = hk._submitter._queue[0]
+        first = hk._group_commit._queue[0]
         wait_until(lambda: first.until <= time.monotonic())
     late, other = riders.join()
     assert type(late) is Overloaded
@@ -235,9 +235,9 @@ def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.M
     hk.close()
 
 
-def test_who_waits_for_a_lock_is_bounded_too(colour: Sync | Async) -> None:
+def test_who_waits_for_a_lock_is_bounded_too(mode: Sync | Async) -> None:
     engine = Lockable()
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     hk.create_pool("p", 10)
     engine.lock("p")
     riders = Riders()
@@ -276,14 +276,14 @@ def test_a_timeout_may_be_as_long_as_any(hk: Any) -> None:
         assert other.create_pool("p", 1).total == 1
 
 
-def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_path: Any, colour: Sync | Async) -> None:
+def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_path: Any, mode: Sync | Async) -> None:
     from holdkit.engines.sqlite import open_engine
-    from holdkit.engines.sqlite.turnstile import Turnstile
+    from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 
     engine = open_engine(str(tmp_path / "holds.db"), limits=model.Limits(lock_timeout=3600 * SECOND))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     hk.create_pool("p", 10)
-    other = Turnstile(engine.path)
+    other = FairWriteLock(engine.path)
     other.enter(60)
     try:
         with pytest.raises(Overloaded), holdkit.context(timeout=SOON):

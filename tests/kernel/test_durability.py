@@ -17,7 +17,7 @@ from tests.kernel.rig import Async, Sync
 LEVELS = {"memory": "process", "log": "local", "sqlite": "local", "postgres": "local"}
 
 
-class Desks(holdkit.Resource[str, str]):
+class Executors(holdkit.Resource[str, str]):
     kind = "desks"
 
     def capacity(self, tx: object, key: str, window: str) -> int:
@@ -34,9 +34,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     return LEVELS[request.param], urls[request.param]
 
 
-def test_answers_carry_what_they_survive(place: tuple[str, str], colour: Sync | Async) -> None:
+def test_answers_carry_what_they_survive(place: tuple[str, str], mode: Sync | Async) -> None:
     level, url = place
-    hk: Any = holdkit.connect(url) if isinstance(colour, Sync) else colour.run(holdkit.connect_async, url)
+    hk: Any = holdkit.connect(url) if isinstance(mode, Sync) else mode.run(holdkit.connect_async, url)
     try:
         hk.create_pool("p", 10)
         placed = hk.hold("p", 1, ttl=60)
@@ -53,7 +53,7 @@ def test_answers_carry_what_they_survive(place: tuple[str, str], colour: Sync | 
             hk.claims.reserve("name", "y", ttl=60, owner="me"),
             hk.claims.reserve("name", "y", ttl=60, owner="me"),
             hk.claims.forget(hk.claims.find(key="name:x"), force=True, reason="over"),
-            hk.resource(Desks()).hold("blue", "monday", ttl=60),
+            hk.resource(Executors()).hold("blue", "monday", ttl=60),
         ]
         with pytest.raises(holdkit.AlreadyReleased):
             hk.release(answers[5])

@@ -16,7 +16,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from holdkit.kernel.batches import Runner
-from holdkit.kernel.submissions import LeftOut, Submission
+from holdkit.kernel.submissions import SkippedLocked, Submission
 from holdkit.testing import FakeClock
 
 
@@ -35,7 +35,7 @@ class TwoServers:
         for pool in ("a", "b"):
             self.inner.apply([Group((CreatePool(id=pool, total=100),))])
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         self.sent.append([pool_of(group) for group in groups])
         step = self.script.pop(0) if self.script and "b" in self.sent[-1] else None
         outcomes, failed = [], dict[int, HoldkitError]()
@@ -126,10 +126,10 @@ def test_one_that_was_rejected_alone_failed() -> None:
 
 def test_left_out_and_failed_in_one_batch() -> None:
     class Both(TwoServers):
-        def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+        def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
             return Applied([[], [], [Done(slot=1)]], None, True, {0: "a"}, failed={1: Overloaded("busy")})
 
     first, second, third = run(Both(), "aba")
-    assert isinstance(first.error, LeftOut)
+    assert isinstance(first.error, SkippedLocked)
     assert isinstance(second.error, Overloaded)
     assert done(third)

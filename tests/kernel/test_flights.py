@@ -15,11 +15,11 @@ from holdkit import AsyncKernel, Hold, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines import deadlines
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.port import Applied, Grounded
-from holdkit.kernel import flights
-from holdkit.kernel.flights import MOST, SPLIT
+from holdkit.engines.port import Applied, NeedsThread
+from holdkit.kernel import loop_batches
+from holdkit.kernel.group_commit import AsyncGroupCommit
+from holdkit.kernel.loop_batches import MOST, SPLIT
 from holdkit.kernel.minting import Mint
-from holdkit.kernel.waiters import AsyncSubmitter
 
 from .rig import PATIENCE
 
@@ -54,7 +54,7 @@ class Winged(MemoryEngine):
 
 async def kernel(total: int = 10**6) -> tuple[AsyncKernel, Winged]:
     engine = Winged()
-    hk = AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, lanes=engine.lanes))
+    hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock, lanes=engine.lanes))
     await hk.create_pool("p", total)
     engine.flown.clear()
     engine.begun.get_nowait()
@@ -131,7 +131,7 @@ def test_answers_do_not_wait_long_for_a_batch_that_does_not_get_under_way() -> N
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("trouble", [Grounded(), OutcomeUnknown("who knows"), ValueError("a bug")], ids=repr)
+@pytest.mark.parametrize("trouble", [NeedsThread(), OutcomeUnknown("who knows"), ValueError("a bug")], ids=repr)
 def test_whatever_happens_up_there_everybody_is_answered(trouble: Exception) -> None:
     """Grounded: the thread does it. Unknown, or a bug: nothing was done, and asking shows it."""
 
@@ -144,14 +144,14 @@ def test_whatever_happens_up_there_everybody_is_answered(trouble: Exception) -> 
             assert sum(kinds.values()) == 4
             assert (await hk.pool("p")).held == kinds[Hold]
             assert isinstance(await hk.hold("p", 1, ttl=60), Hold)
-            if isinstance(trouble, Grounded):
+            if isinstance(trouble, NeedsThread):
                 assert kinds == {Hold: 4}
 
     asyncio.run(scene())
 
 
 def test_cancelled_between_landing_and_answer_is_taken_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "PATIENCE", PATIENCE)  # or a slow machine would tell it before it is cancelled
+    monkeypatch.setattr(loop_batches, "PATIENCE", PATIENCE)  # or a slow machine would tell it before it is cancelled
 
     async def scene() -> None:
         hk, engine = await kernel()

@@ -1,4 +1,4 @@
-"""Followers and cursors, in both colours: none skipped, at least once, and a journal that was cut back is noticed."""
+"""Followers and cursors, in sync and async: none skipped, at least once, and a journal that was cut back is noticed."""
 
 from __future__ import annotations
 
@@ -99,11 +99,11 @@ def test_tenants_follow_only_their_own(hk: Any) -> None:
     assert names(other.journal()) == ["o", "o2"]
 
 
-def test_foreign_traffic_never_loses_an_idle_followers_cursor(colour: Sync | Async) -> None:
+def test_foreign_traffic_never_loses_an_idle_followers_cursor(mode: Sync | Async) -> None:
     """The journal keeps so many entries; a follower that is up to date must not fall off its end."""
     engine = Watched()
     engine.inner = MemoryEngine(clock=engine.fake, journal=10)
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     acme = hk.tenant("acme")
     acme.create_pool("a", 1)
     following = iter(acme.follow(poll=0.001))
@@ -129,8 +129,8 @@ def test_two_followers_of_one_name_notice_each_other(hk: Any) -> None:
         list(second)
 
 
-def other_journal(colour: Sync | Async) -> str:
-    other = colour.open(Watched())
+def other_journal(mode: Sync | Async) -> str:
+    other = mode.open(Watched())
     make(other, "x", "y", "z")
     cursor = other.cursor()
     other.close()
@@ -138,8 +138,8 @@ def other_journal(colour: Sync | Async) -> str:
     return cursor
 
 
-def test_a_cursor_of_another_journal_is_lost(hk: Any, colour: Sync | Async) -> None:
-    foreign = other_journal(colour)
+def test_a_cursor_of_another_journal_is_lost(hk: Any, mode: Sync | Async) -> None:
+    foreign = other_journal(mode)
     for ask in (lambda: hk.journal(after=foreign), lambda: list(hk.follow(after=foreign, wait=False))):
         with pytest.raises(CursorLost, match="start anew"):
             ask()
@@ -313,7 +313,7 @@ def test_limits_of_the_watched_engine_are_the_kernels(hk: Any) -> None:
 
 @pytest.mark.parametrize("at", ["FindEnds", "ReadJournal", "FindEntries"])
 def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
-    hk: Any, engine: Watched, colour: Sync | Async, at: str
+    hk: Any, engine: Watched, mode: Sync | Async, at: str
 ) -> None:
     following = iter(hk.follow(poll=0.001))
     next(following)
@@ -324,7 +324,7 @@ def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
             engine.reading = None
             closing.start(hk.close)
             wait_until(lambda: hk.closed)
-            if isinstance(colour, Sync):
+            if isinstance(mode, Sync):
                 closing.join()
 
     engine.inner.apply([Group((PutRecord(kind="~k", id="x", body="1"),))])  # something to read, though nothing to show

@@ -315,7 +315,7 @@ def test_the_table_knows_every_method() -> None:
         "url",
         "closed",
         "stats",
-        "desk",
+        "executor",
         "resource",
         "rates",
         "budgets",

@@ -12,12 +12,12 @@ import pytest
 
 from holdkit import CursorLost, EngineError, InvalidRequest
 from holdkit.engines.memory import MemoryEngine
-from holdkit.kernel import carrying, remembering
+from holdkit.kernel import export, remembering
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from holdkit.kernel.copying import back_up, restore
+from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import generation_of
-from holdkit.kernel.moving_in import move_in
+from holdkit.kernel.import_ import move_in
 from holdkit.kernel.opening import open_engine
 
 from .rig import Async, Sync, Watched, close_quietly
@@ -35,8 +35,8 @@ def make(hk: Any, *pools: str) -> None:
 class Files:
     """A kernel on files that can be copied, and put back by hand or by `holdkit restore`."""
 
-    def __init__(self, colour: Sync | Async, kind: str, folder: Path) -> None:
-        self._colour, self._path = colour, folder / "holds"
+    def __init__(self, mode: Sync | Async, kind: str, folder: Path) -> None:
+        self._colour, self._path = mode, folder / "holds"
         self.url = f"{kind}:///{self._path}"
         self._copy = folder / "copy"
         self._opened: list[Any] = []
@@ -65,8 +65,8 @@ class Files:
 
 
 @pytest.fixture(params=["sqlite", "log"])
-def files(request: pytest.FixtureRequest, colour: Sync | Async, tmp_path: Path) -> Iterator[Files]:
-    made = Files(colour, request.param, tmp_path)
+def files(request: pytest.FixtureRequest, mode: Sync | Async, tmp_path: Path) -> Iterator[Files]:
+    made = Files(mode, request.param, tmp_path)
     yield made
     made.close()
 
@@ -187,7 +187,7 @@ def test_a_place_that_was_put_back_on_purpose_is_obeyed(hk: Any, tmp_path: Path)
     from holdkit.core.commands import Group, PutRecord
     from holdkit.kernel.places import body_of
 
-    engine = hk.desk.submitter.engine
+    engine = hk.executor.group_commit.engine
     engine.apply([Group((PutRecord(kind="~cursor", id="mail", body=body_of(first, "operator")),))])
     assert names(hk.follow("mail", wait=False, remember=outside)) == ["a", "x/y"]
 
@@ -257,8 +257,8 @@ def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytes
     source = open_engine(f"sqlite:///{tmp_path}/source")
     hk = Sync().open(source)
     make(hk, "a", "b")
-    cursor, lines = hk.cursor(), list(carrying.export(source))
-    assert carrying.Import(iter(lines)).header.generation == hk.generation()
+    cursor, lines = hk.cursor(), list(export.export(source))
+    assert export.Import(iter(lines)).header.generation == hk.generation()
     url = request.getfixturevalue("migrated")(lanes=1) if kind == "postgres" else f"{kind}:///{tmp_path}/target"
     if kind != "log":  # there already, and empty
         target = Sync().open(open_engine(url))
@@ -266,7 +266,7 @@ def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytes
         target.close()
     else:
         empty = ""
-    move_in(url, carrying.Import(iter(lines)))
+    move_in(url, export.Import(iter(lines)))
     target = Sync().open(open_engine(url))
     assert len({empty, hk.generation(), target.generation()}) == 3
     assert names(target.journal(limit=1)) == ["a"]

@@ -1,4 +1,4 @@
-"""Group commit in both colours: who rides together, who pays for what went wrong."""
+"""Group commit in sync and async: who rides together, who pays for what went wrong."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def test_a_batch_has_a_bound(hk: Any, engine: Watched) -> None:
     assert engine.batches == [1, 1, 1, 1]
 
 
-def test_a_full_queue_turns_callers_away_with_no_effect(colour: Sync | Async) -> None:
+def test_a_full_queue_turns_callers_away_with_no_effect(mode: Sync | Async) -> None:
     engine = Watched(limits=Limits(max_queue=3))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     hk.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
@@ -103,8 +103,8 @@ def test_a_full_queue_turns_callers_away_with_no_effect(colour: Sync | Async) ->
     hk.close()
 
 
-def test_a_batch_larger_than_the_queue_is_taken_when_nobody_waits(colour: Sync | Async) -> None:
-    hk = colour.open(Watched(limits=Limits(max_queue=1)))
+def test_a_batch_larger_than_the_queue_is_taken_when_nobody_waits(mode: Sync | Async) -> None:
+    hk = mode.open(Watched(limits=Limits(max_queue=1)))
     hk.create_pool("p", 10)
     assert len(hk.apply([PlaceHold(legs=(Leg("p"),), ttl=60)] * 5)) == 5
     hk.close()
@@ -129,7 +129,7 @@ def test_poison_fails_its_owner_only(hk: Any, engine: Watched, place: int) -> No
 
 
 def test_an_error_that_does_not_come_again_fails_nobody_but_the_interrupted(
-    hk: Any, engine: Watched, colour: Sync | Async
+    hk: Any, engine: Watched, mode: Sync | Async
 ) -> None:
     """A job's time limit may be an ordinary exception, raised by a signal in whoever leads."""
     bites = [RuntimeError("time limit")]
@@ -144,9 +144,7 @@ def test_an_error_that_does_not_come_again_fails_nobody_but_the_interrupted(
     answers = riders.join()
     assert hk.pool("p").held == 5, "each was applied once"
     interrupted = [answer for answer in answers if not isinstance(answer, Hold)]
-    assert [type(error) for error in interrupted] == ([RuntimeError] if colour.name == "sync" else []), (
-        "only its leader"
-    )
+    assert [type(error) for error in interrupted] == ([RuntimeError] if mode.name == "sync" else []), "only its leader"
 
 
 def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: Watched) -> None:
@@ -194,8 +192,8 @@ def test_every_rider_gets_its_own_exception(hk: Any, engine: Watched, error: Hol
 def test_an_engine_that_miscounts_its_answers_is_not_believed(hk: Any, engine: Watched) -> None:
     honest = engine.inner.apply
 
-    def miscount(groups: Sequence[Group], *, patient: bool = False) -> Applied:
-        return structs.replace(honest(groups, patient=patient), outcomes=[])
+    def miscount(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        return structs.replace(honest(groups, wait_for_locks=wait_for_locks), outcomes=[])
 
     engine.inner.apply = miscount  # type: ignore[method-assign]
     with pytest.raises(OutcomeUnknown):
@@ -220,7 +218,7 @@ def test_many_callers_lose_nothing(hk: Any, engine: Watched) -> None:
     assert hk.verify().ok
 
 
-def test_an_engine_that_cannot_read_fails_for_certain(colour: Sync | Async) -> None:
+def test_an_engine_that_cannot_read_fails_for_certain(mode: Sync | Async) -> None:
     """The journal is looked at before the first batch, so that there is proof later; that it fails proves nothing."""
     engine = Watched()
 
@@ -229,7 +227,7 @@ def test_an_engine_that_cannot_read_fails_for_certain(colour: Sync | Async) -> N
 
     engine.reading = fail
     engine.before = fail
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     with pytest.raises(EngineError, match="disk"):
         hk.create_pool("p", 1)
     engine.before = None

@@ -16,14 +16,14 @@ from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
 from holdkit.engines.port import Applied
-from holdkit.kernel.waiters import Submitter
+from holdkit.kernel.group_commit import GroupCommit
 
 from .rig import PATIENCE, Riders, Sync, Watched, batch_of, queued, wait_until
 from .striking import Struck, strike, struck_anywhere
 
 
 @pytest.fixture
-def colour() -> Sync:
+def mode() -> Sync:
     return Sync()
 
 
@@ -95,15 +95,15 @@ class Gate:
 
     def __init__(self, hk: Kernel, when: str) -> None:
         self.entered, self.opened = False, threading.Event()
-        self._when, self._apply = when, hk._submitter.engine.apply
-        hk._submitter.engine.apply = self.apply  # type: ignore[method-assign]
+        self._when, self._apply = when, hk._group_commit.engine.apply
+        hk._group_commit.engine.apply = self.apply  # type: ignore[method-assign]
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         self.entered = True
         assert self.opened.wait(PATIENCE)
         if len(groups) == 4 and self._when == "before":
             raise KeyboardInterrupt
-        applied = self._apply(groups, patient=patient)
+        applied = self._apply(groups, wait_for_locks=wait_for_locks)
         if len(groups) == 4:
             raise KeyboardInterrupt
         return applied
@@ -111,16 +111,16 @@ class Gate:
 
 def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: Watched) -> None:
     struck: list[str] = []
-    real = Submitter._take
+    real = GroupCommit._take
 
-    def take(self: Submitter, batch: list[Any], **bounds: Any) -> None:
+    def take(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
         real(self, batch, **bounds)
         if len(batch) == 4 and not struck:
             struck.append("once")
             raise Struck
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Submitter, "_take", take)
+        patch.setattr(GroupCommit, "_take", take)
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
             pass
         answers = riders.join()
@@ -133,20 +133,20 @@ def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engi
 def test_a_struck_leader_hands_over_once(hk: Kernel, engine: Watched) -> None:
     """Whoever it queued again may be in the next batch by the time it leaves for good: they are not its own any more."""
     dismissed: list[int] = []
-    real, take = Submitter._dismiss, Submitter._take
+    real, take = GroupCommit._dismiss, GroupCommit._take
 
-    def count(self: Submitter, caller: Any, batch: list[Any]) -> None:
+    def count(self: GroupCommit, caller: Any, batch: list[Any]) -> None:
         dismissed.append(len(batch))
         real(self, caller, batch)
 
-    def strike_once(self: Submitter, batch: list[Any], **bounds: Any) -> None:
+    def strike_once(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
         take(self, batch, **bounds)
         if len(batch) == 4:
             raise Struck
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Submitter, "_dismiss", count)
-        patch.setattr(Submitter, "_take", strike_once)
+        patch.setattr(GroupCommit, "_dismiss", count)
+        patch.setattr(GroupCommit, "_take", strike_once)
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
             pass
         riders.join()
@@ -180,9 +180,9 @@ def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, e
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_leader_struck_while_it_hands_over_hands_over(hk: Kernel, engine: Watched, step: str, when: str) -> None:
     struck: list[str] = []
-    real = getattr(Submitter, step)
+    real = getattr(GroupCommit, step)
 
-    def stumble(self: Submitter, *arguments: Any) -> None:
+    def stumble(self: GroupCommit, *arguments: Any) -> None:
         if when == "after":
             real(self, *arguments)
         if not struck and len(engine.batches) == 2:
@@ -192,7 +192,7 @@ def test_a_leader_struck_while_it_hands_over_hands_over(hk: Kernel, engine: Watc
             real(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Submitter, step, stumble)
+        patch.setattr(GroupCommit, step, stumble)
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
             pass
         answers = riders.join()
@@ -205,7 +205,7 @@ def test_a_leader_struck_while_it_hands_over_hands_over(hk: Kernel, engine: Watc
 
 def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: Watched) -> None:
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
-        woken = hk._submitter._queue[1].woken
+        woken = hk._group_commit._queue[1].woken
         strike(riders._threads[1])
         woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
         wait_until(lambda: queued(hk) == 2)
@@ -218,10 +218,10 @@ def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: Watche
 
 
 def test_an_heir_that_is_struck_passes_the_lead_on(hk: Kernel, engine: Watched) -> None:
-    real = Submitter._lead
+    real = GroupCommit._lead
     struck: list[str] = []
 
-    def lead(self: Submitter, caller: Any, batch: list[Any]) -> None:
+    def lead(self: GroupCommit, caller: Any, batch: list[Any]) -> None:
         if len(engine.batches) == 1 and not struck:
             struck.append("once")
             raise Struck
@@ -229,7 +229,7 @@ def test_an_heir_that_is_struck_passes_the_lead_on(hk: Kernel, engine: Watched) 
 
     with pytest.MonkeyPatch.context() as patch:
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
-            patch.setattr(Submitter, "_lead", lead)
+            patch.setattr(GroupCommit, "_lead", lead)
         answers = riders.join()
     assert isinstance(answers[0], Struck)
     assert [type(answer) for answer in answers[1:]] == [Hold, Hold]
@@ -262,7 +262,7 @@ class Tally:
     def read(self, query: Any, *, durable: bool = False) -> Any:
         return [JournalRow(len(self.applied), "")]
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         self.applied.extend([group.commands[0].id for group in groups])  # type: ignore[union-attr, misc]
         return Applied([[Done(slot=0)] for _ in groups], len(self.applied), True)
 
@@ -271,4 +271,4 @@ class Tally:
 
 
 def test_threads_struck_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
-    struck_anywhere(Submitter(Tally()), rounds=100)  # type: ignore[arg-type]
+    struck_anywhere(GroupCommit(Tally()), rounds=100)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A journal in several lanes, in both colours: followers, cursors and pages keep what they promise in each of them."""
+"""A journal in several lanes, in sync and async: followers, cursors and pages keep what they promise in each of them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def engine(request: pytest.FixtureRequest) -> Laned:
 
 
 @pytest.fixture
-def hk(colour: Sync | Async, engine: Laned) -> Iterator[Any]:
-    kernel = colour.open(engine)
+def hk(mode: Sync | Async, engine: Laned) -> Iterator[Any]:
+    kernel = mode.open(engine)
     for pool in POOLS:
         kernel.create_pool(pool, 10)
     yield kernel
@@ -303,8 +303,8 @@ def test_a_cursor_has_room_for_a_thousand_lanes() -> None:
     assert decode_cursor(encode_cursor(place)) == place
 
 
-def test_a_named_follower_of_a_thousand_lanes_keeps_its_place(colour: Sync | Async) -> None:
-    hk = colour.open(Laned(1_024, limits=Limits(max_queue=10_000)))
+def test_a_named_follower_of_a_thousand_lanes_keeps_its_place(mode: Sync | Async) -> None:
+    hk = mode.open(Laned(1_024, limits=Limits(max_queue=10_000)))
     hk.apply([holdkit.CreatePool(id=f"p{number}", total=1) for number in range(900)])
     assert len(list(hk.follow("mail", wait=False))) == 900
     assert list(hk.follow("mail", wait=False)) == []

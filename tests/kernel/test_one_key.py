@@ -1,4 +1,4 @@
-"""One operation id for a whole `apply`: both colours, retried, reused, lost on the way, and inside a caller's transaction."""
+"""One operation id for a whole `apply`: sync and async, retried, reused, lost on the way, and inside a caller's transaction."""
 
 from __future__ import annotations
 

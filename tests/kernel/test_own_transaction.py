@@ -1,4 +1,4 @@
-"""A transaction of the engine's own, lent to application code: both happen or neither, on every engine, in both colours."""
+"""A transaction of the engine's own, lent to application code: both happen or neither, on every engine, in sync and async."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdkit.core.commands import ConfirmHold, CreatePool, Group
 from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine, Lent
-from holdkit.engines.postgres import lending
+from holdkit.engines.postgres import own_transaction
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, PromiseBroken
 from holdkit.kernel.own_transaction import decide_inside, lend
@@ -45,7 +45,7 @@ class Place:
 
     @property
     def engine(self) -> Engine:
-        return self.hk._submitter.engine
+        return self.hk._group_commit.engine
 
     def connect(self) -> Any:
         if self.url.startswith("postgres"):
@@ -253,7 +253,7 @@ def test_another_thread_that_it_waits_for_is_turned_away(tmp_path: Path) -> None
                 thread.start()
                 thread.join(PATIENCE)
 
-            lend(hk._submitter.engine, wait)
+            lend(hk._group_commit.engine, wait)
             assert len(errors) == 1
 
 
@@ -439,7 +439,7 @@ def test_a_connection_lost_at_the_commit_is_unknown(pg: Place, monkeypatch: pyte
     def work(lent: Lent) -> None:
         note(lent.tx)
 
-    monkeypatch.setattr(lending, "CHECK_NOW", "select 1")  # else it would strike before the commit
+    monkeypatch.setattr(own_transaction, "CHECK_NOW", "select 1")  # else it would strike before the commit
     with pytest.raises(OutcomeUnknown):
         lend(pg.engine, work)
     assert isinstance(reserve(pg.engine, 1, 1), Done)
@@ -497,11 +497,11 @@ def test_tasks_borrow_on_a_thread_of_their_own(place: Place) -> None:
 
     async def run() -> None:
         async with await holdkit.connect_async(place.url, clock=FakeClock(), limits=PATIENT) as hk:
-            engine = hk._submitter.engine
+            engine = hk._group_commit.engine
             with holdkit.context(actor="user:7"):
-                names = await hk._submitter.borrow(lambda _: threading.current_thread().name)
+                names = await hk._group_commit.borrow(lambda _: threading.current_thread().name)
             assert names.startswith("holdkit-lender")
-            outcome = await hk._submitter.borrow(lambda _: reserve(engine, 5, 1))
+            outcome = await hk._group_commit.borrow(lambda _: reserve(engine, 5, 1))
             assert isinstance(outcome, Done)
 
             def inside(lent: Lent) -> Any:
@@ -509,7 +509,7 @@ def test_tasks_borrow_on_a_thread_of_their_own(place: Place) -> None:
                 return asyncio.run_coroutine_threadsafe(hk.pool("~r"), loop).result(PATIENCE)
 
             loop = asyncio.get_running_loop()
-            pool = await hk._submitter.borrow(lambda engine: lend(engine, inside))
+            pool = await hk._group_commit.borrow(lambda engine: lend(engine, inside))
             assert pool.held == 1
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""The history of a pool: its own entries and those of the holds on it, in order, in pages; on every engine, in both colours."""
+"""The history of a pool: its own entries and those of the holds on it, in order, in pages; on every engine, in sync and async."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .rig import close_quietly
 
 @pytest.fixture(params=PLACES, ids="-".join)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    engine, colour = request.param
-    made = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    engine, mode = request.param
+    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 
@@ -140,8 +140,8 @@ def test_what_a_callers_transaction_wrote_is_there_once(migrated: Any, lanes: in
         assert len(paged(hk, happened[-1][1], 10)) == 1
 
 
-def test_beyond_what_memory_keeps_it_begins_with_the_pool_as_it_was_then(colour: Any) -> None:
-    hk = colour.open(MemoryEngine(journal=10))
+def test_beyond_what_memory_keeps_it_begins_with_the_pool_as_it_was_then(mode: Any) -> None:
+    hk = mode.open(MemoryEngine(journal=10))
     hk.create_pool("p", 5)
     hk.create_pool("q", 5)
     early = hk.history("p")[0].cursor

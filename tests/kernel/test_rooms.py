@@ -1,4 +1,4 @@
-"""Waiting rooms, in both colours: a locked pool keeps its own callers waiting, and nobody else."""
+"""Waiting rooms, in sync and async: a locked pool keeps its own callers waiting, and nobody else."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def engine() -> Lockable:
 
 
 @pytest.fixture
-def hk(colour: Sync | Async, engine: Lockable) -> Iterator[Any]:
-    yield from opened(colour, engine)
+def hk(mode: Sync | Async, engine: Lockable) -> Iterator[Any]:
+    yield from opened(mode, engine)
 
 
-def opened(colour: Sync | Async, engine: Lockable) -> Iterator[Any]:
-    kernel = colour.open(engine)
+def opened(mode: Sync | Async, engine: Lockable) -> Iterator[Any]:
+    kernel = mode.open(engine)
     for pool in ("x", "y", "z", "free"):
         kernel.create_pool(pool, 100)
     engine.batches.clear()
@@ -94,8 +94,8 @@ def closed(engine: Lockable) -> bool:
     return engine.closed
 
 
-def submitter(hk: Any) -> Any:
-    return getattr(hk, "_thing", hk)._submitter
+def group_commit(hk: Any) -> Any:
+    return getattr(hk, "_thing", hk)._group_commit
 
 
 def test_the_batch_grows_while_it_waits(hk: Any, engine: Lockable) -> None:
@@ -104,7 +104,7 @@ def test_the_batch_grows_while_it_waits(hk: Any, engine: Lockable) -> None:
     engine.unlock("x")
     answers = riders.join()
     assert len({answer.id for answer in answers}) == 7
-    assert engine.patient == [1, 6]
+    assert engine.wait_for_locks == [1, 6]
     assert hk.pool("x").held == 7
     no_rooms(hk)
 
@@ -154,8 +154,8 @@ def test_a_refusal_in_a_room_is_a_refusal(hk: Any, engine: Lockable) -> None:
 
 @pytest.mark.parametrize("error", [EngineError("disk"), Overloaded("still locked", retry_after=3)])
 def test_an_error_fails_its_batch_alone(hk: Any, engine: Lockable, error: Exception) -> None:
-    def fail(groups: Sequence[Group], patient: bool) -> None:
-        if patient and len(groups) == 3:
+    def fail(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks and len(groups) == 3:
             raise error
 
     engine.before = fail
@@ -177,8 +177,8 @@ def marked(groups: Sequence[Group]) -> bool:
 
 
 def test_poison_is_isolated(hk: Any, engine: Lockable) -> None:
-    def bite(groups: Sequence[Group], patient: bool) -> None:
-        if patient and marked(groups):
+    def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks and marked(groups):
             raise BatchRejected("one of them")
 
     engine.before = bite
@@ -196,7 +196,7 @@ def test_poison_is_isolated(hk: Any, engine: Lockable) -> None:
 def test_poison_beside_what_is_left_out(hk: Any, engine: Lockable) -> None:
     """The batch is run again in halves, and what is locked is left out of them: it waits, the rest is answered."""
 
-    def bite(groups: Sequence[Group], patient: bool) -> None:
+    def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
         if marked(groups):
             raise BatchRejected("one of them")
 
@@ -214,8 +214,8 @@ def test_poison_beside_what_is_left_out(hk: Any, engine: Lockable) -> None:
 
 @pytest.mark.parametrize("written", [True, False])
 def test_an_unknown_is_resolved(hk: Any, engine: Lockable, written: bool) -> None:
-    def lose(groups: Sequence[Group], patient: bool) -> None:
-        if patient:
+    def lose(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks:
             engine.before = engine.after = None
             raise OutcomeUnknown("the connection was lost")
 
@@ -251,7 +251,7 @@ def test_an_unknown_that_could_only_be_asked_about_with_patience_stays_unknown(
 ) -> None:
     """The main queue never waits for a lock; and what was left out is no answer to the first attempt."""
 
-    def lose(groups: Sequence[Group], patient: bool) -> None:
+    def lose(groups: Sequence[Group], wait_for_locks: bool) -> None:
         engine.before = None
         engine.lock("free")
         raise OutcomeUnknown("the connection was lost")
@@ -265,8 +265,8 @@ def test_an_unknown_that_could_only_be_asked_about_with_patience_stays_unknown(
 
 
 def test_asking_in_a_room_is_patient_too(hk: Any, engine: Lockable) -> None:
-    def lose(groups: Sequence[Group], patient: bool) -> None:
-        if patient:
+    def lose(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks:
             engine.before = None
             engine.lock("x")  # before the question is asked, somebody has locked it again
             raise OutcomeUnknown("the connection was lost")
@@ -288,7 +288,7 @@ def together(hk: Any, engine: Lockable, calls: Sequence[Any]) -> Riders:
     gate, entered = threading.Event(), threading.Event()
     script = engine.before
 
-    def stand(groups: Sequence[Group], patient: bool) -> None:
+    def stand(groups: Sequence[Group], wait_for_locks: bool) -> None:
         entered.set()
         assert gate.wait(PATIENCE)
 
@@ -299,7 +299,7 @@ def together(hk: Any, engine: Lockable, calls: Sequence[Any]) -> Riders:
     assert entered.wait(PATIENCE)
     for index, call in enumerate(calls):
         riders.start(call)
-        wait_until(lambda index=index: len(submitter(hk)._queue) == index + 1)  # type: ignore[misc]
+        wait_until(lambda index=index: len(group_commit(hk)._queue) == index + 1)  # type: ignore[misc]
     engine.before = script
     gate.set()
     first.join()
@@ -307,7 +307,7 @@ def together(hk: Any, engine: Lockable, calls: Sequence[Any]) -> Riders:
 
 
 def test_one_that_cannot_be_asked_about_does_not_stop_the_questions(hk: Any, engine: Lockable) -> None:
-    def lose(groups: Sequence[Group], patient: bool) -> None:
+    def lose(groups: Sequence[Group], wait_for_locks: bool) -> None:
         engine.before = None
         engine.lock("x")
         raise OutcomeUnknown("the connection was lost")
@@ -321,29 +321,29 @@ def test_one_that_cannot_be_asked_about_does_not_stop_the_questions(hk: Any, eng
 
 
 def test_an_interrupt_that_does_not_come_again_is_passed_on_though_some_are_left_out(
-    engine: Lockable, colour: Sync | Async
+    engine: Lockable, mode: Sync | Async
 ) -> None:
-    def once(groups: Sequence[Group], patient: bool) -> None:
+    def once(groups: Sequence[Group], wait_for_locks: bool) -> None:
         if len(groups) == 3:
             engine.before = None
             raise RuntimeError("time limit")
 
     engine.proves = True
-    for hk in opened(colour, engine):
+    for hk in opened(mode, engine):
         engine.before = once
         engine.lock("x")
         riders = together(hk, engine, [hold(hk, "free"), hold(hk, "x"), hold(hk, "free")])
         wait_until(lambda: len(riders.results) == 2)  # noqa: B023
         engine.unlock("x")
         leader, *others = riders.join()
-        assert isinstance(leader, RuntimeError if colour.name == "sync" else Hold)
+        assert isinstance(leader, RuntimeError if mode.name == "sync" else Hold)
         assert all(isinstance(answer, Hold) for answer in others)
         assert hk.pool("free").held == 3
 
 
 def test_an_unexpected_error_is_unknown_where_nothing_can_be_proved(hk: Any, engine: Lockable) -> None:
-    def fail(groups: Sequence[Group], patient: bool) -> None:
-        if patient:
+    def fail(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks:
             raise ZeroDivisionError
 
     mine = hold(hk, "x")()
@@ -366,7 +366,7 @@ def test_who_is_left_out_again_and_again_is_turned_away(hk: Any, engine: Lockabl
     (turned_away,) = riders.join()
     assert isinstance(turned_away, Overloaded)
     assert "pool x is locked" in str(turned_away)
-    assert engine.patient == [0, 0, 0]
+    assert engine.wait_for_locks == [0, 0, 0]
     assert hk.pool("x").held == 0
     no_rooms(hk)
 
@@ -378,14 +378,14 @@ def test_who_has_to_wait_for_something_else_goes_to_its_room(hk: Any, engine: Lo
     riders = block(hk, engine, [hold(hk, "x", "y")])
     engine.unlock("x")
     assert isinstance(riders.join()[0], Hold)
-    assert engine.patient == [0, 1]
+    assert engine.wait_for_locks == [0, 1]
     no_rooms(hk)
 
 
 @pytest.fixture
 def two_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("rooms", "task_rooms"):
-        monkeypatch.setattr(f"holdkit.kernel.{module}.ROOMS", 2)
+    for module in ("lock_queues", "async_lock_queues"):
+        monkeypatch.setattr(f"holdkit.kernel.{module}.LOCK_QUEUES", 2)
 
 
 @pytest.mark.usefixtures("two_rooms")
@@ -409,10 +409,10 @@ def test_more_than_there_are_rooms_wait_for_one(hk: Any, engine: Lockable) -> No
 
 
 @pytest.mark.usefixtures("two_rooms")
-def test_nobody_waits_for_a_room_for_ever(colour: Sync | Async) -> None:
+def test_nobody_waits_for_a_room_for_ever(mode: Sync | Async) -> None:
     engine = Lockable()
     engine.limits = Limits(lock_timeout=20_000)  # for the rooms alone: the engine's own turns are as patient as ever
-    for hk in opened(colour, engine):
+    for hk in opened(mode, engine):
         engine.lock("x", "y", "z")
         riders = block(hk, engine, [hold(hk, "x")])
         riders.start(hold(hk, "y"))
@@ -425,15 +425,15 @@ def test_nobody_waits_for_a_room_for_ever(colour: Sync | Async) -> None:
         no_rooms(hk)
 
 
-def test_rooms_take_half_of_the_queue_at_most(colour: Sync | Async) -> None:
+def test_rooms_take_half_of_the_queue_at_most(mode: Sync | Async) -> None:
     """So many may wait for locks; whoever waits for none has the rest, and all of it again afterwards."""
     engine = Lockable(Limits(max_queue=6))
-    for hk in opened(colour, engine):
+    for hk in opened(mode, engine):
         engine.lock("x")
         riders = block(hk, engine, [hold(hk, "x")] * 3)
         with pytest.raises(Overloaded, match="3 commands are waiting for locks"):
             hold(hk, "x")()
-        assert submitter(hk).bound == 3
+        assert group_commit(hk).bound == 3
         assert isinstance(hold(hk, "free")(), Hold)
         engine.unlock("x")
         assert all(isinstance(answer, Hold) for answer in riders.join())
@@ -441,9 +441,9 @@ def test_rooms_take_half_of_the_queue_at_most(colour: Sync | Async) -> None:
         no_rooms(hk)
 
 
-def test_a_batch_larger_than_the_bound_is_let_in_when_nobody_waits(colour: Sync | Async) -> None:
+def test_a_batch_larger_than_the_bound_is_let_in_when_nobody_waits(mode: Sync | Async) -> None:
     engine = Lockable(Limits(max_queue=2))
-    for hk in opened(colour, engine):
+    for hk in opened(mode, engine):
         engine.lock("x")
         riders = block(hk, engine, [lambda: hk.apply([PlaceHold(legs=(Leg("x"),), ttl=60)] * 5)])  # noqa: B023
         engine.unlock("x")
@@ -470,11 +470,11 @@ def test_closing_finishes_what_is_in_rooms(hk: Any, engine: Lockable) -> None:
     assert all(isinstance(answer, Hold) for answer in riders.join())
     closing.join()
     assert closed(engine)
-    assert sorted(engine.patient) == [1, 1, 2]
+    assert sorted(engine.wait_for_locks) == [1, 1, 2]
 
 
 @pytest.mark.usefixtures("two_rooms")
-def test_closing_answers_who_waits_for_a_room(hk: Any, engine: Lockable, colour: Sync | Async) -> None:
+def test_closing_answers_who_waits_for_a_room(hk: Any, engine: Lockable, mode: Sync | Async) -> None:
     engine.lock("x", "y", "z")
     riders = block(hk, engine, [hold(hk, "x")])
     riders.start(hold(hk, "y"))
@@ -488,7 +488,7 @@ def test_closing_answers_who_waits_for_a_room(hk: Any, engine: Lockable, colour:
     first, second, third = riders.join()
     assert isinstance(first, Hold)
     assert isinstance(second, Hold)
-    if colour.name == "sync":
+    if mode.name == "sync":
         assert isinstance(third, EngineError)
     else:
         assert isinstance(third, Hold), "a task's submission moves on by itself"

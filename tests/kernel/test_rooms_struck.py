@@ -14,10 +14,10 @@ from holdkit import AsyncKernel, Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
-from holdkit.engines.port import Applied, Board
+from holdkit.engines.port import AddLate, Applied
+from holdkit.kernel.group_commit import AsyncGroupCommit, GroupCommit
+from holdkit.kernel.lock_queues import LockQueue
 from holdkit.kernel.minting import Mint
-from holdkit.kernel.rooms import Room
-from holdkit.kernel.waiters import AsyncSubmitter, Submitter
 
 from .lockable import Lockable, no_rooms, queued_in_rooms, rooms
 from .rig import PATIENCE, Sync, close_quietly, no_threads_left, wait_until
@@ -36,7 +36,7 @@ def run(test: Callable[[AsyncKernel, Lockable], Awaitable[None]]) -> None:
     engine = Lockable()
 
     async def main() -> None:
-        hk = AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock))
+        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
         await hk.create_pool("x", 100)
         await hk.create_pool("free", 100)
         engine.lock("x")
@@ -89,13 +89,13 @@ def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
         engine.unlock("x")
         await asyncio.gather(first, third)
         assert (await hk.pool("x")).held == 4
-        assert engine.patient == [1, 1]
+        assert engine.wait_for_locks == [1, 1]
 
     run(test)
 
 
 def test_cancelled_while_waiting_for_a_room_is_certainly_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.task_rooms.ROOMS", 1)
+    monkeypatch.setattr("holdkit.kernel.async_lock_queues.LOCK_QUEUES", 1)
 
     async def test(hk: AsyncKernel, engine: Lockable) -> None:
         first = asyncio.create_task(hk.hold("x", 1, ttl=60))
@@ -123,7 +123,7 @@ def test_cancelled_in_flight_in_a_room_runs_on() -> None:
             await task
         engine.unlock("x")
         await hk.aclose()
-        assert engine.patient == [1]
+        assert engine.wait_for_locks == [1]
 
     run(test)
 
@@ -134,7 +134,7 @@ def test_cancelled_in_flight_and_then_left_out_is_dropped() -> None:
     async def test(hk: AsyncKernel, engine: Lockable) -> None:
         gate, entered = threading.Event(), threading.Event()
 
-        def stand(groups: Sequence[Group], patient: bool) -> None:
+        def stand(groups: Sequence[Group], wait_for_locks: bool) -> None:
             entered.set()
             gate.wait(PATIENCE)
 
@@ -147,7 +147,7 @@ def test_cancelled_in_flight_and_then_left_out_is_dropped() -> None:
         gate.set()
         await hk.hold("free", 1, ttl=60)
         assert not rooms(hk)._open
-        assert engine.patient == []
+        assert engine.wait_for_locks == []
 
     run(test)
 
@@ -165,7 +165,7 @@ def test_a_grant_that_nobody_received_is_taken_back_though_its_pool_is_locked_ag
         with pytest.raises(asyncio.CancelledError):
             await task
 
-        def again(groups: Sequence[Group], patient: bool) -> None:
+        def again(groups: Sequence[Group], wait_for_locks: bool) -> None:
             engine.after = None
             engine.lock("x")
 
@@ -223,7 +223,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_flight_and_then_
         await inside.wait()
         gate, entered = threading.Event(), threading.Event()
 
-        def stand(groups: Sequence[Group], patient: bool) -> None:
+        def stand(groups: Sequence[Group], wait_for_locks: bool) -> None:
             entered.set()
             assert gate.wait(PATIENCE)
 
@@ -248,7 +248,7 @@ def test_a_loop_closed_under_a_room_leaves_no_thread() -> None:
     loop = asyncio.new_event_loop()
 
     async def begin() -> AsyncKernel:
-        hk = AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock))
+        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
         await hk.create_pool("x", 100)
         engine.lock("x")
         asyncio.ensure_future(hk.hold("x", 1, ttl=60)).add_done_callback(lambda task: task.cancelled())
@@ -307,8 +307,8 @@ def test_a_leader_struck_in_a_room_leaves_unknown_what_it_had_sent_and_the_rest_
     mine = hk.hold("y", 1, ttl=60)
     engine.lock("y")
 
-    def bite(groups: Sequence[Group], patient: bool) -> None:
-        if patient and len(groups) == 3:
+    def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks and len(groups) == 3:
             engine.after = None
             raise Struck
 
@@ -325,16 +325,16 @@ def test_a_leader_struck_in_a_room_leaves_unknown_what_it_had_sent_and_the_rest_
 
 def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kernel, engine: Lockable) -> None:
     struck: list[str] = []
-    real = Room._take
+    real = LockQueue._take
 
-    def take(self: Room, batch: list[Any], **bounds: Any) -> None:
+    def take(self: LockQueue, batch: list[Any], **bounds: Any) -> None:
         real(self, batch, **bounds)
         if len(batch) == 3 and not struck:
             struck.append("once")
             raise Struck
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Room, "_take", take)
+        patch.setattr(LockQueue, "_take", take)
         riders = block(hk, engine, [hold(hk, "x")] * 4)
         engine.unlock("x")
         first, leader, *others = riders.join()
@@ -348,7 +348,7 @@ def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kerne
 def test_a_thread_struck_while_it_waits_for_a_room_is_removed(
     hk: Kernel, engine: Lockable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdkit.kernel.rooms.ROOMS", 1)
+    monkeypatch.setattr("holdkit.kernel.lock_queues.LOCK_QUEUES", 1)
     riders = block(hk, engine, [hold(hk, "x")])
     engine.lock("y")
     riders.start(hold(hk, "y"))
@@ -379,9 +379,11 @@ class Fickle:
     def read(self, query: Any, *, durable: bool = False) -> Any:
         return []
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         left = (
-            {} if patient else {n: f"pool {next(self._turn) % 3}" for n in range(len(groups)) if next(self._turn) % 4}
+            {}
+            if wait_for_locks
+            else {n: f"pool {next(self._turn) % 3}" for n in range(len(groups)) if next(self._turn) % 4}
         )
         here = [group for index, group in enumerate(groups) if index not in left]
         outcomes: list[Any] = [[] if index in left else [Done(slot=0)] for index in range(len(groups))]
@@ -396,13 +398,13 @@ class Fickle:
 class Roomier(Fickle):
     """The same, which takes in whoever has come."""
 
-    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
-        return self.apply([*groups, *board(lambda group: True)], patient=True)
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+        return self.apply([*groups, *add_late(lambda group: True)], wait_for_locks=True)
 
 
 @pytest.mark.parametrize("engine", [Fickle, Roomier])
 def test_threads_struck_anywhere_in_rooms_leave_nobody_waiting_and_nothing_applied_twice(engine: type[Fickle]) -> None:
-    submitter = Submitter(engine())  # type: ignore[arg-type]
-    struck_anywhere(submitter, rounds=200)
-    assert not submitter._rooms._open
-    assert not submitter._rooms._standing
+    group_commit = GroupCommit(engine())  # type: ignore[arg-type]
+    struck_anywhere(group_commit, rounds=200)
+    assert not group_commit._lock_queues._open
+    assert not group_commit._lock_queues._standing

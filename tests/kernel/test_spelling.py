@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import holdkit
 from holdkit import DeadlinePassed, InvalidRequest, LifetimeExceeded, SlotOverflow
-from holdkit.kernel.spelling import datetime_of, moment, span
+from holdkit.kernel.normalise import datetime_of, moment, span
 from holdkit.testing import FakeClock
 
 SECOND = 1_000_000

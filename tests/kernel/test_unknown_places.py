@@ -105,9 +105,7 @@ def test_a_follower_that_begins_again_knows_what_it_had_sent_before(hk: Any, eng
     assert names(hk.follow("mail", wait=False)) == []
 
 
-def test_a_restarted_process_knows_what_its_predecessor_had_sent(
-    hk: Any, engine: Watched, colour: Sync | Async
-) -> None:
+def test_a_restarted_process_knows_what_its_predecessor_had_sent(hk: Any, engine: Watched, mode: Sync | Async) -> None:
     """Whoever begins under a name takes over from the one before it, which is told if it lives still."""
     make(hk, *"abcd")
     assert names(hk.follow("mail", wait=False)) == ["p", *"abcd"]
@@ -116,7 +114,7 @@ def test_a_restarted_process_knows_what_its_predecessor_had_sent(
     first = iter(hk.follow("mail", wait=False))
     assert [next(first).subject for _ in range(3)] == [*"efg"]  # its first keep is on its way
     engine.fake.advance(1)
-    restarted = colour.open(engine)
+    restarted = mode.open(engine)
     second = iter(restarted.follow("mail", wait=False))
     assert next(second).subject == "e"
     lost.land()

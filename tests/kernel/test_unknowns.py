@@ -115,9 +115,9 @@ def test_being_turned_away_does_not_settle_it(hk: Any, engine: Watched, error: E
     assert isinstance(hk.hold("p", 1, ttl=60, op=op), Hold)
 
 
-def test_a_full_operation_table_does_not_settle_it(colour: Sync | Async) -> None:
+def test_a_full_operation_table_does_not_settle_it(mode: Sync | Async) -> None:
     engine = Watched(limits=Limits(max_operations=1))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     hk.create_pool("p", 10, op="op-1")
     lose_once(engine, written=False)
     with pytest.raises(OutcomeUnknown):
@@ -125,9 +125,9 @@ def test_a_full_operation_table_does_not_settle_it(colour: Sync | Async) -> None
     hk.close()
 
 
-def test_a_short_retry_window_proves_nothing(colour: Sync | Async) -> None:
+def test_a_short_retry_window_proves_nothing(mode: Sync | Async) -> None:
     engine = Watched(limits=Limits(retry_window=1))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     lose_once(engine, written=True)
     with pytest.raises(OutcomeUnknown):
         hk.create_pool("p", 10, op="op-1")

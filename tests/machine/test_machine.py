@@ -108,12 +108,12 @@ def whole(told: str) -> str:
 class SweepsApart(MemoryEngine):
     """As where the tables are distributed: a sweep looks around after the groups before it are done, not with them."""
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         outcomes: list[list[Outcome]] = []
         wrote, last = False, None
         for lone, some in groupby(groups, lambda group: isinstance(group.commands[0], Sweep) and alone(group)):
             for batch in [[group] for group in some] if lone else [list(some)]:
-                applied = super().apply(batch, patient=patient)
+                applied = super().apply(batch, wait_for_locks=wait_for_locks)
                 outcomes += applied.outcomes
                 wrote, last = wrote or applied.wrote, applied.last_seq
         return Applied(outcomes, last, wrote)

@@ -1,4 +1,4 @@
-"""Theatres: every engine in both colours."""
+"""Theatres: every engine in sync and async."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .stage import Theatre
 
 @pytest.fixture(params=PLACES, ids="-".join)
 def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
-    engine, colour = request.param
-    made = Theatre(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    engine, mode = request.param
+    made = Theatre(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.stage.close()

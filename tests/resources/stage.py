@@ -37,9 +37,9 @@ class Theatre:
     """A stage with shows."""
 
     def __init__(
-        self, engine: str, colour: str, folder: Path, migrated: Callable[..., str] | None = None, **options: Any
+        self, engine: str, mode: str, folder: Path, migrated: Callable[..., str] | None = None, **options: Any
     ) -> None:
-        self.stage = Stage(engine, colour, folder, migrated)
+        self.stage = Stage(engine, mode, folder, migrated)
         self.hk = self.stage.open(**options)
         self.sql = engine in ("sqlite", "postgres")
         self.shows = Shows()

@@ -48,9 +48,9 @@ class Moved(Quota):
 @pytest.fixture(params=PLACES, ids="-".join)
 def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
     """Room for 50 pools."""
-    engine, colour = request.param
+    engine, mode = request.param
     migrated = request.getfixturevalue("migrated") if engine == "postgres" else None
-    made = Theatre(engine, colour, tmp_path, migrated, limits=Limits(max_pools=50))
+    made = Theatre(engine, mode, tmp_path, migrated, limits=Limits(max_pools=50))
     yield made
     made.stage.close()
 

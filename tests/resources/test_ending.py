@@ -56,8 +56,8 @@ def joined(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
 
 
 def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[Theatre]:
-    engine, colour = request.param
-    made = Theatre(engine, colour, folder, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    engine, mode = request.param
+    made = Theatre(engine, mode, folder, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.stage.close()
 

@@ -42,7 +42,7 @@ class Product(pydantic.BaseModel):
     size: int | None = None
 
 
-class Colour(Enum):
+class Mode(Enum):
     RED = "red"
 
 
@@ -54,7 +54,7 @@ class Hour(Struct, frozen=True):
 class Parcel:
     product: Product
     night: Night
-    colour: Colour
+    mode: Mode
     mark: UUID
 
 
@@ -63,8 +63,8 @@ VALUES: list[tuple[Any, Any]] = [
     (str, "a"), (str, 'quote " slash / backslash \\ é 🎟'), (int, 5), (int, -(2**63) + 1), (type(None), None),
     (None, None), (tuple[str, int], ("a", 1)), (tuple[str, ...], ()), (Room, Room("Ritz", 5)),
     (Room, Room("Ritz", 5, vip=True)), (Night, NIGHT), (Product, Product(sku="lamp")), (ShowId, ShowId(5)),
-    (Colour, Colour.RED), (UUID, UUID(int=5)), (date, date(2026, 1, 2)), (Hour, Hour(datetime(2026, 1, 2, tzinfo=UTC))),
-    (Hour, Hour(datetime.fromisoformat("2026-01-02"))), (Parcel, Parcel(Product(sku="x"), NIGHT, Colour.RED, UUID(int=1))),
+    (Mode, Mode.RED), (UUID, UUID(int=5)), (date, date(2026, 1, 2)), (Hour, Hour(datetime(2026, 1, 2, tzinfo=UTC))),
+    (Hour, Hour(datetime.fromisoformat("2026-01-02"))), (Parcel, Parcel(Product(sku="x"), NIGHT, Mode.RED, UUID(int=1))),
     (Any, ("a", (1, None, True))), (str | None, None), (str, "x" * 5_000), (str, "ü" * 200),
 ]  # fmt: skip
 

@@ -225,7 +225,7 @@ def test_a_callback_into_the_kernel_is_refused_at_once(theatre: Theatre) -> None
         kind = "calling"
 
         def capacity(self, tx: Any, key: str, window: None) -> int:
-            if theatre.stage.colour == "sync":
+            if theatre.stage.mode == "sync":
                 with pytest.raises(InvalidRequest) as refused:
                     theatre.hk.create_pool("p", 1)
                 caught.append(refused.value.code)
@@ -236,7 +236,7 @@ def test_a_callback_into_the_kernel_is_refused_at_once(theatre: Theatre) -> None
 
     face = theatre.resource(Calling())
     assert face.hold("a", ttl=60).state == "held"
-    assert caught == ([] if theatre.stage.colour == "async" else ["tx_open_here"] * 2)
+    assert caught == ([] if theatre.stage.mode == "async" else ["tx_open_here"] * 2)
 
 
 class Bare(Resource[str, None]):

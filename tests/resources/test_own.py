@@ -82,7 +82,7 @@ def test_a_pool_is_seen_before_the_first_hold(theatre: Theatre) -> None:
 
 
 def test_a_pool_is_seen_in_a_callers_transaction(theatre: Theatre) -> None:
-    if not theatre.sql or (theatre.stage.engine == "postgres" and theatre.stage.colour == "async"):
+    if not theatre.sql or (theatre.stage.engine == "postgres" and theatre.stage.mode == "async"):
         assert theatre.resource(Chairs()).pool(Seat("A", 1)).total == 4
         return
     chairs = theatre.resource(Chairs())

@@ -81,6 +81,6 @@ def opened(stage: Stage, **moves: Told) -> tuple[Hands, Face, Face, Errand]:
     """A kernel with one pool of 2, its sagas, and an errand registered there."""
     hands = stage.open()
     hands.create_pool("p", 2, exist_ok=True)
-    errand = (AsyncErrand if stage.colour == "async" else Errand)(**moves)
+    errand = (AsyncErrand if stage.mode == "async" else Errand)(**moves)
     sagas = sagas_of(hands)
     return hands, sagas, sagas.register(errand), errand

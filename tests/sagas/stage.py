@@ -20,8 +20,8 @@ from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
+from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.minting import Mint
-from holdkit.kernel.waiters import Submitter
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")
@@ -85,10 +85,10 @@ class Struck:
         self.url, self.lanes, self.clock = inner.url, inner.lanes, inner.clock
         self.limits, self.stored, self.durability = inner.limits, inner.stored, inner.durability
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         if not self.on:
-            return self.inner.apply(groups, patient=patient)
-        return self.points.around(lambda: self.inner.apply(groups, patient=patient))
+            return self.inner.apply(groups, wait_for_locks=wait_for_locks)
+        return self.points.around(lambda: self.inner.apply(groups, wait_for_locks=wait_for_locks))
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return self.inner.apply_in(tx, groups, lock)
@@ -146,14 +146,14 @@ class Theatre:
         self.clock, self.inner, self.pool = clock, inner, pool
         self.points = Points()
         self.engine = Struck(inner, self.points)
-        self.calm = Kernel(Submitter(inner), Mint(inner.clock, lanes=inner.lanes))
+        self.calm = Kernel(GroupCommit(inner), Mint(inner.clock, lanes=inner.lanes))
         self.calm.create_pool(pool, 1)
         self.sale = Sale(self.points, lambda: self.calm)
         self.won = False
 
     def driver(self) -> Kernel:
         """A process of its own, as far as sagas can tell."""
-        return Kernel(Submitter(self.engine), Mint(self.engine.clock, lanes=self.engine.lanes))
+        return Kernel(GroupCommit(self.engine), Mint(self.engine.clock, lanes=self.engine.lanes))
 
     def rival(self) -> None:
         """Takes the unit for good, the moment it is free."""

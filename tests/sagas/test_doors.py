@@ -14,8 +14,8 @@ import holdkit
 from holdkit.engines.memory import MemoryEngine
 from holdkit.faces._sync.sagas import Sagas
 from holdkit.faces.saga_records import hold_id_of
+from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.minting import Mint
-from holdkit.kernel.waiters import Submitter
 from tests.kernel.rig import PATIENCE
 
 from .rig import AsyncErrand, Errand
@@ -211,15 +211,15 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     lost = threading.Event()
 
     class Silent(Struck):
-        def apply(self, groups: Any, *, patient: bool = False) -> Any:
-            applied = self.inner.apply(groups, patient=patient)
+        def apply(self, groups: Any, *, wait_for_locks: bool = False) -> Any:
+            applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
             if self.on and not lost.is_set():
                 lost.set()
                 raise holdkit.OutcomeUnknown("the reply was lost")
             return applied
 
     silent = Silent(engine, Points())
-    hk = holdkit.Kernel(Submitter(silent), Mint(silent.clock))
+    hk = holdkit.Kernel(GroupCommit(silent), Mint(silent.clock))
     hk.create_pool("p", 1)
 
     def wait(_intent: Any, step: holdkit.SagaStep) -> None:

@@ -1,4 +1,4 @@
-"""Sagas on every engine in both colours: leases, recovery, poison, operators; and the effect in the confirm's transaction."""
+"""Sagas on every engine in sync and async: leases, recovery, poison, operators; and the effect in the confirm's transaction."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Gone(BaseException):
 
 @pytest.fixture(params=PLACES, ids="-".join)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    engine, colour = request.param
-    made = Stage(engine, colour, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    engine, mode = request.param
+    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 
 
 def write_raw(hands: Hands, *commands: PutRecord) -> None:
     """Past the face, as a bug or a later release would."""
-    done = hands.kernel.desk.do_together(list(commands))
+    done = hands.kernel.executor.execute_together(list(commands))
     if hands.runner is not None:
         hands.runner.run(done)
 

@@ -38,11 +38,11 @@ class Note(holdkit.Saga):
 class Place:
     """A database with a table of the application's own beside the holds."""
 
-    def __init__(self, url: str, colour: str) -> None:
+    def __init__(self, url: str, mode: str) -> None:
         self.url, self.clock = url, FakeClock()
         if url.startswith("postgres"):
             holdkit.migrate(url)
-        self.hands = Hands(url, colour, clock=self.clock)
+        self.hands = Hands(url, mode, clock=self.clock)
         self.hands.create_pool("p", 5)
         self.tell("create table notes (words text)")
         self.note = Note()
@@ -69,9 +69,9 @@ class Place:
     params=[("sqlite", "sync"), ("sqlite", "async"), ("postgres", "sync"), ("postgres", "async")], ids="-".join
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    engine, colour = request.param
+    engine, mode = request.param
     url = request.getfixturevalue("postgres_url") if engine == "postgres" else f"sqlite:///{tmp_path}/holds.db"
-    made = Place(url, colour)
+    made = Place(url, mode)
     yield made
     made.hands.close()
 

@@ -16,23 +16,23 @@ from .rig import Live, live
 class Near:
     """Opens clients of one colour; closes what a test has left open."""
 
-    def __init__(self, colour: Sync | Async) -> None:
-        self.colour = colour
+    def __init__(self, mode: Sync | Async) -> None:
+        self.mode = mode
         self._opened: list[Any] = []
 
     def open(self, server: Live, key: str | None = None, **more: Any) -> Any:
         chosen = key or server.admin
-        if isinstance(self.colour, Sync):
+        if isinstance(self.mode, Sync):
             hk: Any = connect(server.url, key=chosen, **more)
         else:
-            hk = self.colour.run(connect_async, server.url, key=chosen, **more)
+            hk = self.mode.run(connect_async, server.url, key=chosen, **more)
         self._opened.append(hk)
         return hk
 
     def close(self) -> None:
         for hk in self._opened:
             hk.close()
-        self.colour.close()
+        self.mode.close()
 
 
 @pytest.fixture(params=["sync", "async"])

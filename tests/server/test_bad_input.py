@@ -79,7 +79,7 @@ def test_fields_are_named() -> None:
             assert await told({"pool": "a", "quantity": 0, "ttl": 60}) == ("quantity", "quantity_out_of_range")
             assert await told({"pool": "a"}) == ("ttl", "ttl_required")
             assert await told({"pool": "a", "ttl": "soon"}) == ("ttl", "ttl_malformed")
-            assert await told({"pool": "a", "ttl": 60, "colour": 1}) == ("colour", "field_unknown")
+            assert await told({"pool": "a", "ttl": 60, "mode": 1}) == ("mode", "field_unknown")
             assert await told({"legs": [{"quantity": 1}], "ttl": 60}) == ("pool", "pool_required")
             assert await told({"legs": [{"pool": "a", "item": "b"}], "ttl": 60}) == ("pool", "pool_ambiguous")
             assert await told({"legs": [{"item": "b", "quantity": 2}], "ttl": 60}) == ("legs", "quantity_unused")

@@ -20,8 +20,8 @@ def play(work: Callable[[Lease, Lease, FakeClock], Coroutine[Any, Any, None]]) -
     async def main() -> None:
         clock = FakeClock(start=1_000_000_000_000_000)
         async with stand(clock=clock) as here:
-            desk = here.running.kernel.desk
-            await work(Lease(desk, "", "hook", SECONDS), Lease(desk, "", "hook", SECONDS), clock)
+            executor = here.running.kernel.executor
+            await work(Lease(executor, "", "hook", SECONDS), Lease(executor, "", "hook", SECONDS), clock)
 
     asyncio.run(main())
 

@@ -51,7 +51,7 @@ def test_two_clients_over_one_http_client_keep_to_their_own_tenants(distant: Liv
 def test_an_answer_that_is_not_ours_is_said_to_be_so(near: Near, distant: Live, status: int) -> None:
     page = httpx.Response(status, html="<html>", headers={"location": "https://elsewhere/"})
     network = httpx.MockTransport(lambda _request: page)
-    http = httpx.Client if near.colour.__class__.__name__ == "Sync" else httpx.AsyncClient
+    http = httpx.Client if near.mode.__class__.__name__ == "Sync" else httpx.AsyncClient
     remote = near.open(distant, http=http(transport=network))
     for call in (remote.pools, lambda: remote.hold("a", ttl=60)):
         with pytest.raises(EngineError, match=f"not a Holdkit server: it answered {status}") as refused:

@@ -1,4 +1,4 @@
-"""Claims, items, budgets, sagas, blocks and `verify` through the client, against a real server, in both colours."""
+"""Claims, items, budgets, sagas, blocks and `verify` through the client, against a real server, in sync and async."""
 
 from __future__ import annotations
 

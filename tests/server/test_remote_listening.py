@@ -1,4 +1,4 @@
-"""Listeners and named followers through the client, in both colours, against servers that come and go."""
+"""Listeners and named followers through the client, in sync and async, against servers that come and go."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ def test_a_cancelled_listener_hears_no_more_and_its_worker_ends_at_once(remote: 
     ear.wait()
     subscription.cancel()
     subscription.cancel()
-    crew = getattr(remote, "_thing", remote)._desk.crew
-    wait_until(lambda: len(crew) == 1)
+    workers = getattr(remote, "_thing", remote)._executor.workers
+    wait_until(lambda: len(workers) == 1)
     remote.create_pool("b", 1)
     other.wait(2)
     assert ear.heard == ["pool.created a"]
     assert not remote.closed
     remote.close()
     assert remote.closed
-    assert not crew
+    assert not workers
     with pytest.raises(holdkit.EngineError, match="closed"):
         remote.pools()
 
@@ -269,7 +269,7 @@ def test_a_hold_granted_to_a_cancelled_block_is_given_back(distant: Live) -> Non
             with pytest.raises(asyncio.CancelledError):
                 await task
             network.go.set()
-            for worker in list(hk.desk.crew):
+            for worker in list(hk.executor.workers):
                 await worker.end(PATIENCE)
             assert (await hk.pool("p")).available == 1
             assert [entry.action for entry in await hk.journal()][-1] == "hold.released"

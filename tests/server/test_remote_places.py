@@ -15,7 +15,7 @@ from holdkit import CursorLost
 from holdkit.client import Policy
 from holdkit.client._async import following as async_following
 from holdkit.client._sync import following as sync_following
-from holdkit.kernel.copying import back_up, restore
+from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import generation_of
 from tests.kernel.rig import Sync
 
@@ -66,7 +66,7 @@ class Deaf(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
 
 def open_deaf(near: Near, distant: Live, times: int) -> Any:
-    client = httpx.Client if isinstance(near.colour, Sync) else httpx.AsyncClient
+    client = httpx.Client if isinstance(near.mode, Sync) else httpx.AsyncClient
     return near.open(distant, policy=Policy(attempts=1), http=client(transport=Deaf(times)))
 
 

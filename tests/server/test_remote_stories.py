@@ -56,9 +56,9 @@ class ExactClock(ServerClock):
 class Company:
     """Clients of several tenants that look like one kernel: a story turns to `tenant(…)`, a client has the key's."""
 
-    def __init__(self, server: Live, colour: str, clock: FakeClock) -> None:
+    def __init__(self, server: Live, mode: str, clock: FakeClock) -> None:
         self._server, self._clock = server, clock
-        self._connect: Any = connect if colour == "sync" else connect_async
+        self._connect: Any = connect if mode == "sync" else connect_async
         self._clients: dict[str, Any] = {}
 
     def tenant(self, name: str) -> Any:
@@ -80,17 +80,17 @@ class Company:
             await client.aclose()
 
 
-@pytest.mark.parametrize(("story", "colour"), CASES, ids=lambda case: getattr(case, "name", case))
-def test_story(story: Story, colour: str) -> None:
+@pytest.mark.parametrize(("story", "mode"), CASES, ids=lambda case: getattr(case, "name", case))
+def test_story(story: Story, mode: str) -> None:
     with ExitStack() as stack:
 
         def made(clock: FakeClock, limits: Limits | None) -> Any:
-            return Company(stack.enter_context(live(clock=clock, limits=limits)), colour, clock)
+            return Company(stack.enter_context(live(clock=clock, limits=limits)), mode, clock)
 
         async def made_async(clock: FakeClock, limits: Limits | None) -> Any:
             return made(clock, limits)
 
-        if colour == "sync":
+        if mode == "sync":
             told = run_story(story, made, durable=False)
         else:
             told = asyncio.run(run_story_async(story, made_async, durable=False))

@@ -123,13 +123,13 @@ def test_one_that_moved_on_between_look_and_write_is_refused() -> None:
         """Somebody else is faster, each time."""
 
         async def _check_free(self, record: Any, body: Any) -> None:
-            await AsyncSagas(self._desk, self._tenant).resolve(record.id, "cancelled", reason="I was first")
+            await AsyncSagas(self._executor, self._tenant).resolve(record.id, "cancelled", reason="I was first")
 
     async def work(here: Stand, _clock: FakeClock) -> None:
         await park(here, "a")
         kernel = here.running.kernel
         with pytest.raises(holdkit.VersionConflict):
-            await Outrun(kernel.desk, "").resolve("a", "done", reason="I called the bank")
+            await Outrun(kernel.executor, "").resolve("a", "done", reason="I called the bank")
         ended = await kernel.sagas.get("a")
         assert ended is not None
         assert (ended.phase, ended.resolved) == ("aborted", "I was first")

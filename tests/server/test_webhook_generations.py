@@ -11,7 +11,7 @@ import pytest
 
 from holdkit.errors import EngineError
 from holdkit.kernel._async.places import kept_place
-from holdkit.kernel.copying import back_up, restore
+from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import decode_cursor
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.hooks import place_of
@@ -32,7 +32,7 @@ async def kept(here: Stand, hook: str, seq: int) -> None:
     """Its place lies behind this entry."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            place = await kept_place(here.running.kernel.desk, "", place_of(hook))
+            place = await kept_place(here.running.kernel.executor, "", place_of(hook))
             if place is not None and decode_cursor(place.cursor)[0][0] >= seq:
                 return
 
@@ -99,9 +99,9 @@ def test_a_hook_that_is_removed_is_gone_though_its_file_cannot_be(tmp_path: Path
                     await here.call("GET", "/v1/webhooks")
             file.unlink()
             file.mkdir()  # not even root can unlink this
-            courier, kernel = here.running.courier, here.running.kernel
+            webhook_sender, kernel = here.running.webhook_sender, here.running.kernel
             with pytest.raises(EngineError, match=r"cannot forget what .* remembers: .*; remove it by hand"):
-                await courier.forget(kernel, "", hook)
+                await webhook_sender.forget(kernel, "", hook)
             removed = await here.call("DELETE", f"/v1/webhooks/{hook}")
             assert (removed.status_code, removed.json()["id"]) == (200, hook)
             assert (await here.call("GET", "/v1/webhooks")).json()["items"] == []

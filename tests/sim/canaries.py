@@ -205,7 +205,7 @@ def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:
     async def apart(self: AsyncDriver, after: Any, *beside: Any) -> None:
         await write(self, after)
         if beside:
-            await self._desk.do_together(beside)
+            await self._executor.execute_together(beside)
 
     patch.setattr(AsyncDriver, "_write", apart)
 

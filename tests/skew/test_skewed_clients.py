@@ -10,7 +10,7 @@ import pytest
 import holdkit
 from holdkit import Allowance
 from holdkit.core.model import SECOND
-from holdkit.kernel.spelling import datetime_of
+from holdkit.kernel.normalise import datetime_of
 
 TTL = 3000.0
 SLACK = 300.0

@@ -15,7 +15,7 @@ from holdkit import Allowance
 from holdkit.cli.shapes import DoctorDocument, KeyDocument, WatchDocument
 from holdkit.client import connect, connect_async
 from holdkit.core.model import SECOND
-from holdkit.kernel.spelling import moment
+from holdkit.kernel.normalise import moment
 from tests.cli.stage import run, told
 from tests.kernel.rig import Async, Sync
 from tests.server.rig import Live, live

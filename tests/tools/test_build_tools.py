@@ -142,7 +142,7 @@ def test_ci_runs_everything_and_tells_how_long_each_took(tmp_path: Path) -> None
         "fmt-check",
         "lint",
         "gen-check",
-        "rooms",
+        "layers",
         "types",
         "cover",
         "test",
@@ -161,7 +161,7 @@ def test_ci_stops_at_the_first_failure_and_names_it(tmp_path: Path) -> None:
     code, asked, said = run_ci(tmp_path, failing="types")
     assert code != 0
     assert asked[-1] == "types"
-    assert "make rooms" in said.partition("== how long it took")[2]
+    assert "make layers" in said.partition("== how long it took")[2]
     assert said.rstrip().endswith("FAILED: make types")
 
 

@@ -15,7 +15,7 @@ from ..faces._sync.kernel import Kernel
 from .opening import chosen, kernel, whole
 from .progress import bar
 from .shapes import BenchDocument
-from .words import FINE, Voice
+from .words import FINE, Output
 
 AMPLE = 10**9
 """Units of a pool that is made for it: nobody is refused."""
@@ -50,7 +50,7 @@ def bench(place: str | None, url: str | None, in_json: bool, seconds: float, thr
         finally:
             hk.sweep()  # a pool that came on demand and is empty goes
     document = told(found, took, hk, name, threads)
-    Voice(in_json).say(
+    Output(in_json).say(
         document,
         f"{document.pairs} pairs of hold and release in {took:.1f} s with {threads} threads: {document.per_second:.0f}/s",
         f"one takes {document.p50_ms:.2f} ms (half of them), {document.p99_ms:.2f} ms (99 in 100)",

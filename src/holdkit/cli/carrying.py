@@ -13,13 +13,13 @@ from typing import BinaryIO
 import click
 
 from ..engines.syncing import sync_file
-from ..kernel.carrying import LONGEST, Import
-from ..kernel.carrying import export as export_lines
-from ..kernel.moving_in import move_in
+from ..kernel.export import LONGEST, Import
+from ..kernel.export import export as export_lines
+from ..kernel.import_ import move_in
 from .opening import chosen, opened, url_option
 from .progress import bar
 from .shapes import CarryDocument
-from .words import FINE, Voice, as_json
+from .words import FINE, Output, as_json
 
 
 @click.command("export")
@@ -43,7 +43,7 @@ def export_(url: str | None, file: str, force: bool, in_json: bool) -> int:
             out.write(line)
             lines += 1
     if file != "-":
-        Voice(in_json).say(CarryDocument(engine.url, file, lines - 2), f"{lines - 2} entries in {file}")
+        Output(in_json).say(CarryDocument(engine.url, file, lines - 2), f"{lines - 2} entries in {file}")
     return FINE
 
 
@@ -67,7 +67,7 @@ def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
         export = Import(_bounded(lines), progress)
         move_in(url, export, verify=check)
     entries = export.header.entries
-    Voice(in_json).say(CarryDocument(_shown(url), file, entries), f"{entries} entries imported")
+    Output(in_json).say(CarryDocument(_shown(url), file, entries), f"{entries} entries imported")
     return FINE
 
 

@@ -11,7 +11,7 @@ from ..faces.claim import Claim
 from .documents import claim_document, clock_time
 from .holds import named, owner_option, seconds
 from .opening import call_of, call_options, kernel, of_tenant
-from .words import FINE, Voice
+from .words import FINE, Output
 
 HEADS = ("claim", "key", "state", "deadline", "entity", "fence")
 
@@ -45,7 +45,7 @@ def reserve(
     """
     with kernel(url, tenant) as hk:
         found = hk.claims.reserve(type_, value, ttl=_given(ttl), owner=owner, **call_of(call))
-    Voice(in_json).say(claim_document(found), found.ticket or "")
+    Output(in_json).say(claim_document(found), found.ticket or "")
     if not in_json and sys.stdout.isatty():
         click.echo(f"claimed until {clock_time(found.deadline)} UTC, as {found.id}", err=True)
     return FINE
@@ -127,12 +127,12 @@ def find(
     with kernel(url, tenant) as hk:
         found = hk.claims.find(id=claim_id, type=type_, value=value, active_only=active)
     rows = [] if found is None else [found]
-    Voice(in_json).table([claim_document(one) for one in rows], HEADS, [_row(one) for one in rows])
+    Output(in_json).table([claim_document(one) for one in rows], HEADS, [_row(one) for one in rows])
     return FINE
 
 
 def _told(found: Claim, in_json: bool) -> int:
-    Voice(in_json).table([claim_document(found)], HEADS, [_row(found)])
+    Output(in_json).table([claim_document(found)], HEADS, [_row(found)])
     return FINE
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from ..kernel.copying import back_up
-from ..kernel.copying import restore as put_back
+from ..kernel.backup import back_up
+from ..kernel.backup import restore as put_back
 from .opening import chosen, must_exist, url_option
 from .progress import bar
 from .shapes import CarryDocument
-from .words import FINE, Voice, as_json
+from .words import FINE, Output, as_json
 
 check_option = click.option("--verify/--no-verify", "check", default=True, help="fold its journal too  [default: yes]")
 
@@ -32,7 +32,7 @@ def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
     must_exist(url)
     with bar("copying") as progress:
         entries = back_up(url, Path(file), progress, verify=check)
-    Voice(in_json).say(CarryDocument(url, file, entries), f"{entries} entries in {file}")
+    Output(in_json).say(CarryDocument(url, file, entries), f"{entries} entries in {file}")
     return FINE
 
 
@@ -52,5 +52,5 @@ def restore(url: str | None, file: str, force: bool, check: bool, in_json: bool)
     url = chosen(url)
     with bar("copying") as progress:
         entries = put_back(Path(file), url, progress, force=force, verify=check)
-    Voice(in_json).say(CarryDocument(url, file, entries), f"{entries} entries restored")
+    Output(in_json).say(CarryDocument(url, file, entries), f"{entries} entries restored")
     return FINE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ..kernel.examining import examine
+from ..kernel.doctor import examine
 from .opening import chosen, must_exist, whole
 from .shapes import DoctorDocument
-from .words import FINE, FOUND, Voice
+from .words import FINE, FOUND, Output
 
 MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
 
@@ -30,5 +30,5 @@ def doctor(place: str | None, url: str | None, in_json: bool) -> int:
         lines.append(f"{MARKS[finding.level]}  {finding.name:<18}  {finding.says}")
         if finding.advice:
             lines.append(f"{'':<26}→ {finding.advice}")
-    Voice(in_json).say(DoctorDocument(not failed, findings), *lines)
+    Output(in_json).say(DoctorDocument(not failed, findings), *lines)
     return FOUND if failed else FINE

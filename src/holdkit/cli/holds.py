@@ -12,11 +12,11 @@ import msgspec
 from ..core.commands import Amounts, Overage
 from ..core.model import State
 from ..core.validation import invalid
-from ..kernel.spelling import What
+from ..kernel.normalise import What
 from ..kernel.surface import Hold
 from .documents import clock_time, hold_document
 from .opening import call_of, call_options, kernel, of_tenant
-from .words import FINE, Voice
+from .words import FINE, Output
 
 HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")
 
@@ -53,7 +53,7 @@ def hold(
         held = hk.hold(
             what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=_object(metadata), **call_of(call)
         )
-    Voice(in_json).say(hold_document(held), held.ticket or "")
+    Output(in_json).say(hold_document(held), held.ticket or "")
     if not in_json and sys.stdout.isatty():
         click.echo(f"held until {clock_time(held.deadline)} UTC, fence {held.fence}", err=True)
     return FINE
@@ -185,7 +185,7 @@ def list_holds(
     """
     with kernel(url, tenant) as hk:
         found = hk.holds(pool=pool, state=state, entity=entity, after=after, limit=limit)
-    Voice(in_json).table([hold_document(one) for one in found], HEADS, [row_of(one) for one in found])
+    Output(in_json).table([hold_document(one) for one in found], HEADS, [row_of(one) for one in found])
     return FINE
 
 
@@ -218,7 +218,7 @@ def row_of(hold: Hold) -> list[str]:
 
 
 def _told(hold: Hold, in_json: bool) -> int:
-    Voice(in_json).table([hold_document(hold)], HEADS, [row_of(hold)])
+    Output(in_json).table([hold_document(hold)], HEADS, [row_of(hold)])
     return FINE
 
 

@@ -11,7 +11,7 @@ import msgspec
 from ..core.entries import Entry
 from ..core.model import MAX_SLOT
 from ..faces._sync.kernel import Kernel
-from ..kernel.spelling import text_of
+from ..kernel.normalise import text_of
 from ..kernel.surface import JournalEntry
 from .documents import entry_document
 from .opening import kernel, of_tenant

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from ..core.codec import encode_entry
-from ..engines.log.inspecting import Seen, entries_of, look
+from ..engines.log.inspection import Seen, entries_of, look
 from .journal import line
 from .shapes import LogDocument
-from .words import FINE, FOUND, Voice, as_json
+from .words import FINE, FOUND, Output, as_json
 
 
 @click.group()
@@ -32,7 +32,7 @@ def check(directory: str, in_json: bool) -> int:
       holdkit log check ./log --json
     """
     seen = look(directory)
-    Voice(in_json).say(LogDocument(directory, seen.ok, seen.segments, seen.snapshots, seen.frames, seen.entries, seen.damage),
+    Output(in_json).say(LogDocument(directory, seen.ok, seen.segments, seen.snapshots, seen.frames, seen.entries, seen.damage),
                        *_told(seen))  # fmt: skip
     return FINE if seen.ok else FOUND
 

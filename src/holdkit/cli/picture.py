@@ -7,7 +7,7 @@ from collections import Counter, deque
 
 from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
-from ..kernel.spelling import text_of
+from ..kernel.normalise import text_of
 from ..kernel.surface import Hold, JournalEntry
 from .documents import entry_document, hold_document, pool_document
 from .shapes import WatchDocument
@@ -35,7 +35,7 @@ class Watcher:
         """Take a new picture."""
         self.pools = self._hk.pools(self._prefix, limit=self._most_pools)
         found = self._hk.holds(state="held", limit=1_000)
-        self.now = self._hk.desk.now()
+        self.now = self._hk.executor.now()
         self.holds = sorted(found, key=lambda hold: (hold.deadline is None, hold.deadline, hold.id))[: self._most_holds]
         seen: Counter[str] = Counter()
         for _ in range(PAGES):

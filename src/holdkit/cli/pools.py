@@ -10,7 +10,7 @@ from ..core.model import Pool
 from .documents import pool_document
 from .opening import call_of, call_options, kernel, of_tenant, url_option
 from .shapes import TenantDocument
-from .words import FINE, Voice, as_json
+from .words import FINE, Output, as_json
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")
 
@@ -40,7 +40,7 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
     """
     with kernel(url, tenant) as hk:
         found = hk.pools(prefix, archived=archived, after=after, limit=limit)
-    Voice(in_json).table([pool_document(pool) for pool in found], HEADS, [_row(pool) for pool in found])
+    Output(in_json).table([pool_document(pool) for pool in found], HEADS, [_row(pool) for pool in found])
     return FINE
 
 
@@ -173,7 +173,7 @@ def tenants(url: str | None, in_json: bool, after: str, limit: int) -> int:
     """
     with kernel(url) as hk:
         found = hk.tenants(after=after, limit=limit)
-    Voice(in_json).table([TenantDocument(name) for name in found], ("tenant",), [[name] for name in found])
+    Output(in_json).table([TenantDocument(name) for name in found], ("tenant",), [[name] for name in found])
     return FINE
 
 
@@ -189,4 +189,4 @@ def _row(pool: Pool) -> list[str]:
 
 
 def _tell(pool: Pool, in_json: bool) -> None:
-    Voice(in_json).table([pool_document(pool)], HEADS, [_row(pool)])
+    Output(in_json).table([pool_document(pool)], HEADS, [_row(pool)])

@@ -16,8 +16,8 @@ from typing import Any, Final
 import click
 
 from ..errors import InsufficientCapacity
-from ..kernel._sync.lending import Lease
-from ..kernel.spelling import span
+from ..kernel._sync.blocks import Lease
+from ..kernel.normalise import span
 from .holds import asked, leg_option, seconds
 from .opening import call_of, call_options, kernel, of_tenant
 from .words import LOST, REFUSED, complain, error_document

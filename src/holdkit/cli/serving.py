@@ -12,7 +12,7 @@ import click
 from ..errors import EngineError
 from .documents import key_document
 from .opening import chosen, kernel, url_option, whole
-from .words import FINE, Voice, as_json
+from .words import FINE, Output, as_json
 
 if TYPE_CHECKING:
     from ..server import KeyInfo, Keys
@@ -66,7 +66,7 @@ def serve(
     from .shapes import ServeDocument
 
     def started(address: str) -> None:
-        Voice(in_json).say(ServeDocument(address), f"holdkit listens on {address}")
+        Output(in_json).say(ServeDocument(address), f"holdkit listens on {address}")
 
     settings = Settings(open=is_open, pool_size=pool_size, webhooks=Delivery(state=state))
     serve_until_told(chosen(url, place), settings=settings, started=started, **more)
@@ -109,7 +109,7 @@ def make(url: str | None, in_json: bool, name: str, scope: Any, tenant: str, ttl
     """
     with _keys(url, create=True) as store:
         new = store.make(name, scope=scope, tenant=tenant, ttl=ttl)
-    Voice(in_json).say(key_document(new.info, new.text), new.text)
+    Output(in_json).say(key_document(new.info, new.text), new.text)
     return FINE
 
 
@@ -126,7 +126,7 @@ def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
     """
     with _keys(url) as store:
         found = store.listed(tenant=tenant)
-    Voice(in_json).table([key_document(one) for one in found], HEADS, [_row(one) for one in found])
+    Output(in_json).table([key_document(one) for one in found], HEADS, [_row(one) for one in found])
     return FINE
 
 
@@ -143,7 +143,7 @@ def revoke(url: str | None, in_json: bool, key: str) -> int:
     """
     with _keys(url) as store:
         info = store.revoke(key)
-    Voice(in_json).table([key_document(info)], HEADS, [_row(info)])
+    Output(in_json).table([key_document(info)], HEADS, [_row(info)])
     return FINE
 
 
@@ -161,7 +161,7 @@ def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
     """
     with _keys(url) as store:
         new = store.rotate(key) if grace is None else store.rotate(key, grace=grace)
-    Voice(in_json).say(key_document(new.info, new.text), new.text)
+    Output(in_json).say(key_document(new.info, new.text), new.text)
     return FINE
 
 

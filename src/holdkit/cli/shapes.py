@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..core.model import Slot
-from ..engines.log.inspecting import SegmentSeen, SnapshotSeen
+from ..engines.log.inspection import SegmentSeen, SnapshotSeen
 from ..engines.port import Finding
 
 

@@ -13,7 +13,7 @@ from ..kernel.opening import migrate as make_tables
 from .opening import call_of, call_options, chosen, kernel, opened, schema_said, whole
 from .progress import bar
 from .shapes import LimitsDocument, MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
-from .words import FINE, FOUND, Voice
+from .words import FINE, FOUND, Output
 
 
 @click.command()
@@ -27,7 +27,7 @@ def verify(place: str | None, url: str | None, in_json: bool) -> int:
     """
     with opened(chosen(url, place)) as engine, bar("verifying") as progress:
         found = tuple(str(difference) for difference in engine.verify(progress))
-    Voice(in_json).say(
+    Output(in_json).say(
         VerifyDocument(engine.url, not found, found), *(found or ["every row is exactly what the journal says"])
     )
     return FOUND if found else FINE
@@ -55,7 +55,7 @@ def repair(place: str | None, url: str | None, dry_run: bool, yes: bool, in_json
     lines = [f"{would}: {line}" for line in mended] + [f"cannot be mended from the journal: {line}" for line in left]
     if report.dry_run and mended:
         lines.append("nothing was changed; run it again with --yes")
-    Voice(in_json).say(
+    Output(in_json).say(
         RepairDocument(hk.url, report.ok, report.dry_run, mended, left),
         *(lines or ["every row is exactly what the journal says"]),
     )
@@ -88,7 +88,7 @@ def limits(
             found = hk.limits_in_force()
     told = in_seconds(found)
     lines = [f"{name:<20} {_shown(name, value)}" for name, value in told.items()]
-    Voice(in_json).say(LimitsDocument(hk.url, told, found.version), *lines, f"{'version':<20} {found.version}")
+    Output(in_json).say(LimitsDocument(hk.url, told, found.version), *lines, f"{'version':<20} {found.version}")
     return FINE
 
 
@@ -126,7 +126,7 @@ def sweep(place: str | None, url: str | None, limit: int, in_json: bool) -> int:
         report = hk.sweep(limit)
     more = "; more are due: run it again" if report.more else ""
     told = SweepDocument(hk.url, report.expired, report.holds, report.tenants, report.more)
-    Voice(in_json).say(told, f"{report.expired} expired{more}")
+    Output(in_json).say(told, f"{report.expired} expired{more}")
     return FINE
 
 
@@ -154,5 +154,5 @@ def migrate(place: str | None, url: str | None, lanes: int | None, citus: bool, 
     if place is None and not url:
         raise click.UsageError("give the URL of a database, or --sql")
     version = make_tables(chosen(url, place), lanes=lanes, citus=citus)
-    Voice(in_json).say(MigrateDocument(version), f"the schema is version {version}")
+    Output(in_json).say(MigrateDocument(version), f"the schema is version {version}")
     return FINE

@@ -18,7 +18,7 @@ import click
 from .documents import clock_time
 from .opening import chosen, kernel, tenant_option, whole
 from .picture import Watcher
-from .words import FINE, Voice
+from .words import FINE, Output
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -46,7 +46,7 @@ def watch(
         watcher.look()
         if once or in_json or not sys.stdout.isatty():
             while True:
-                Voice(in_json).say(watcher.document(), *_plain(watcher))
+                Output(in_json).say(watcher.document(), *_plain(watcher))
                 if once:
                     return FINE
                 time.sleep(every)

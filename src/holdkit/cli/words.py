@@ -28,7 +28,7 @@ INTERRUPTED: Final = 130
 as_json: Callable[[Any], Any] = click.option("--json", "in_json", is_flag=True, help="JSON, for programs")
 
 
-class Voice:
+class Output:
     """Says the same to people or to programs."""
 
     def __init__(self, in_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from ..core.commands import AnyCommand
 from ..core.outcomes import Done
 from ..errors import HoldkitError
-from ..kernel.waiters import Undo
+from ..kernel.group_commit import Undo
 from ..kernel.workers import AsyncSignal, AsyncWorker, Worker
 
 log = logging.getLogger("holdkit")
@@ -20,10 +20,10 @@ log = logging.getLogger("holdkit")
 class Finisher:
     """For threads, which cannot be cancelled."""
 
-    def __init__(self, crew: set[Worker], do: Callable[[AnyCommand], Done]) -> None:
+    def __init__(self, workers: set[Worker], execute: Callable[[AnyCommand], Done]) -> None:
         pass
 
-    def finish(self, done: Done, undo: Undo | None, *, stays: bool) -> Done:  # noqa: ARG002 (as for tasks)
+    def finish(self, done: Done, undo: Undo | None, *, shielded: bool) -> Done:  # noqa: ARG002 (as for tasks)
         """It has finished."""
         return done
 
@@ -31,19 +31,19 @@ class Finisher:
 class AsyncFinisher:
     """For tasks."""
 
-    def __init__(self, crew: set[AsyncWorker], do: Callable[[AnyCommand], Awaitable[Done]]) -> None:
-        self._crew, self._do = crew, do
+    def __init__(self, workers: set[AsyncWorker], execute: Callable[[AnyCommand], Awaitable[Done]]) -> None:
+        self._workers, self._execute = workers, execute
 
-    async def finish(self, asking: Coroutine[Any, Any, Done], undo: Undo | None, *, stays: bool) -> Done:
-        """What was asked for. If the caller is cancelled meanwhile, and it `stays` or there is an `undo`, it goes on beside
+    async def finish(self, asking: Coroutine[Any, Any, Done], undo: Undo | None, *, shielded: bool) -> Done:
+        """What was asked for. If the caller is cancelled meanwhile, and it `shielded` or there is an `undo`, it goes on beside
         the callers."""
-        if undo is None and not stays:
+        if undo is None and not shielded:
             return await asking
         task = asyncio.ensure_future(asking)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            AsyncWorker(self._crew, lambda: self._alone(task, undo), "holdkit-cancelled", AsyncSignal())
+            AsyncWorker(self._workers, lambda: self._alone(task, undo), "holdkit-cancelled", AsyncSignal())
             raise
 
     async def _alone(self, task: asyncio.Future[Done], undo: Undo | None) -> None:
@@ -51,6 +51,6 @@ class AsyncFinisher:
             done = await task
             group = None if undo is None else undo([done])
             for command in () if group is None else group.commands:
-                await self._do(command)
+                await self._execute(command)
         except HoldkitError as failed:
             log.warning("a call that was cancelled could not be finished; its deadline will do it: %s", failed)

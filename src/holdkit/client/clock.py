@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 
 from ..engines.clocks import RemoteClock, steady
-from ..kernel.spelling import moment
+from ..kernel.normalise import moment
 
 _BEGAN: Final = "holdkit.began"
 

@@ -1,4 +1,4 @@
-"""Commands on their way: legs, intervals and times as JSON has them. Colourless.
+"""Commands on their way: legs, intervals and times as JSON has them. Neither sync nor async.
 
 A key or an item is named as its face names it, never by the pool behind it; a window by its pool, and when it opens and
 closes.
@@ -32,7 +32,7 @@ from ..core.commands import (
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid
 from ..faces.keys import CLAIMS
-from ..kernel.spelling import FaceLeg, datetime_of, moment, span
+from ..kernel.normalise import FaceLeg, datetime_of, moment, span
 
 _TYPES: Final[dict[type[Any], str]] = {
     CreatePool: "create_pool",
@@ -82,8 +82,8 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
 def verb_json(command: AnyCommand) -> dict[str, Any]:
     """The same for an address of its own, which says the verb and, of a hold that is there, the id."""
     born = isinstance(command, PlaceHold | Consume)
-    left_out = ("type", "op") if born else ("type", "op", "id")
-    return {name: value for name, value in command_json(command).items() if name not in left_out}
+    skipped_locked = ("type", "op") if born else ("type", "op", "id")
+    return {name: value for name, value in command_json(command).items() if name not in skipped_locked}
 
 
 def window_json(command: AnyCommand) -> dict[str, Any]:

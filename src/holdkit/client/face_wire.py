@@ -1,4 +1,4 @@
-"""What travels of claims, items, budgets and sagas: answers into the faces' own types. Colourless, and decides nothing."""
+"""What travels of claims, items, budgets and sagas: answers into the faces' own types. Neither sync nor async, and decides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a follower is: its cursor, and what it has seen of each lane; and the line it listens on. Colourless."""
+"""Where a follower is: its cursor, and what it has seen of each lane; and the line it listens on. Neither sync nor async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When to ask again, and what a call has come to when there is no more asking. Colourless, and without a clock of its own.
+"""When to ask again, and what a call has come to when there is no more asking. Neither sync nor async, and without a clock of its own.
 
 *Turned away* after an attempt whose fate is unknown does not settle that attempt: the call stays unknown.
 """

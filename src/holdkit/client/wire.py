@@ -1,4 +1,4 @@
-"""What travels: calls into JSON, answers into the kernel's own types, problems into the kernel's own exceptions. Colourless.
+"""What travels: calls into JSON, answers into the kernel's own types, problems into the kernel's own exceptions. Neither sync nor async.
 
 No problem whose effect is unknown becomes a refusal here, and no message carries a key or a token.
 """
@@ -17,7 +17,7 @@ from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Done, Shortfall, Survives
 from ..engines.durability import LEVELS
 from ..kernel.answers import TIMES, hold_of, stamped
-from ..kernel.spelling import datetime_of, moment
+from ..kernel.normalise import datetime_of, moment
 from ..kernel.surface import Hold, Position
 
 _FOUND: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")

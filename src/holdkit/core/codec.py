@@ -56,17 +56,17 @@ def decode_outcome(text: str | bytes) -> Done | Refusal:
     return outcome
 
 
-def fingerprint(command: AnyCommand, asker: bytes = b"", wish: AnyCommand | None = None) -> str:
-    """32 hex digits that tell one payload from another under the same operation id: of `wish`, where that is what the caller
+def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyCommand | None = None) -> str:
+    """32 hex digits that tell one payload from another under the same operation id: of `original`, where that is what the caller
     wrote, and the command was made of it.
 
-    Where the command is answered with an owner token, and only there, also one `asker` from another.
+    Where the command is answered with an owner token, and only there, also one `client_id` from another.
     """
-    asked = command if wish is None else wish
+    asked = command if original is None else original
     asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None)
     if isinstance(asked, _BIRTHS) and len(asked.legs) > 1:
         asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
-    key = asker if isinstance(command, _BIRTHS) else b""
+    key = client_id if isinstance(command, _BIRTHS) else b""
     return hashlib.blake2b(_canonical.encode(asked), digest_size=16, key=key).hexdigest()
 
 

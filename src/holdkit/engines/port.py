@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from ..core.audit_rows import Difference
 from ..core.commands import Command, Group
-from ..core.mending import Repaired
+from ..core.import_ import Carried
 from ..core.model import Key, Limits
 from ..core.outcomes import Outcome
 from ..core.reading import Query
-from ..core.receiving import Carried
+from ..core.repair import Repaired
 from ..errors import EngineError, HoldkitError
 from .clocks import Clock
 from .durability import Durability
@@ -27,7 +27,7 @@ class BatchRejected(EngineError):
     """Certainly nothing was done, and perhaps one command of several is at fault: the others may be sent again without."""
 
 
-class Grounded(Exception):
+class NeedsThread(Exception):
     """Certainly nothing was done, and it cannot be done on the event loop: `apply`, which may wait, can do it."""
 
 
@@ -39,7 +39,7 @@ class Applied(Struct, frozen=True, gc=False):
     """The last journal number after this batch. None if others write at the same time, so that the journal's length
     proves nothing; always so with several lanes."""
     wrote: bool
-    left_out: Mapping[int, str] = {}
+    skipped_locked: Mapping[int, str] = {}
     """Groups, by index, of which nothing was done because a lock was missing, each with a text that names what it waits
     for: those of the same text can wait together. Their outcomes are an empty list."""
     failed: Mapping[int, HoldkitError] = {}
@@ -86,11 +86,11 @@ class Engine(Protocol):
         """The limits in force, as this process knows them: every transaction goes by those that are stored then."""
         ...
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or, where the engine is distributed, in several, each
         atomic; then what failed is told group by group.
 
-        Never waits for what somebody else's transaction has locked: such groups are left out. `patient` waits, for
+        Never waits for what somebody else's transaction has locked: such groups are left out. `wait_for_locks` waits, for
         `limits.lock_timeout` at most, then raises `Overloaded`; it leaves groups out only if it must.
         """
         ...
@@ -211,25 +211,25 @@ class Receiver(Protocol):
         ...
 
 
-Board: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Group]]
+AddLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Group]]
 """Given a test, gives groups that pass it and are to be done too."""
 
 
 @runtime_checkable
-class Boarding(Protocol):
+class GrowingBatches(Protocol):
     """An engine whose patient batches can take in more groups, once they have what they waited for."""
 
-    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
-        """The same as `apply` with patience. Calls `board` when it has its locks, once at most, before it reads the clock: whom
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+        """The same as `apply` with patience. Calls `add_late` when it has its locks, once at most, before it reads the clock: whom
         that gives is done too, behind the others, and answered in the same list."""
         ...
 
 
 @runtime_checkable
-class Flying(Protocol):
+class AsyncApply(Protocol):
     """An engine that can also apply a batch on an event loop, without a thread: it never waits but for its server."""
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
-        """The same as `apply`, or `Grounded`. Calls `sent` when the server has all of it and is at work: then there is time
+        """The same as `apply`, or `NeedsThread`. Calls `sent` when the server has all of it and is at work: then there is time
         for something else. Cancelled, it leaves as it is what may be committed: the caller's answer is unknown."""
         ...

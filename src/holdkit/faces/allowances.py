@@ -1,7 +1,7 @@
 """Allowances: so much per window and client; and the pools behind them.
 
 Which pool a client's window has is told from the slot at which the command is decided, so it is not part of what the caller
-asked: `Meter.leg` names the window, `Meter.wish` does not. Decides nothing, reads no clock.
+asked: `Meter.leg` names the window, `Meter.original` does not. Decides nothing, reads no clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..core.commands import Ttl
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Slot
 from ..core.values import MAX_ID, invalid, text, whole
-from ..kernel.spelling import datetime_of
+from ..kernel.normalise import datetime_of
 from .windows import Period, Window, Zone, period_of
 
 Total: TypeAlias = int | Callable[[str], int]
@@ -86,7 +86,7 @@ class Meter(Struct, frozen=True):
             closes=max(1, window.closes),  # a clock that says 1969 is wrong, and will be told so
         )
 
-    def wish(self, client: str, quantity: int) -> Leg:
+    def original(self, client: str, quantity: int) -> Leg:
         """The same as the caller wrote it, whenever it is decided and whatever the total is by then."""
         return Leg(self.pools(client), quantity)
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..core.model import DAY, SECOND, Slot
 from ..core.values import invalid
-from ..kernel.spelling import datetime_of, moment, span
+from ..kernel.normalise import datetime_of, moment, span
 from .windows import LAST_YEAR, Period, day_start, whole_seconds, zone_of
 
 FIRST_YEAR: Final = 1970

@@ -9,7 +9,7 @@ from ..core.codec import ticket
 from ..core.model import Pool, Slot, State, StoredHold
 from ..core.outcomes import Survives
 from ..engines.clocks import Reading
-from ..kernel.spelling import datetime_of, text_of
+from ..kernel.normalise import datetime_of, text_of
 from .keys import CLAIMS
 
 

@@ -1,4 +1,4 @@
-"""The grid of a calendar: rooms × cells, each a pool. Colourless: what is asked becomes legs, pools become answers.
+"""The grid of a calendar: rooms × cells, each a pool. Neither sync nor async: what is asked becomes legs, pools become answers.
 
 A closed cell is asked for under an id that never has a pool and a total of 0, so that the core refuses it like any other that
 is full, behind the operation id; nothing is decided here.

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..core.model import Leg
 from ..core.validation import invalid, text
-from ..kernel.spelling import FaceLeg, Legs
+from ..kernel.normalise import FaceLeg, Legs
 
 CLAIMS: Final = "~claim/"
 ITEMS: Final = "~item/"

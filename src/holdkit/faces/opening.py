@@ -8,10 +8,10 @@ import os
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
+from ..kernel.group_commit import AsyncGroupCommit, GroupCommit
 from ..kernel.limiting import Limits, asked_slots
 from ..kernel.minting import Mint, Randomness
 from ..kernel.opening import DEFAULT_URL, open_engine
-from ..kernel.waiters import AsyncSubmitter, Submitter
 from ._async.kernel import AsyncKernel
 from ._sync.kernel import Kernel
 
@@ -32,7 +32,7 @@ def connect(
     """
     random = _checked(randomness)
     engine = open_engine(url, clock=clock, limits=asked_slots(limits), schema=schema, pool_size=pool_size)
-    return Kernel(Submitter(engine), Mint(engine.clock, random, engine.lanes))
+    return Kernel(GroupCommit(engine), Mint(engine.clock, random, engine.lanes))
 
 
 async def connect_async(
@@ -55,7 +55,7 @@ async def connect_async(
     except asyncio.CancelledError:
         opening.add_done_callback(_give_back)
         raise
-    return AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock, random, engine.lanes))
+    return AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock, random, engine.lanes))
 
 
 def _give_back(opening: asyncio.Task[Engine]) -> None:

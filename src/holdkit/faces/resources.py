@@ -1,4 +1,4 @@
-"""Resources: pools whose capacity the application answers, inside the transaction that takes the hold. Colourless.
+"""Resources: pools whose capacity the application answers, inside the transaction that takes the hold. Neither sync nor async.
 
 `Resource` is what an application subclasses; `Question` is one call's way to it. Decides nothing: the answer is handed to the
 core with the leg it belongs to.
@@ -18,7 +18,7 @@ from ..core.commands import Consume, CreatePool, Group, PlaceHold, PutRecord
 from ..core.ladders.placing import total_of
 from ..core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ..core.validation import invalid, whole
-from ..kernel.spelling import moment
+from ..kernel.normalise import moment
 from ..kernel.surface import Hold
 from .resource_keys import Key, Name, Window
 

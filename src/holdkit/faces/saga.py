@@ -14,7 +14,7 @@ from ..core.commands import PlaceHold, Ttl
 from ..core.model import Leg, Limits, Slot
 from ..core.validation import check
 from ..core.values import invalid, text, whole
-from ..kernel.spelling import span
+from ..kernel.normalise import span
 from ..kernel.surface import Hold
 
 MAX_NAME = 100

@@ -26,7 +26,7 @@ from ..core.outcomes import Done, Outcome, Reason, Refusal
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
 from ..kernel.answers import refusal_of
-from ..kernel.spelling import datetime_of
+from ..kernel.normalise import datetime_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
 KIND: Final = "~saga"

@@ -11,7 +11,7 @@ from .. import errors
 from ..core.commands import AnyCommand, Consume, PlaceHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal, Survives
-from .spelling import datetime_of
+from .normalise import datetime_of
 from .surface import Hold, SweepReport
 
 Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidRequest | None

@@ -1,4 +1,4 @@
-"""Running one batch of submissions: colourless, so that both colours share it.
+"""Running one batch of submissions: neither sync nor async, so that sync and async share it.
 
 Every submission ends with outcomes or with an error of its own. A batch that broke is run again in halves, so that poison
 fails its owner only, but never unless the engine says or the journal proves that nothing was written; one whose fate is
@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from ..core.commands import Group
 from ..core.reading import FindEnds
-from ..engines.port import Applied, BatchRejected, Boarding, Engine
+from ..engines.port import Applied, BatchRejected, Engine, GrowingBatches
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from .submissions import INTERRUPTED, LeftOut, Submission, broken, fail
+from .submissions import INTERRUPTED, SkippedLocked, Submission, broken, fail
 from .unknowns import ask_again
 
 More: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Submission]]
@@ -25,13 +25,13 @@ SIZES = 11
 
 class Runner:
     """Sends batches to one engine, one at a time, and settles every submission in them; what the engine leaves out is
-    settled as `LeftOut`. A patient one lets the engine wait for locks."""
+    settled as `SkippedLocked`. A patient one lets the engine wait for locks."""
 
-    def __init__(self, engine: Engine, *, patient: bool = False) -> None:
+    def __init__(self, engine: Engine, *, wait_for_locks: bool = False) -> None:
         self.engine = engine
-        self._patient = patient
+        self._wait_for_locks = wait_for_locks
         self._end: int | None = None
-        self._alone = engine.lanes == 1 and not patient
+        self._alone = engine.lanes == 1 and not wait_for_locks
         """Whether the journal's length can prove anything; not where others write at the same time."""
         self.batches = self.commands = self.largest = 0
         self.sizes = [0] * SIZES
@@ -53,7 +53,7 @@ class Runner:
                 self._resolve(waiting, _unclear(error))
                 return True
             wrote = self._isolate(waiting) if waiting else True
-            if all(submission.outcomes is not None or submission.left_out for submission in batch):
+            if all(submission.outcomes is not None or submission.skipped_locked for submission in batch):
                 raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
             return wrote
 
@@ -76,19 +76,19 @@ class Runner:
         return self.accept(batch, applied)
 
     def _send(self, groups: Sequence[Group], more: More | None) -> Applied:
-        if not self._patient:
+        if not self._wait_for_locks:
             return self.engine.apply(groups)
-        if more is None or not isinstance(self.engine, Boarding):
-            return self.engine.apply(groups, patient=True)
+        if more is None or not isinstance(self.engine, GrowingBatches):
+            return self.engine.apply(groups, wait_for_locks=True)
 
-        def board(fits: Callable[[Group], bool]) -> list[Group]:
+        def add_late(fits: Callable[[Group], bool]) -> list[Group]:
             joining = more(fits)
             for submission in joining:
                 submission.sent = True
             self.commands += sum([submission.size for submission in joining])
             return [submission.group for submission in joining]
 
-        return self.engine.apply_boarding(groups, board)
+        return self.engine.apply_growing(groups, add_late)
 
     def begin(self, batch: Sequence[Submission]) -> list[Group]:
         """Count the batch, unless it was sent before, and mark what is in it as sent."""
@@ -109,9 +109,9 @@ class Runner:
         if len(applied.outcomes) != len(batch):
             fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
             return True
-        if applied.left_out:
-            for index, what in applied.left_out.items():
-                batch[index].error = LeftOut(what)
+        if applied.skipped_locked:
+            for index, what in applied.skipped_locked.items():
+                batch[index].error = SkippedLocked(what)
         for index, (submission, outcomes) in enumerate(zip(batch, applied.outcomes, strict=True)):
             if (outcomes or submission.error is None) and index not in applied.failed:
                 submission.outcomes = outcomes
@@ -185,7 +185,7 @@ class Runner:
             try:
                 if answering:
                     submission.outcomes = ask_again(
-                        self.engine, submission.group, minted=submission.minted, patient=self._patient
+                        self.engine, submission.group, minted=submission.minted, wait_for_locks=self._wait_for_locks
                     )
             except Exception:  # noqa: BLE001 - whatever it is, this attempt does not settle the first one
                 answering = False

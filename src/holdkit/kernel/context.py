@@ -17,7 +17,7 @@ from ..core.commands import Ttl
 from ..core.model import SECOND
 from ..core.validation import invalid, text
 from ..errors import InvalidRequest
-from .spelling import span
+from .normalise import span
 
 LONGEST = 1_024
 KINDS = ("user", "system", "job", "api_client", "anonymous")

@@ -15,7 +15,7 @@ from ..core.model import Slot
 from ..core.reading import JournalRow, entry_of
 from .cursor import Place, encode_cursor
 from .limiting import seconds_of
-from .spelling import datetime_of, with_times
+from .normalise import datetime_of, with_times
 
 
 class Position(Struct, frozen=True, order=True, gc=False):

@@ -13,7 +13,7 @@ from ..core.commands import Ttl
 from ..core.limits import SPANS, limit_value
 from ..core.model import MAX_SLOT, MEANING, SECOND
 from ..core.validation import invalid
-from .spelling import span
+from .normalise import span
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

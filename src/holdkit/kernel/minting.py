@@ -13,7 +13,7 @@ from ..core.codec import canonical_json, fingerprint, minted_id, minted_ids
 from ..core.commands import AnyCommand, Consume, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
-from .spelling import wish_of
+from .normalise import original_of
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
@@ -26,27 +26,27 @@ class Mint:
     """Fills in what the caller left to us, after the fingerprint was taken."""
 
     def __init__(
-        self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1, asker: bytes = b""
+        self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1, client_id: bytes = b""
     ) -> None:
-        self._clock, self._randomness, self._lanes, self._asker = clock, randomness, lanes, asker
+        self._clock, self._randomness, self._lanes, self._client_id = clock, randomness, lanes, client_id
 
-    def asked_by(self, asker: str) -> Mint:
+    def for_client(self, client_id: str) -> Mint:
         """The same for one of several askers: an answer that has a token is not given to another of them."""
-        return Mint(self._clock, self._randomness, self._lanes, asker.encode())
+        return Mint(self._clock, self._randomness, self._lanes, client_id.encode())
 
     def draw(self, below: int) -> int:
         """A random number from 0 on."""
         return int.from_bytes(self._randomness(8)) % below
 
-    def prepare(self, command: AnyCommand, wish: AnyCommand | None = None) -> AnyCommand:
+    def prepare(self, command: AnyCommand, original: AnyCommand | None = None) -> AnyCommand:
         """A checked command, ready to be decided: what was left to us is minted, what could still change is copied.
 
-        `wish` is what the caller wrote, where a face made another command of it, such as one for the window that runs
+        `original` is what the caller wrote, where a face made another command of it, such as one for the window that runs
         now: the fingerprint is taken of that, so that a retry is the same operation however late it comes.
         """
         changes: dict[str, Any] = {}
         if command.op is not None:
-            changes["fingerprint"] = fingerprint(command, self._asker, wish or wish_of(command))
+            changes["fingerprint"] = fingerprint(command, self._client_id, original or original_of(command))
         if isinstance(command, _BIRTHS):
             if command.metadata is not None:
                 changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
@@ -80,7 +80,9 @@ class Mint:
                         id=minted if self._lanes == 1 else self._at_home(minted, command),
                         owner=tokens[at - 32 : at] if owner is None else owner,
                         metadata=None if metadata is None else msgspec.json.decode(canonical_json(metadata)),
-                        fingerprint="" if command.op is None else fingerprint(command, self._asker, wish_of(command)),
+                        fingerprint=""
+                        if command.op is None
+                        else fingerprint(command, self._client_id, original_of(command)),
                     )
                 )
             else:

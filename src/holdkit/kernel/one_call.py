@@ -13,7 +13,7 @@ C = TypeVar("C", bound=type[Any])
 
 
 def one_call(cls: C) -> C:
-    """Every public method of this class, which has a `_desk`, is one call. (Its properties and generators are not.)"""
+    """Every public method of this class, which has a `_executor`, is one call. (Its properties and generators are not.)"""
     for name, method in tuple(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_") and not _goes_on(method):
             setattr(cls, name, _awaited(method) if inspect.iscoroutinefunction(method) else _called(method))
@@ -27,7 +27,7 @@ def _goes_on(method: Callable[..., Any]) -> bool:
 def _called(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def bounded(self: Any, *args: Any, **named: Any) -> Any:
-        return run_until(self._desk.deadline(), partial(method, self, *args, **named))
+        return run_until(self._executor.deadline(), partial(method, self, *args, **named))
 
     return bounded
 
@@ -35,7 +35,7 @@ def _called(method: Callable[..., Any]) -> Callable[..., Any]:
 def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def bounded(self: Any, *args: Any, **named: Any) -> Any:
-        with until(self._desk.deadline()):
+        with until(self._executor.deadline()):
             return await method(self, *args, **named)
 
     return bounded

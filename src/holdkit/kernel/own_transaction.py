@@ -1,4 +1,4 @@
-"""A transaction of the engine's own, lent to application code: colourless; `Submitter.borrow` runs it in either colour.
+"""A transaction of the engine's own, lent to application code: neither sync nor async; `GroupCommit.borrow` runs it in either colour.
 
 Such a call has its transaction for itself and never rides in a batch with strangers. The application's code runs after the
 locks were taken and before the commit. If it raises, nothing was done. If it calls its own kernel without the `tx` it was
@@ -141,7 +141,7 @@ def decide_inside(
     """
     serial = lender_of(engine).serial
     if lock is not None and not serial and engine.limits.max_pools is not None:
-        engine.apply([lock], patient=True)  # makes room for the pool's row, which a lent transaction cannot
+        engine.apply([lock], wait_for_locks=True)  # makes room for the pool's row, which a lent transaction cannot
 
     def work(lent: Lent) -> Applied:
         if lock is not None and not serial:
@@ -176,7 +176,7 @@ class _Once:
         """As they are."""
         return self._engine.limits
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (they are in `work`)
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (they are in `work`)
         """Once more."""
         try:
             return lend(self._engine, self._work)

@@ -15,7 +15,7 @@ from ..core.commands import AnyCommand, Consume, Group, PlaceHold
 from ..core.outcomes import Outcome
 from ..engines import deadlines
 from ..errors import HoldkitError, OutcomeUnknown, PromiseBroken
-from .spelling import MOST_LEGS
+from .normalise import MOST_LEGS
 
 S = TypeVar("S", bound="Submission")
 
@@ -30,7 +30,7 @@ INTERRUPTED: Final = "interrupted while the batch was being written: ask again w
 _BIRTHS: Final = (PlaceHold, Consume)  # a tuple: several times faster to look into than a union
 
 
-class LeftOut(Exception):
+class SkippedLocked(Exception):
     """The engine did nothing of a submission, because it would have had to wait for `what`. Never leaves the kernel."""
 
     def __init__(self, what: str) -> None:
@@ -63,9 +63,9 @@ class Submission:
         return self.outcomes is not None or self.error is not None
 
     @property
-    def left_out(self) -> bool:
+    def skipped_locked(self) -> bool:
         """Whether it has to wait elsewhere."""
-        return isinstance(self.error, LeftOut)
+        return isinstance(self.error, SkippedLocked)
 
     def result(self) -> list[Outcome]:
         """The outcomes, or the error raised."""

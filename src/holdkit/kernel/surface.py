@@ -16,7 +16,7 @@ from ..core.codec import ticket
 from ..core.model import HeldLeg, Slot, State, StoredHold
 from ..core.outcomes import Done, Survives
 from .journal_entry import JournalEntry, Position
-from .spelling import datetime_of, text_of
+from .normalise import datetime_of, text_of
 
 __all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "SweepReport", "VerifyReport"]
 

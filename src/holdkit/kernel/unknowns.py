@@ -33,7 +33,7 @@ class Askable(Protocol):
         """Those in force."""
         ...
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Send it again."""
         ...
 
@@ -42,23 +42,23 @@ class Askable(Protocol):
         ...
 
 
-def ask_again(engine: Askable, group: Group, *, minted: bool, patient: bool = False) -> list[Outcome] | None:
+def ask_again(engine: Askable, group: Group, *, minted: bool, wait_for_locks: bool = False) -> list[Outcome] | None:
     """The outcomes of a group that was sent before, or None if they cannot be told. May raise what the engine raises."""
     if all(command.op is not None for command in group.commands):
-        return _by_operation(engine, group, patient)
+        return _by_operation(engine, group, wait_for_locks)
     command = group.commands[0]
     if minted and len(group.commands) == 1 and isinstance(command, PlaceHold | Consume):
-        outcome = _by_hold(engine, group, command, patient)
+        outcome = _by_hold(engine, group, command, wait_for_locks)
         return None if outcome is None else [outcome]
     return None
 
 
-def _by_operation(engine: Askable, group: Group, patient: bool) -> list[Outcome] | None:
+def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[Outcome] | None:
     """The recorded answers if it happened; if it did not, it happens now."""
     if engine.limits.retry_window < SHORTEST_WINDOW:
         return None
-    applied = engine.apply([group], patient=patient)
-    if applied.left_out:
+    applied = engine.apply([group], wait_for_locks=wait_for_locks)
+    if applied.skipped_locked:
         return None
     (outcomes,) = applied.outcomes
     turned_away = any(isinstance(outcome, Refusal) and outcome.reason in _TURNED_AWAY for outcome in outcomes)
@@ -68,15 +68,15 @@ def _by_operation(engine: Askable, group: Group, patient: bool) -> list[Outcome]
 _TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # not remembered: no proof
 
 
-def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, patient: bool) -> Outcome | None:
+def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_for_locks: bool) -> Outcome | None:
     """The journal knows whether our hold was born. If not, a hold may be asked for once more: its id can be taken only
     once. (A consume may not: it ends at once, and an ended hold may leave the tables.) What is read is proved, and that nothing
     is there is no proof where others write: there the first attempt may land at any time."""
     outcome: Outcome | None = _born(engine, command)
     if outcome is not None or isinstance(command, Consume):
         return outcome
-    applied = engine.apply([group], patient=patient)
-    if applied.left_out:
+    applied = engine.apply([group], wait_for_locks=wait_for_locks)
+    if applied.skipped_locked:
         return None
     ((outcome,),) = applied.outcomes
     if isinstance(outcome, Done):

@@ -1,4 +1,4 @@
-"""Work beside the callers, in both colours: signals to wait on, and workers that end when their kernel closes."""
+"""Work beside the callers, in sync and async: signals to wait on, and workers that end when their kernel closes."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class AsyncSignal:
 class Worker:
     """Background work on a daemon thread, until it is over or `stop` is closed; listed in its kernel's crew meanwhile."""
 
-    def __init__(self, crew: set[Worker], work: Work, name: str, stop: Signal) -> None:
-        self._crew, self._work, self.stop = crew, work, stop
+    def __init__(self, workers: set[Worker], work: Work, name: str, stop: Signal) -> None:
+        self._workers, self._work, self.stop = workers, work, stop
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        crew.add(self)
+        workers.add(self)
         self._thread.start()
 
     def _run(self) -> None:
@@ -94,7 +94,7 @@ class Worker:
             with until(None):  # not that of the call which started it
                 self._work()
         finally:
-            self._crew.discard(self)
+            self._workers.discard(self)
 
     def end(self, seconds: float | None = None) -> None:
         """Tell it to stop, and wait until it has (its own thread does not wait for itself)."""
@@ -106,9 +106,9 @@ class Worker:
 class AsyncWorker:
     """Background work as a task."""
 
-    def __init__(self, crew: set[AsyncWorker], work: AsyncWork, name: str, stop: AsyncSignal) -> None:
-        self._crew, self._work, self.stop = crew, work, stop
-        crew.add(self)
+    def __init__(self, workers: set[AsyncWorker], work: AsyncWork, name: str, stop: AsyncSignal) -> None:
+        self._workers, self._work, self.stop = workers, work, stop
+        workers.add(self)
         self._task = asyncio.get_running_loop().create_task(self._run(), name=name)
 
     async def _run(self) -> None:
@@ -116,7 +116,7 @@ class AsyncWorker:
             with until(None), without_timeout():  # a thread inherits nothing, a task all of it
                 await self._work()
         finally:
-            self._crew.discard(self)
+            self._workers.discard(self)
 
     async def end(self, seconds: float | None = None) -> None:
         """Tell it to stop, and wait until it has; one that takes longer is cancelled. (Its own task does not wait.)"""

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ..core.audit_rows import Difference
 from ..core.model import Pool, Slot, StoredHold
-from ..kernel.spelling import EPOCH, datetime_of
+from ..kernel.normalise import EPOCH, datetime_of
 from ..kernel.surface import Hold, JournalEntry
 from .keys import KeyInfo
 

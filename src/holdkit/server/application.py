@@ -20,6 +20,7 @@ from ..faces._async.kernel import AsyncKernel
 from ..faces.opening import connect_async
 from ..kernel._async.background import AsyncSweeper
 from ._async.keystore import AsyncKeys
+from .admission import Admission
 from .answers import at
 from .asgi import Receive, Scope, Send
 from .dispatching import dispatch
@@ -31,8 +32,7 @@ from .routes import ROUTES
 from .routing import Table
 from .settings import Settings, secret_outside
 from .static import Static
-from .tollgate import Tollgate
-from .webhooks.delivering import Courier
+from .webhooks.delivering import WebhookSender
 
 log = logging.getLogger("holdkit.server")
 
@@ -45,9 +45,9 @@ class Running:
     def __init__(self, kernel: AsyncKernel, settings: Settings, pepper: bytes | None, table: Table) -> None:
         self.kernel, self.settings, self.table = kernel, settings, table
         self.keys = AsyncKeys(kernel, pepper=pepper)
-        self.gate = Tollgate(kernel, self.keys, settings)
+        self.gate = Admission(kernel, self.keys, settings)
         self.feeds = Feeds()
-        self.courier = Courier(settings.webhooks, clock=kernel.desk.now)
+        self.webhook_sender = WebhookSender(settings.webhooks, clock=kernel.executor.now)
         self.metrics = Metrics()
         self.sweeper: AsyncSweeper | None = None
         self.stopping = asyncio.Event()
@@ -58,7 +58,7 @@ class Running:
         """Tenant and retry key of what is being decided right now."""
         self.idle = asyncio.Event()
         self.idle.set()
-        self.began = kernel.desk.now()
+        self.began = kernel.executor.now()
         self._openapi: bytes | None = None
 
     def openapi(self) -> bytes:
@@ -95,9 +95,9 @@ class Running:
                 "lag": 0.0 if sweeper is None else round(time.monotonic() - sweeper.caught_up, 3),
             },
             "webhooks": {
-                "delivered": self.courier.delivered,
-                "failed": self.courier.failed,
-                "parked": self.courier.parked,
+                "delivered": self.webhook_sender.delivered,
+                "failed": self.webhook_sender.failed,
+                "parked": self.webhook_sender.parked,
             },
             "streams": self.streams,
             "in_work": self.in_work,
@@ -110,7 +110,7 @@ class Running:
     def stop(self) -> None:
         """From now on refuse what comes, and end the streams."""
         self.stopping.set()
-        self.kernel.desk.submitter.committed.notify()
+        self.kernel.executor.group_commit.committed.notify()
         self.feeds.wake()
 
 
@@ -148,7 +148,7 @@ class Application:
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.gate.refresh()
-            await running.courier.attend_all(kernel)
+            await running.webhook_sender.attend_all(kernel)
             if self._guard is not None:
                 self._guard(running)
             if self.settings.sweep_every:
@@ -174,7 +174,7 @@ class Application:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await running.feeds.close()
-        await running.courier.close()
+        await running.webhook_sender.close()
         if running.sweeper is not None:
             await running.sweeper.stop()
 
@@ -209,6 +209,6 @@ async def _tidy(running: Running) -> None:
         await asyncio.sleep(TIDY)
         await running.feeds.tidy()
         try:
-            await running.courier.attend_all(running.kernel)
+            await running.webhook_sender.attend_all(running.kernel)
         except HoldkitError as failed:
             log.warning("webhooks could not be looked after, will try again: %s", failed)

@@ -51,13 +51,13 @@ async def keep(kernel: AsyncKernel, tenant: str, name: str, wish: BudgetSet, act
     opened(kernel, name, wish)
     body = msgspec.json.encode(wish).decode()
     command = PutRecord(tenant=tenant, kind=KIND, id=name, body=body, actor=actor)
-    await kernel.desk.do(command, faces=True)
+    await kernel.executor.execute(command, faces=True)
 
 
 async def find(kernel: AsyncKernel, tenant: str, name: str) -> BudgetSet:
     """A set, or 404."""
     query = FindRecord((tenant, KIND, text(name, "name", MAX_NAME)))
-    row = await kernel.desk.read(query) or await kernel.desk.read(
+    row = await kernel.executor.read(query) or await kernel.executor.read(
         query, durable=True
     )  # that it is missing is an answer
     if row is None:
@@ -67,5 +67,5 @@ async def find(kernel: AsyncKernel, tenant: str, name: str) -> BudgetSet:
 
 async def listed(kernel: AsyncKernel, tenant: str, after: str, limit: int) -> list[tuple[str, BudgetSet]]:
     """Sets in order of name."""
-    rows = await kernel.desk.submitter.read(ListRecords(tenant, KIND, after, limit))
+    rows = await kernel.executor.group_commit.read(ListRecords(tenant, KIND, after, limit))
     return [(row.id, _set.decode(row.body)) for row in rows]

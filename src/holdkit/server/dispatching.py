@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import HoldkitError
+from .admission import operators_only
 from .answers import at
 from .asgi import Receive, Scope, Send
 from .intake import decode_body, read_body, read_query
@@ -17,7 +18,6 @@ from .problems import Problem, problem_body, problem_of
 from .request import DURABILITY, REPLAYED, Answer, Request, read_headers
 from .routing import Matched, segments_of
 from .streams import events
-from .tollgate import operators_only
 
 if TYPE_CHECKING:
     from .application import Application, Running
@@ -138,7 +138,7 @@ async def _work(matched: Matched, request: Request, seconds: float) -> Answer | 
 def _stamped(answer: Answer | None, request: Request) -> Answer | None:
     """What answers a change tells what that survives."""
     if answer is not None and request.route.changes:
-        answer.headers = (*answer.headers, (DURABILITY, request.kernel.desk.durability.encode()))
+        answer.headers = (*answer.headers, (DURABILITY, request.kernel.executor.durability.encode()))
     return answer
 
 
@@ -188,7 +188,7 @@ def _problem_answer(problem: Problem, request: Request, running: Running | None)
 
 def _server_time(running: Running | None) -> Any:
     try:
-        return at(time.time_ns() // 1000) if running is None else at(running.kernel.desk.now())
+        return at(time.time_ns() // 1000) if running is None else at(running.kernel.executor.now())
     except HoldkitError:
         return at(time.time_ns() // 1000)
 

@@ -73,15 +73,15 @@ class Feed:
                 await asyncio.sleep(PAUSE)
 
     async def _follow(self) -> None:
-        desk = self._kernel.desk
+        executor = self._kernel.executor
         cursor = (
             await self._kernel.cursor()
         )  # before the pools are read: what happens meanwhile is told twice, not never
         await self._load()
-        follower = AsyncFollower(desk, self._tenant)
+        follower = AsyncFollower(executor, self._tenant)
         await follower.begin(cursor)
-        committed = desk.submitter.committed
-        desk.submitter.listen()
+        committed = executor.group_commit.committed
+        executor.group_commit.listen()
         while not committed.closed:
             count = committed.count
             entries = await follower.page(PAGE)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..core.model import Slot
 from ..core.validation import invalid, text
-from ..kernel.spelling import datetime_of
+from ..kernel.normalise import datetime_of
 
 Scope: TypeAlias = Literal["read", "hold", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")

@@ -74,7 +74,7 @@ class Request:
 
     def now(self, *seen: Slot | None) -> datetime:
         """The engine's clock, the one authority on time; never before what the answer has `seen`."""
-        return at(max([self.caller.kernel.desk.now(), *(slot for slot in seen if slot is not None)]))
+        return at(max([self.caller.kernel.executor.now(), *(slot for slot in seen if slot is not None)]))
 
     @property
     def op(self) -> str | None:

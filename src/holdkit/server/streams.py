@@ -105,7 +105,7 @@ def _last_seen(request: Request) -> str | None:
 async def entries(request: Request, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
     """Entries as they happen, behind a cursor, or from now on. The cursor is checked before the stream begins."""
     kernel = request.kernel
-    follower = AsyncFollower(kernel.desk, None if of_all else request.caller.tenant)
+    follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant)
     began = after or await kernel.cursor()
     await follower.begin(began)
     return _entries(request, follower, began, of_all)
@@ -113,8 +113,8 @@ async def entries(request: Request, after: str | None, *, of_all: bool = False) 
 
 async def _entries(request: Request, follower: AsyncFollower, began: str, of_all: bool) -> AsyncGenerator[bytes, None]:
     running = request.running
-    committed = request.kernel.desk.submitter.committed
-    request.kernel.desk.submitter.listen()
+    committed = request.kernel.executor.group_commit.committed
+    request.kernel.executor.group_commit.listen()
     generation = await request.kernel.generation()
     yield sse("hello", encode({"server_time": request.now(), "generation": generation}), began)
     while not running.stopping.is_set() and not committed.closed:

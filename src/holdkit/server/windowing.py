@@ -15,7 +15,7 @@ from ..core.commands import AnyCommand, ConfirmHold, Consume, PlaceHold, Release
 from ..core.model import Leg
 from ..core.validation import invalid, pool_id
 from ..faces.keys import WINDOWED
-from ..kernel.spelling import amounts_of, moment, span
+from ..kernel.normalise import amounts_of, moment, span
 from .answers import HoldNow, PoolAnswer, PoolNow
 from .bodies import Body, Confirm, Moment, PoolId, Quantity, Span, Token, Total
 
@@ -82,7 +82,7 @@ class Windowed(Struct, kw_only=True, forbid_unknown_fields=True):
     """One command; or windows to resize, all or none."""
 
     commands: Annotated[list[WindowCommand], Meta(min_length=1, max_length=1_000)]
-    wish: Annotated[
+    original: Annotated[
         WindowCommand | None,
         Meta(description="what the retry key stands for, whichever window it is decided in: a retry may come later"),
     ] = None

@@ -94,25 +94,25 @@ class LosesEntries(MemoryEngine):
 class AppliesHalfAGroup(MemoryEngine):
     """Takes an atomic group for an ordinary one: what was not refused stays."""
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Apply command by command."""
-        return super().apply([structs.replace(group, atomic=False) for group in groups], patient=patient)
+        return super().apply([structs.replace(group, atomic=False) for group in groups], wait_for_locks=wait_for_locks)
 
 
 class PassesEveryGuard(MemoryEngine):
     """Looks at the commands of a group only: another batch under the same key is done as far as it is another."""
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Apply them as if each had its own key and nothing else."""
-        return super().apply([structs.replace(group, guard=None) for group in groups], patient=patient)
+        return super().apply([structs.replace(group, guard=None) for group in groups], wait_for_locks=wait_for_locks)
 
 
 class CommitsEachGroup(MemoryEngine):
     """Gives every group of a batch a transaction of its own: an error in the middle leaves what came before it."""
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Apply group by group."""
-        parts = [super(CommitsEachGroup, self).apply([group], patient=patient) for group in groups]
+        parts = [super(CommitsEachGroup, self).apply([group], wait_for_locks=wait_for_locks) for group in groups]
         outcomes = [outcomes for part in parts for outcomes in part.outcomes]
         return Applied(outcomes, self._journal.last_seq, any(part.wrote for part in parts))
 
@@ -193,7 +193,7 @@ class ChecksThenActs(MemoryEngine):
         self._came = {get_ident()}
         self._pair = Barrier(2)
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (the port's signature)
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (the port's signature)
         """Look, let others in, write."""
         slot = self.clock()
         wanted = needs(groups)

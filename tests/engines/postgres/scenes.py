@@ -112,14 +112,14 @@ def hastily(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[list[list[
         assert half, "a single group is never rejected for what others do"
         (first, left), (second, right) = hastily(engine, wanted[:half]), hastily(engine, wanted[half:])
         return first + second, [*left, *(half + index for index in right)]
-    return list(applied.outcomes), sorted(applied.left_out)
+    return list(applied.outcomes), sorted(applied.skipped_locked)
 
 
 def patiently(engine: PostgresEngine, group: Group) -> Applied:
     """One group that waits for what it needs; what was made while it looked is seen by the next look."""
     for _ in range(50):
-        applied = engine.apply([group], patient=True)
-        if not applied.left_out:
+        applied = engine.apply([group], wait_for_locks=True)
+        if not applied.skipped_locked:
             return applied
     raise AssertionError("left out again and again")
 

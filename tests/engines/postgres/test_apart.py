@@ -22,7 +22,7 @@ from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool, FindRecord, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected
-from holdkit.engines.postgres import PostgresEngine, apart, migrate, migration_sql
+from holdkit.engines.postgres import PostgresEngine, distributed, migrate, migration_sql
 from holdkit.engines.postgres.driver import ConnectionFailed, Driver, Row, Statement, StatementFailed, Wire
 from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
 from holdkit.engines.postgres.statements import migrations
@@ -133,12 +133,12 @@ def test_an_operation_id_of_another_lane_rides_along(engine: PostgresEngine, wat
 
 def test_groups_that_share_a_lane_keep_their_order() -> None:
     a, b = pool_in(0), pool_in(1)
-    cut = apart.cut(groups(place(a), place(b), place(a, b), place(a), place(b), put("x")), LANES)
+    cut = distributed.cut(groups(place(a), place(b), place(a, b), place(a), place(b), put("x")), LANES)
     assert [part.indexes for part in cut][:4] == [[0], [1], [2], [3]]
     order = [index for part in cut for index in part.indexes]
     assert order.index(2) < order.index(3)
     assert order.index(2) < order.index(4)
-    swept = apart.cut([*groups(place(a)), Group((Sweep(),)), *groups(place(a))], LANES)
+    swept = distributed.cut([*groups(place(a)), Group((Sweep(),)), *groups(place(a))], LANES)
     assert [part.indexes for part in swept] == [[0], [1], [2]]
 
 
@@ -351,10 +351,10 @@ def test_what_is_not_there_may_only_be_unfinished(engine: PostgresEngine, monkey
     unseen = hold_id(pool_in(0))
     applied = engine.apply(groups(place(pool_in(0)), confirm(unseen), place(pool_in(1))))
     assert isinstance(applied.outcomes[0][0], Done)
-    assert sorted(applied.left_out) == [1, 2]
+    assert sorted(applied.skipped_locked) == [1, 2]
     for command in (confirm(unseen), place(pool_in(1))):
         with pytest.raises(Overloaded, match="two-phase commit"):
-            engine.apply(groups(command), patient=True)
+            engine.apply(groups(command), wait_for_locks=True)
     queries = (FindHold(("", unseen)), FindPool(("", pool_in(1))), FindRecord(("", "k", "i")))
     for query in queries:
         with pytest.raises(Overloaded, match="two-phase commit"):

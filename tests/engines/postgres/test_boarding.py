@@ -12,7 +12,7 @@ import holdkit
 from holdkit.core.commands import AnyCommand, Group, Sweep
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Outcome, Reason
-from holdkit.engines.port import Applied, BatchRejected, Boarding
+from holdkit.engines.port import Applied, BatchRejected, GrowingBatches
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.errors import Overloaded
 from holdkit.testing import FakeClock
@@ -36,13 +36,13 @@ def engine(open_engine: Open) -> PostgresEngine:
 
 @contextmanager
 def waiting(
-    engine: PostgresEngine, url: str, board: Callable[[Fits], Sequence[Group]], *first: AnyCommand
+    engine: PostgresEngine, url: str, add_late: Callable[[Fits], Sequence[Group]], *first: AnyCommand
 ) -> Iterator[Future[Applied]]:
     """A batch that waits until the block is over."""
-    assert isinstance(engine, Boarding)
+    assert isinstance(engine, GrowingBatches)
     with ThreadPoolExecutor(1) as thread, caller(url) as tx:
         engine.apply_in(tx, groups(place(TAKEN)))
-        running = thread.submit(engine.apply_boarding, groups(*(first or (place(TAKEN),))), board)
+        running = thread.submit(engine.apply_growing, groups(*(first or (place(TAKEN),))), add_late)
         await_waiter(url)
         yield running
         tx.rollback()
@@ -72,11 +72,11 @@ def test_only_those_fit_who_need_nothing_that_is_not_locked(engine: PostgresEngi
                     create(OTHER), put("note"), Sweep(limit=1))  # fmt: skip
     seen: list[bool] = []
 
-    def board(fits: Fits) -> list[Group]:
+    def add_late(fits: Fits) -> list[Group]:
         seen.extend(fits(group) for group in wanted)
         return []
 
-    with waiting(engine, postgres_url, board) as running:
+    with waiting(engine, postgres_url, add_late) as running:
         pass
     assert len(running.result().outcomes) == 1
     assert seen == [True, True, False, False, False, False, False, False]
@@ -85,14 +85,14 @@ def test_only_those_fit_who_need_nothing_that_is_not_locked(engine: PostgresEngi
 def test_the_clock_is_read_after_they_came(engine: PostgresEngine, postgres_url: str) -> None:
     done(engine, place(TAKEN, ttl=SECOND))
 
-    def board(fits: Fits) -> list[Group]:
+    def add_late(fits: Fits) -> list[Group]:
         assert isinstance(engine.clock, FakeClock)
         engine.clock.set(START + SECOND)
         return groups(place(TAKEN))
 
     with ThreadPoolExecutor(1) as thread, caller(postgres_url) as tx:
         tx.execute("select from holdkit.pools for update")
-        running = thread.submit(engine.apply_boarding, groups(place(TAKEN)), board)
+        running = thread.submit(engine.apply_growing, groups(place(TAKEN)), add_late)
         await_waiter(postgres_url)
         tx.rollback()
         found = answers(running.result(scenes.PATIENCE))
@@ -108,12 +108,12 @@ def test_one_whose_id_is_taken_does_not_call_the_others_twice(engine: PostgresEn
     again = place(OTHER, op="once", id=first.hold.id if first.hold else None)
     calls: list[str] = []
 
-    def board(fits: Fits) -> list[Group]:
+    def add_late(fits: Fits) -> list[Group]:
         calls.append("boarding")
         return groups(again)
 
     wanted = (place(TAKEN), place(OTHER))
-    with waiting(engine, postgres_url, board, *wanted) as running:
+    with waiting(engine, postgres_url, add_late, *wanted) as running:
         pass
     *new, replayed = answers(running.result())
     assert all(isinstance(outcome, Done) and not outcome.replayed for outcome in new)
@@ -127,15 +127,15 @@ def test_one_whose_id_is_taken_does_not_call_the_others_twice(engine: PostgresEn
 def test_who_needs_other_locks_first_takes_nobody_along(
     first: AnyCommand, engine: PostgresEngine, postgres_url: str
 ) -> None:
-    applied = engine.apply_boarding(groups(first), lambda fits: pytest.fail("nobody is to come"))
+    applied = engine.apply_growing(groups(first), lambda fits: pytest.fail("nobody is to come"))
     assert len(applied.outcomes) == 1
 
 
 def test_where_boarding_breaks_nothing_was_done(engine: PostgresEngine, postgres_url: str) -> None:
-    def board(fits: Fits) -> list[Group]:
+    def add_late(fits: Fits) -> list[Group]:
         raise ZeroDivisionError
 
-    with waiting(engine, postgres_url, board) as running:
+    with waiting(engine, postgres_url, add_late) as running:
         pass
     assert isinstance(running.exception(), BatchRejected)
     assert scenes.pool(engine, TAKEN).held == 0
@@ -149,7 +149,7 @@ def test_who_waits_too_long_is_turned_away_before_anybody_came(open_engine: Open
     with caller(postgres_url) as tx:
         engine.apply_in(tx, groups(place(TAKEN)))
         with pytest.raises(Overloaded):
-            engine.apply_boarding(groups(place(TAKEN)), lambda fits: pytest.fail("nobody is to come"))
+            engine.apply_growing(groups(place(TAKEN)), lambda fits: pytest.fail("nobody is to come"))
         tx.rollback()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdkit.core.reading import FindPool
 from holdkit.engines.port import BatchRejected
-from holdkit.engines.postgres import PostgresEngine, examining, migrate, opening
+from holdkit.engines.postgres import PostgresEngine, doctor, migrate, opening
 from holdkit.engines.postgres.driver import StatementFailed
 from holdkit.errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from holdkit.testing.postgres import PostgresServer, ServerAddress
@@ -72,8 +72,8 @@ def test_a_server_that_is_too_old(postgres_url: str, monkeypatch: pytest.MonkeyP
     assert f"is PostgreSQL {found}: Holdkit needs PostgreSQL 15 or later" in str(told(postgres_url))
     with pytest.raises(EngineError, match=f"is PostgreSQL {found}: Holdkit needs"):
         migrate(postgres_url)
-    monkeypatch.setattr(examining, "OLDEST", number + 1)
-    (version,) = [finding for finding in examining.examine(postgres_url) if finding.name == "version"]
+    monkeypatch.setattr(doctor, "OLDEST", number + 1)
+    (version,) = [finding for finding in doctor.examine(postgres_url) if finding.name == "version"]
     assert (version.level, version.advice) == ("fail", "Holdkit needs PostgreSQL 15 or later")
     monkeypatch.setattr(opening, "OLDEST", number)
     PostgresEngine(postgres_url).close()
@@ -208,7 +208,9 @@ def test_no_connection_left_for_us(postgres_url: str, clerk: str) -> None:
         assert "too many connections for role" in str(told(as_role(postgres_url, clerk)))
         done(engine, create("gpu"))  # on the one connection there is
         with pytest.raises(EngineError, match="too many connections"):
-            engine.apply(groups(place("gpu")), patient=True)  # those who may have to wait have connections of their own
+            engine.apply(
+                groups(place("gpu")), wait_for_locks=True
+            )  # those who may have to wait have connections of their own
         done(engine, place("gpu"))
     revoked(postgres_url, clerk)
 
@@ -218,7 +220,7 @@ def test_a_statement_that_is_cancelled_did_nothing(engine: PostgresEngine, postg
     done(engine, create("gpu"))
     with ThreadPoolExecutor(1) as thread, scenes.caller(postgres_url) as tx:
         tx.execute("select from holdkit.pools for update")
-        waiting = thread.submit(engine.apply, groups(place("gpu")), patient=True)
+        waiting = thread.submit(engine.apply, groups(place("gpu")), wait_for_locks=True)
         await_waiter(postgres_url)
         ask(
             postgres_url,
@@ -234,7 +236,7 @@ def test_a_session_that_is_ended_is_opened_again(engine: PostgresEngine, postgre
     done(engine, create("gpu"))
     with ThreadPoolExecutor(1) as thread, scenes.caller(postgres_url) as tx:
         tx.execute("select from holdkit.pools for update")
-        waiting = thread.submit(engine.apply, groups(place("gpu")), patient=True)
+        waiting = thread.submit(engine.apply, groups(place("gpu")), wait_for_locks=True)
         await_waiter(postgres_url)
         ask(
             postgres_url,

@@ -10,9 +10,9 @@ import pytest
 
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Reason
-from holdkit.engines.port import Applied, Flying, Grounded
+from holdkit.engines.port import Applied, AsyncApply, NeedsThread
 from holdkit.engines.postgres import PostgresEngine, driver
-from holdkit.engines.postgres.listening import Teller
+from holdkit.engines.postgres.listening import Notifier
 from holdkit.errors import OutcomeUnknown
 from tests.engines.postgres import scenes
 from tests.engines.postgres.conftest import Open
@@ -22,7 +22,7 @@ from tests.engines.postgres.scenes import create, done, groups, place
 @pytest.fixture(autouse=True)
 def _nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take the connection that lies at hand, whenever it likes."""
-    monkeypatch.setattr(Teller, "nudge", lambda _: None)
+    monkeypatch.setattr(Notifier, "nudge", lambda _: None)
 
 
 def fly(engine: PostgresEngine, wanted: list[Group], sent: Callable[[], None] = lambda: None) -> Applied:
@@ -30,7 +30,7 @@ def fly(engine: PostgresEngine, wanted: list[Group], sent: Callable[[], None] = 
 
 
 def test_the_same_answers_and_told_when_they_are_on_their_way(engine: PostgresEngine, postgres_url: str) -> None:
-    assert isinstance(engine, Flying)
+    assert isinstance(engine, AsyncApply)
     done(engine, create("p", total=1))
     told: list[int] = []
     wishes = groups(place("p"), place("p"), place("missing"), place("new", on_demand=5))
@@ -48,7 +48,7 @@ def test_the_same_answers_and_told_when_they_are_on_their_way(engine: PostgresEn
 def test_without_a_connection_at_hand_it_is_grounded(engine: PostgresEngine) -> None:
     done(engine, create("p"))
     engine._connections.drop_idle()
-    with pytest.raises(Grounded):
+    with pytest.raises(NeedsThread):
         fly(engine, groups(place("p")))
     assert scenes.pool(engine, "p").held == 0
 
@@ -58,7 +58,7 @@ def test_a_statement_that_fails_grounds_it(open_engine: Open, monkeypatch: pytes
     scenes.alter(monkeypatch, "load_due", lambda text: text.replace("clock_timestamp()", "no_such_clock()"))
     engine = open_engine()
     assert scenes.pool(engine, "p").held == 0, "a connection is at hand"
-    with pytest.raises(Grounded):
+    with pytest.raises(NeedsThread):
         fly(engine, groups(place("p")))
     assert scenes.pool(engine, "p").held == 0
 
@@ -111,7 +111,7 @@ def test_an_exception_before_commit_is_sent_is_grounded(open_engine: Open, step:
     engine = open_engine(on_statement=strike)
     done(engine, create("p"))
     awaited.append(step)
-    with pytest.raises(Grounded):
+    with pytest.raises(NeedsThread):
         fly(engine, groups(place("p")))
     assert not awaited
     assert scenes.pool(engine, "p").held == 0

@@ -41,8 +41,8 @@ class Shop:
 
     def plain(self, command: AnyCommand) -> Done:
         """A call without `tx`, that waits for what it needs."""
-        applied = self.engine.apply([Group((self.mint.prepare(command),))], patient=True)
-        assert not applied.left_out
+        applied = self.engine.apply([Group((self.mint.prepare(command),))], wait_for_locks=True)
+        assert not applied.skipped_locked
         (outcome,) = applied.outcomes[0]
         assert isinstance(outcome, Done), outcome
         return outcome

@@ -208,9 +208,9 @@ def test_what_hk_lock_locks(kind: Any, url: str) -> None:
         app.order("b")
         groups = [_place("lamp"), _place("chair")]
         applied = app.engine_of_kernel.apply(groups)
-        assert list(applied.left_out) == [0], "the one is locked, the other is not"
+        assert list(applied.skipped_locked) == [0], "the one is locked, the other is not"
         app.commit()
-        assert not app.engine_of_kernel.apply(groups[:1]).left_out
+        assert not app.engine_of_kernel.apply(groups[:1]).skipped_locked
         assert app.hk.verify().ok
 
 

@@ -132,7 +132,7 @@ def test_pools_locked_in_order_do_not(engine: PostgresEngine, postgres_url: str)
 def meet_two_pools(engine: PostgresEngine, url: str) -> None:
     with ThreadPoolExecutor(1) as thread, caller(url) as tx:
         tx.execute("select from holdkit.pools where id = %s for no key update", (POOLS[0],))
-        waiting = thread.submit(engine.apply, groups(place(POOLS[7], POOLS[0])), patient=True)
+        waiting = thread.submit(engine.apply, groups(place(POOLS[7], POOLS[0])), wait_for_locks=True)
         await_waiter(url)
         with suppress(psycopg.errors.DeadlockDetected):  # one of the two is chosen; ours begins again
             tx.execute("select from holdkit.pools where id = %s for no key update", (POOLS[7],))
@@ -165,7 +165,7 @@ def meet_at_a_head(engine: PostgresEngine, postgres_url: str, lane_count: int) -
     with ThreadPoolExecutor(1) as thread, closing(psycopg.connect(postgres_url)) as other:
         raw = psycopg.RawCursor(other)
         raw.execute(load()["lock_heads"].text, ([0], "10000"))
-        waiting = thread.submit(engine.apply, groups(place(*POOLS[1 : 1 + lane_count])), patient=True)
+        waiting = thread.submit(engine.apply, groups(place(*POOLS[1 : 1 + lane_count])), wait_for_locks=True)
         await_waiter(postgres_url)
         raw.execute(journal, ([0], [0], [], [], [], [], [], []))
         other.commit()

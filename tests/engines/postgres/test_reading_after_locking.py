@@ -90,7 +90,7 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
     statements: Callable[..., Any] = loading._first
     take: Callable[..., Any] = loading.Rows.take
 
-    def hasty(*arguments: Any) -> Any:
+    def no_wait(*arguments: Any) -> Any:
         lock, due, *holds = statements(*arguments)
         return [*holds, lock, due]
 
@@ -98,7 +98,7 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
         *holds, lock, due = answers
         return take(self, [lock, due, *holds], *arguments)
 
-    monkeypatch.setattr(loading, "_first", hasty)
+    monkeypatch.setattr(loading, "_first", no_wait)
     monkeypatch.setattr(loading.Rows, "take", sorted_back)
     theirs, ours = confirm_behind_a_caller(open_engine(), postgres_url)
     assert [scenes.reason(theirs), scenes.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]

@@ -92,10 +92,12 @@ def test_a_return_and_a_sweep_at_once_bring_each_unit_back_once(engine: Postgres
     later(engine, 400)
     returned = 0
     with ThreadPoolExecutor(2) as threads:
-        sweeping = threads.submit(lambda: [engine.apply([Group((Sweep(limit=1),))], patient=True) for _ in range(25)])
+        sweeping = threads.submit(
+            lambda: [engine.apply([Group((Sweep(limit=1),))], wait_for_locks=True) for _ in range(25)]
+        )
         for id in ids:
             command = ReturnUnits(id=id, owner="me")
-            (outcomes,) = engine.apply([Group((command,))], patient=True).outcomes
+            (outcomes,) = engine.apply([Group((command,))], wait_for_locks=True).outcomes
             returned += isinstance(outcomes[0], Done)
         sweeping.result(120)
     while len(dropped(engine)) + returned < len(ids):

@@ -133,7 +133,7 @@ def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open,
     applied = engine.apply(scenes.groups(place(made, on_demand=1)))
     assert sweeper() == 1
     assert swept
-    second = applied.outcomes[0][0] if not applied.left_out else done(engine, place(made, on_demand=1))
+    second = applied.outcomes[0][0] if not applied.skipped_locked else done(engine, place(made, on_demand=1))
     assert isinstance(second, Done)
     assert second.hold is not None
     assert second.hold.fence > first.fence

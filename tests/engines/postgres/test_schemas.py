@@ -220,8 +220,8 @@ def test_there_are_never_more_connections(postgres_url: str) -> None:
     with closing(PostgresEngine(postgres_url, pool_size=4, limits=impatient)) as engine, ExitStack() as taken:
         for _ in range(2):
             taken.enter_context(engine._connections.one())
-        taken.enter_context(engine._patient.one())
-        for kind, most in ((engine._connections, 2), (engine._patient, 1)):
+        taken.enter_context(engine._wait_for_locks.one())
+        for kind, most in ((engine._connections, 2), (engine._wait_for_locks, 1)):
             with pytest.raises(Overloaded, match=f"all {most} connections are in use"), kind.one():
                 pass
 

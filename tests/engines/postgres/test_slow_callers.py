@@ -103,7 +103,9 @@ def test_others_answer_at_once_and_in_the_same_batch_too(
     engine = prepare(open_engine, limits=Limits(lock_timeout=60 * SECOND))
     with caller(postgres_url) as tx:
         wanted = take(engine, tx)
-        alone = next(applied for _ in range(TRIES) if not (applied := engine.apply(groups(place(OTHER)))).left_out)
+        alone = next(
+            applied for _ in range(TRIES) if not (applied := engine.apply(groups(place(OTHER)))).skipped_locked
+        )
         assert isinstance(alone.outcomes[0][0], Done)
         tries = (scenes.hastily(engine, groups(place(OTHER), wanted, place(OTHER))) for _ in range(TRIES))
         outcomes = next(outcomes for outcomes, left in tries if left == [1])
@@ -139,7 +141,7 @@ def test_the_patient_are_turned_away_in_the_end(
     with caller(postgres_url) as tx:
         wanted = take(engine, tx)
         with pytest.raises(Overloaded):
-            engine.apply(groups(wanted), patient=True)
+            engine.apply(groups(wanted), wait_for_locks=True)
         tx.rollback()
     assert isinstance(done(engine, wanted), Done)
     scenes.sound(engine, postgres_url)

@@ -9,7 +9,7 @@ import pytest
 from holdkit import Reason
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Refusal
-from holdkit.engines.postgres.transacting import DOUBTS
+from holdkit.engines.postgres.transacting import CHECK_AGAIN_FOR
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.scenes import create, done, groups, place
 
@@ -44,7 +44,7 @@ def test_what_is_there_already_is_met_and_looked_for_for_a_while(open_engine: Op
     assert isinstance(other, Done), "its neighbour is not held back"
     assert engine.apply(groups(place("p", op="other"))).wrote
     assert looks(seen) > 0, "retries come in swarms"
-    for number in range(DOUBTS):
+    for number in range(CHECK_AGAIN_FOR):
         done(engine, place("p", op=f"n{number}"))
     seen.clear()
     done(engine, place("p", op="last"))

@@ -13,7 +13,7 @@ import pytest
 
 from holdkit.core.model import SECOND, Limits
 from holdkit.engines.sqlite import checkpointing, open_engine
-from holdkit.engines.sqlite.turnstile import Turnstile
+from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 from holdkit.errors import Overloaded
 
 from .conftest import Open
@@ -124,7 +124,7 @@ def test_the_wait_for_another_process_is_bounded(open_one: Open, start: Start) -
 
 def test_who_waits_goes_before_who_comes_back(path: Path) -> None:
     path.touch()
-    mine, theirs = Turnstile(str(path)), Turnstile(str(path))
+    mine, theirs = FairWriteLock(str(path)), FairWriteLock(str(path))
     order: list[str] = []
     mine.enter(PATIENCE)
     waiting = Event()
@@ -164,7 +164,7 @@ def taken(descriptor: int) -> bool:
 
 def test_who_gave_up_does_not_keep_the_lock_it_gets_later(path: Path) -> None:
     path.touch()
-    mine, theirs = Turnstile(str(path)), Turnstile(str(path))
+    mine, theirs = FairWriteLock(str(path)), FairWriteLock(str(path))
     mine.enter(9)
     with pytest.raises(Overloaded):
         theirs.enter(0.01)

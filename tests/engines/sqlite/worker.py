@@ -16,7 +16,7 @@ from holdkit.core.commands import Group, PlaceHold
 from holdkit.core.model import Leg
 from holdkit.core.outcomes import Done
 from holdkit.engines.sqlite import SqliteEngine, open_engine
-from holdkit.engines.sqlite.turnstile import Turnstile
+from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 
 
 def place(engine: SqliteEngine) -> bool:
@@ -31,11 +31,11 @@ def say(word: object) -> None:
 
 def main(path: str, what: str, count: int = 0) -> None:
     if what == "lock":
-        turnstile = Turnstile(path)
-        turnstile.enter(60)
+        write_lock = FairWriteLock(path)
+        write_lock.enter(60)
         say("ready")
         sys.stdin.readline()
-        turnstile.leave()
+        write_lock.leave()
         return
     engine = open_engine(path)
     say("ready")

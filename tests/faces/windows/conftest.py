@@ -1,4 +1,4 @@
-"""Every engine in both colours, behind one way of calling."""
+"""Every engine in sync and async, behind one way of calling."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from tests.kernel.rig import Async, Driven, Sync
 class Place:
     """A kernel of either colour on some engine, whose clock the test moves."""
 
-    def __init__(self, url: str, colour: Sync | Async) -> None:
-        self.url, self.clock, self.colour = url, FakeClock(), colour
-        self.hk = colour.open(open_engine(url, clock=self.clock, limits=None))
+    def __init__(self, url: str, mode: Sync | Async) -> None:
+        self.url, self.clock, self.mode = url, FakeClock(), mode
+        self.hk = mode.open(open_engine(url, clock=self.clock, limits=None))
 
 
 @pytest.fixture(params=["sync", "async"])
-def colour(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
-    colour = Sync() if request.param == "sync" else Async()
-    yield colour
-    colour.close()
+def mode(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
+    mode = Sync() if request.param == "sync" else Async()
+    yield mode
+    mode.close()
 
 
 @pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, colour: Sync | Async, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, mode: Sync | Async, tmp_path: Path) -> Iterator[Place]:
     urls = {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     if request.param == "postgres":
         urls["postgres"] = request.getfixturevalue("migrated")()
-    made = Place(urls[request.param], colour)
+    made = Place(urls[request.param], mode)
     yield made
     assert made.hk.verify().ok
     made.hk.close()
 
 
 @pytest.fixture
-def memory(colour: Sync | Async) -> Iterator[Place]:
+def memory(mode: Sync | Async) -> Iterator[Place]:
     """Where the engine makes no difference."""
-    made = Place("memory://", colour)
+    made = Place("memory://", mode)
     yield made
     made.hk.close()
 

@@ -1,4 +1,4 @@
-"""Budgets: hold the estimate, confirm the actual, on every engine and in both colours."""
+"""Budgets: hold the estimate, confirm the actual, on every engine and in sync and async."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"ttl": "31d"}, "ttl", "ttl_too_long"),
     ({"owner": ""}, "owner", "owner_required"),
     ({"op": "x" * 256}, "op", "op_too_long"),
-    ({"colour": "red"}, "colour", "argument_unknown"),
+    ({"mode": "red"}, "mode", "argument_unknown"),
 ]
 
 

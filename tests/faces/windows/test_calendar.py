@@ -1,4 +1,4 @@
-"""Calendars: rooms by nights and by times, on every engine and in both colours."""
+"""Calendars: rooms by nights and by times, on every engine and in sync and async."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from holdkit import BelowInUse, InsufficientCapacity, InvalidRequest, State, WindowClosed
 from holdkit.faces.grid import Free
-from holdkit.kernel.spelling import moment
+from holdkit.kernel.normalise import moment
 
 from .conftest import Place
 

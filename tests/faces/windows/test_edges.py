@@ -17,9 +17,9 @@ from holdkit.core.model import Leg
 from holdkit.engines.clocks import wall_clock
 from holdkit.errors import Overloaded, WindowClosed
 from holdkit.faces.allowances import Meter
+from holdkit.kernel.group_commit import AsyncGroupCommit
 from holdkit.kernel.minting import Mint
 from holdkit.kernel.opening import open_engine
-from holdkit.kernel.waiters import AsyncSubmitter
 from holdkit.testing import FakeClock
 from tests.kernel.rig import PATIENCE, Async, Sync, Watched
 
@@ -35,11 +35,11 @@ class Lagging(Watched):
         self.clock = lambda: self.fake.now() - round(lag * SECOND)
 
 
-def overspent(colour: Sync | Async, lag: float) -> list[str]:
+def overspent(mode: Sync | Async, lag: float) -> list[str]:
     """Take what there is, across the edge of a window, with a clock that is off; tell every window that gave too much, and
     every decision that was counted where it does not belong."""
     engine = Lagging(lag)
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     api = hk.rates("api", Allowance(2, per="minute"))
     for slot in (600 * SECOND, 660 * SECOND - 1, 660 * SECOND, 690 * SECOND, 719 * SECOND, 720 * SECOND):
         engine.fake.set(slot)
@@ -64,24 +64,24 @@ def overspent(colour: Sync | Async, lag: float) -> list[str]:
 
 
 @pytest.mark.parametrize("lag", [0, 0.000001, 30, 59.999999, 60, 3600, -0.000001, -30, -60, -3600])
-def test_a_client_whose_clock_is_off_spends_what_there_is_where_it_belongs(colour: Sync | Async, lag: float) -> None:
-    assert overspent(colour, lag) == []
+def test_a_client_whose_clock_is_off_spends_what_there_is_where_it_belongs(mode: Sync | Async, lag: float) -> None:
+    assert overspent(mode, lag) == []
 
 
 @pytest.mark.parametrize("lag", [0.000001, 30, -30])
 def test_canary_a_window_chosen_by_the_clients_clock_is_noticed(
-    colour: Sync | Async, lag: float, monkeypatch: pytest.MonkeyPatch
+    mode: Sync | Async, lag: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Legs that do not say when they may be granted: the guess is taken for the truth."""
     true_leg: Callable[..., Leg] = Meter.leg
     monkeypatch.setattr(Meter, "leg", lambda *said: replace(true_leg(*said), opens=None, closes=None))
-    assert overspent(colour, lag)
+    assert overspent(mode, lag)
 
 
-def test_guessing_ends(colour: Sync | Async) -> None:
+def test_guessing_ends(mode: Sync | Async) -> None:
     """Windows that end faster than they can be found are told as such, and nothing is written."""
     engine = Lagging(30)
-    hk = colour.open(engine)
+    hk = mode.open(engine)
 
     def hurry(groups: Sequence[Group]) -> None:
         engine.fake.advance(1)
@@ -97,9 +97,9 @@ def test_guessing_ends(colour: Sync | Async) -> None:
     hk.close()
 
 
-def test_a_budget_is_resized_in_the_window_that_runs_there(colour: Sync | Async) -> None:
+def test_a_budget_is_resized_in_the_window_that_runs_there(mode: Sync | Async) -> None:
     engine = Lagging(30)
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     llm: Any = hk.budgets("llm", tokens=Allowance(100, per="minute"))
     llm.consume("team", 10)
     engine.fake.advance(60)
@@ -110,10 +110,10 @@ def test_a_budget_is_resized_in_the_window_that_runs_there(colour: Sync | Async)
     hk.close()
 
 
-def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(colour: Sync | Async) -> None:
+def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(mode: Sync | Async) -> None:
     """The commit's fate was lost, and by the time it is asked for the window has gone: that refusal is no proof."""
     engine = Watched(FakeClock(start=59 * SECOND))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     api = hk.rates("api", Allowance(1, per="minute"))
 
     def lose(groups: Sequence[Group]) -> None:
@@ -129,9 +129,9 @@ def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(colour: Sy
     hk.close()
 
 
-def test_an_unknown_that_happened_is_found_in_a_later_window(colour: Sync | Async) -> None:
+def test_an_unknown_that_happened_is_found_in_a_later_window(mode: Sync | Async) -> None:
     engine = Watched(FakeClock(start=59 * SECOND))
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     api = hk.rates("api", Allowance(1, per="minute"))
 
     def lose(groups: Sequence[Group]) -> None:
@@ -148,12 +148,12 @@ def test_an_unknown_that_happened_is_found_in_a_later_window(colour: Sync | Asyn
 
 
 @pytest.mark.parametrize("lag", [3600, -3600])
-def test_on_postgres_the_servers_clock_counts(colour: Sync | Async, lag: int, postgres_url: str) -> None:
+def test_on_postgres_the_servers_clock_counts(mode: Sync | Async, lag: int, postgres_url: str) -> None:
     """The real thing: a machine whose clock is an hour off, and a server that decides by its own."""
     holdkit.migrate(postgres_url)
     engine = open_engine(postgres_url, clock=None, limits=None)
     engine.clock = lambda: wall_clock() - lag * SECOND
-    hk = colour.open(engine)
+    hk = mode.open(engine)
     llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
     for _ in range(3):
         hold = llm.hold("team", 10, ttl=600)
@@ -165,7 +165,7 @@ def test_on_postgres_the_servers_clock_counts(colour: Sync | Async, lag: int, po
 def test_a_hold_granted_to_a_cancelled_block_is_released() -> None:
     async def main() -> list[str]:
         engine = Watched()
-        hk = AsyncKernel(AsyncSubmitter(engine), Mint(engine.clock))
+        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
         llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
         engine.gate.clear()
 

@@ -1,4 +1,4 @@
-"""Rates: fixed windows per client, on every engine and in both colours."""
+"""Rates: fixed windows per client, on every engine and in sync and async."""
 
 from __future__ import annotations
 

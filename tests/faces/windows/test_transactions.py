@@ -60,9 +60,9 @@ def several_in_one(llm: Any, inn: Any, tx: Any) -> None:
     assert inn.resize("double", 7, *summer, tx=tx) == 1
 
 
-def test_on_sqlite(colour: Sync | Async, tmp_path: Path) -> None:
+def test_on_sqlite(mode: Sync | Async, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
-    hk = colour.open(open_engine(url, clock=FakeClock(), limits=None))
+    hk = mode.open(open_engine(url, clock=FakeClock(), limits=None))
     with closing(sqlite3.connect(tmp_path / "holds.db", isolation_level=None, check_same_thread=False)) as tx:
         story(hk, tx, tx.commit, tx.rollback)
     hk.close()
@@ -78,10 +78,10 @@ def test_on_postgres(postgres_url: str) -> None:
 
 def test_on_postgres_in_a_task(postgres_url: str) -> None:
     holdkit.migrate(postgres_url)
-    colour = Async()
-    hk = colour.open(open_engine(postgres_url, clock=FakeClock(), limits=None))
-    tx = colour.run(psycopg.AsyncConnection.connect, postgres_url)
-    story(hk, tx, lambda: colour.run(tx.commit), lambda: colour.run(tx.rollback))
-    colour.run(tx.close)
+    mode = Async()
+    hk = mode.open(open_engine(postgres_url, clock=FakeClock(), limits=None))
+    tx = mode.run(psycopg.AsyncConnection.connect, postgres_url)
+    story(hk, tx, lambda: mode.run(tx.commit), lambda: mode.run(tx.rollback))
+    mode.run(tx.close)
     hk.close()
-    colour.close()
+    mode.close()

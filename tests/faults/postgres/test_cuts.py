@@ -18,9 +18,9 @@ from holdkit.core.commands import PlaceHold
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindEntries, FindHold, ReadJournal
-from holdkit.engines.port import Grounded
+from holdkit.engines.port import NeedsThread
 from holdkit.engines.postgres import PostgresEngine, driver, migrate
-from holdkit.engines.postgres.listening import Teller
+from holdkit.engines.postgres.listening import Notifier
 from holdkit.engines.postgres.transacting import Transactions
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
@@ -112,7 +112,7 @@ def fly(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
     """On an event loop, and if that cannot be, as everybody."""
     try:
         return asyncio.run(engine.apply_async(groups(command), lambda: None)).outcomes[0][0]
-    except Grounded:
+    except NeedsThread:
         return ask(engine, command)
     except (EngineError, Overloaded, OutcomeUnknown) as error:
         return error
@@ -128,7 +128,7 @@ def server(postgres_binaries: object) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def line(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
-    monkeypatch.setattr(Teller, "nudge", lambda _: None)  # it would speak on the same line, whenever it likes
+    monkeypatch.setattr(Notifier, "nudge", lambda _: None)  # it would speak on the same line, whenever it likes
     with Proxy(server.port) as proxy, closing(Line(server, proxy)) as line:
         done(line.straight, create("seats", 10**6, exist_ok=True))
         yield line
@@ -185,7 +185,7 @@ def fall_silent(line: Line, patience: float) -> tuple[PlaceHold, Outcome | Excep
     line.trial(None, with_op=True, cold=False)
     last = line.proxy.counts["server"]
     line.warm()
-    for _, each in line.engine._patient._free:
+    for _, each in line.engine._wait_for_locks._free:
         each.patience = patience
     command = place("seats", op=f"silent for {patience}")
     line.proxy.arm(("server", last - 1), stall=True)

@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit import OutcomeUnknown, Overloaded
 from holdkit.engines.postgres import PostgresEngine, migrate
-from holdkit.engines.postgres.listening import Teller
+from holdkit.engines.postgres.listening import Notifier
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres.scenes import LANES
@@ -30,12 +30,12 @@ def server(postgres_binaries: object) -> Iterator[PostgresServer]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("colour", [Sync, Async])
+@pytest.mark.parametrize("mode", [Sync, Async])
 def test_a_call_ends_at_its_deadline(
-    server: PostgresServer, colour: type[Sync | Async], monkeypatch: pytest.MonkeyPatch
+    server: PostgresServer, mode: type[Sync | Async], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Teller, "nudge", lambda _: None)  # it would speak on the same line, whenever it likes
-    driven = colour()
+    monkeypatch.setattr(Notifier, "nudge", lambda _: None)  # it would speak on the same line, whenever it likes
+    driven = mode()
     with Proxy(server.port) as proxy, closing(PostgresEngine(server.tcp_dsn("shop"))) as straight:
         url = f"postgresql://postgres@127.0.0.1:{proxy.port}/shop?sslmode=disable&gssencmode=disable"
         hk = driven.open(PostgresEngine(url, limits=NEVER, prune_every=10**9))
@@ -43,14 +43,14 @@ def test_a_call_ends_at_its_deadline(
         for number, (verb, behind, expected) in enumerate(
             [("read", None, Overloaded), ("hold", None, Overloaded), ("hold", 1, OutcomeUnknown)]
         ):
-            name = f"seats-{colour.name}-{number}"  # a session that nobody ends keeps its pool locked
+            name = f"seats-{mode.name}-{number}"  # a session that nobody ends keeps its pool locked
             hk.create_pool(name, 100)
             for each in range(4):  # everything is prepared, on a line that is warm
                 proxy.arm()
-                call(hk, name, verb, f"{colour.name}-{number}-{each}")
+                call(hk, name, verb, f"{mode.name}-{number}-{each}")
             at = 1 if behind is None else proxy.counts["server"] - behind
             proxy.arm(("server", at), stall=True)
-            unknown = f"{colour.name}-{number}-late"
+            unknown = f"{mode.name}-{number}-late"
             with holdkit.context(timeout="1s"), pytest.raises(expected):
                 call(hk, name, verb, unknown)
             assert proxy.fired.is_set()

@@ -70,14 +70,14 @@ def always_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["sync", "async"])
-def colour(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
+def mode(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
     kind = Sync() if request.param == "sync" else Async()
     yield kind
     kind.close()
 
 
-def opened(colour: Sync | Async, url: str) -> Any:
-    return holdkit.connect(url) if isinstance(colour, Sync) else colour.run(holdkit.connect_async, url)
+def opened(mode: Sync | Async, url: str) -> Any:
+    return holdkit.connect(url) if isinstance(mode, Sync) else mode.run(holdkit.connect_async, url)
 
 
 def setting(server: PostgresServer, name: str, value: str | None) -> None:
@@ -116,9 +116,9 @@ def sql(server: PostgresServer, before: str, after: str) -> Iterator[None]:
             connection.execute(after.encode())
 
 
-def test_alone(alone: PostgresServer, colour: Sync | Async) -> None:
+def test_alone(alone: PostgresServer, mode: Sync | Async) -> None:
     """Before anybody follows: neither a connection that only asks, nor one whose standby is away, is taken for another."""
-    with closing(opened(colour, alone.dsn("shop"))) as hk:
+    with closing(opened(mode, alone.dsn("shop"))) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "local"
         assert "no standby is connected" in hk.stats.durability.says
         with closing(psycopg.connect(alone.dsn("postgres"), replication="true", autocommit=True)):
@@ -129,8 +129,8 @@ def test_alone(alone: PostgresServer, colour: Sync | Async) -> None:
             assert hk.stats.durability.standbys == (Standby("spare", "away"),)
 
 
-def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, colour: Sync | Async) -> None:
-    with closing(opened(colour, primary.dsn("shop"))) as hk:
+def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, mode: Sync | Async) -> None:
+    with closing(opened(mode, primary.dsn("shop"))) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "asynchronous_standby"
         assert LOSES in hk.stats.durability.says
         assert hk.stats.durability.standbys == (Standby("standby", "asynchronous"),)
@@ -155,9 +155,9 @@ def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, colou
         await_level(hk, "synchronous")
 
 
-def test_what_is_allowed_by_name_is_stamped(primary: PostgresServer, colour: Sync | Async) -> None:
+def test_what_is_allowed_by_name_is_stamped(primary: PostgresServer, mode: Sync | Async) -> None:
     setting(primary, "synchronous_commit", "off")
-    with closing(opened(colour, primary.dsn("shop") + "&allow_unsafe=synchronous_commit")) as hk:
+    with closing(opened(mode, primary.dsn("shop") + "&allow_unsafe=synchronous_commit")) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "unsafe"
         assert "synchronous_commit = off" in hk.stats.durability.says
 
@@ -194,10 +194,10 @@ def test_a_role_that_may_not_see_the_standbys_says_so(primary: PostgresServer) -
             assert hk.stats.durability.advice == ""
 
 
-def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, colour: Sync | Async) -> None:
+def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, mode: Sync | Async) -> None:
     with live(primary.dsn("shop")) as server, server.client() as http:
-        make: Any = connect_client if isinstance(colour, Sync) else connect_client_async
-        remote = make(server.url, key=server.admin) if isinstance(colour, Sync) else colour.run(make, server.url, key=server.admin)  # fmt: skip
+        make: Any = connect_client if isinstance(mode, Sync) else connect_client_async
+        remote = make(server.url, key=server.admin) if isinstance(mode, Sync) else mode.run(make, server.url, key=server.admin)  # fmt: skip
         with closing(remote):
             for level, other in (("asynchronous_standby", "synchronous"), ("synchronous", "asynchronous_standby")):
                 if level == "synchronous":
@@ -210,7 +210,7 @@ def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, 
                 assert answer.durability == level
                 assert remote.get(hold.id).durability is None
                 assert remote.stats()["durability"]["level"] == level
-                answered(http, colour.name, level, other)
+                answered(http, mode.name, level, other)
 
 
 def answered(http: httpx.Client, name: str, level: str, other: str) -> None:

@@ -30,16 +30,16 @@ from holdkit.engines.postgres import PostgresEngine, migrate, script
 from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.engines.postgres.reading import At
 from holdkit.faces.keys import claim_id
-from holdkit.kernel.carrying import Import, export
-from holdkit.kernel.moving_in import move_in
+from holdkit.kernel.export import Import, export
+from holdkit.kernel.import_ import move_in
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import scenes
 from tests.engines.postgres.scenes import ask, await_that
 from tests.server.rig import live
 
-Colour = Literal["sync", "async"]
-COLOURS: Final[tuple[Colour, ...]] = ("sync", "async")
+Mode = Literal["sync", "async"]
+COLOURS: Final[tuple[Mode, ...]] = ("sync", "async")
 WAITING: Final = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
 
 
@@ -86,7 +86,7 @@ def away(server: PostgresServer) -> Iterator[Cancelled]:
         wait_for_standbys(server, "")
 
 
-def told(url: str, colour: Colour, *calls: Callable[[Any], Any]) -> list[Any]:
+def told(url: str, mode: Mode, *calls: Callable[[Any], Any]) -> list[Any]:
     """What one kernel answers to each: a value, or what it raises."""
 
     async def wait() -> list[Any]:
@@ -105,7 +105,7 @@ def told(url: str, colour: Colour, *calls: Callable[[Any], Any]) -> list[Any]:
         except holdkit.HoldkitError as error:
             return error
 
-    if colour == "async":
+    if mode == "async":
         return asyncio.run(wait())
     with holdkit.connect(url) as hk:
         return [answer(hk, call) for call in calls]
@@ -150,22 +150,22 @@ def spend(hk: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("mode", COLOURS)
 def test_a_cancelled_wait_stays_unknown(
-    server: PostgresServer, url: str, colour: Colour, monkeypatch: pytest.MonkeyPatch
+    server: PostgresServer, url: str, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without operation id, so that the journal is asked: it shows what no standby has."""
     with away(server) as cancelled:
-        assert names(told(url, colour, take, spend)) == ["OutcomeUnknown"] * 2
+        assert names(told(url, mode, take, spend)) == ["OutcomeUnknown"] * 2
         assert cancelled.count >= 4, "each once for the commit, and once for the look at what came of it"
         without_proof(monkeypatch)
-        assert names(told(url, colour, take, spend)) == ["Hold"] * 2
+        assert names(told(url, mode, take, spend)) == ["Hold"] * 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("database", "colour"), [("shop", "sync"), ("shop", "async"), ("apart", "sync")])
+@pytest.mark.parametrize(("database", "mode"), [("shop", "sync"), ("shop", "async"), ("apart", "sync")])
 def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
-    server: PostgresServer, database: str, colour: Colour
+    server: PostgresServer, database: str, mode: Mode
 ) -> None:
     """Retries without operation id, refusals and whatever is done already: each rests on rows that a failover may take away."""
     url = server.dsn(database)
@@ -194,12 +194,12 @@ def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
     )
     settled = ["HoldExists", "AlreadyConfirmed", "AlreadyReleased", "InsufficientCapacity", "HoldNotFound"]
     with away(server):
-        assert names(told(url, colour, *writing)) == ["OutcomeUnknown"] * 3
-        assert names(told(url, colour, *reading)) == ["OutcomeUnknown"] * len(reading)
+        assert names(told(url, mode, *writing)) == ["OutcomeUnknown"] * 3
+        assert names(told(url, mode, *reading)) == ["OutcomeUnknown"] * len(reading)
         with pytest.MonkeyPatch.context() as canary:
             without_proof(canary)
-            early = names(told(url, colour, *reading))
-    late = names(told(url, colour, *reading))
+            early = names(told(url, mode, *reading))
+    late = names(told(url, mode, *reading))
     assert early[:5] == late[:5] == settled
     assert early == late
     assert "OutcomeUnknown" not in late
@@ -276,25 +276,25 @@ ANSWERS: Final = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("mode", COLOURS)
 def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
-    server: PostgresServer, url: str, colour: Colour
+    server: PostgresServer, url: str, mode: Mode
 ) -> None:
     with holdkit.connect(url) as hk:
         hold = hk.hold("seats", 1, ttl=600)
-        hk.items.add([sold := f"sold-{colour}/1"])
+        hk.items.add([sold := f"sold-{mode}/1"])
         hk.items.reserve([sold])
         hk.claims.reserve("email", "b@c.d", ttl=60, owner="ours")
         orders = hk.sagas.register(Order)
         orders.begin("begun", 1)
         orders.run("done", 1)
-    calls = [partial(face, name, sold=f"sold-{colour}", hold=hold) for name in ANSWERS]
+    calls = [partial(face, name, sold=f"sold-{mode}", hold=hold) for name in ANSWERS]
     with away(server):
-        unknown = names(told(url, colour, *calls))
+        unknown = names(told(url, mode, *calls))
         with pytest.MonkeyPatch.context() as canary:
             without_proof(canary)
-            early = names(told(url, colour, *calls))
-    assert dict(zip(ANSWERS, names(told(url, colour, *calls)), strict=True)) == ANSWERS
+            early = names(told(url, mode, *calls))
+    assert dict(zip(ANSWERS, names(told(url, mode, *calls)), strict=True)) == ANSWERS
     assert dict(zip(ANSWERS, early, strict=True)) == ANSWERS, "the canary: it answers, standby or not"
     assert dict(zip(ANSWERS, unknown, strict=True)) == dict.fromkeys(ANSWERS, "OutcomeUnknown")
 
@@ -369,8 +369,8 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
             primary.kill()
             primary.start()
             with Cancelled(primary), pytest.MonkeyPatch.context() as canary:
-                for colour in COLOURS:
-                    assert names(told(primary.dsn("shop"), colour, *calls.values())) == ["OutcomeUnknown"] * 3
+                for mode in COLOURS:
+                    assert names(told(primary.dsn("shop"), mode, *calls.values())) == ["OutcomeUnknown"] * 3
                 without_proof(canary)
                 assert names(told(primary.dsn("shop"), "sync", *calls.values())) == list(calls)
             primary.kill()
@@ -398,7 +398,7 @@ class Rooms(holdkit.Resource[str, None]):
 def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: str) -> None:
     """Resources, limits, repair, import, migration: none of them says that it is done."""
     with holdkit.connect(url) as hk:
-        exported = b"".join(export(hk.desk.submitter.engine))
+        exported = b"".join(export(hk.executor.group_commit.engine))
         taken = hk.resource(Rooms()).hold("taken", ttl=600)
     for name in ("empty", "new"):
         server.create_database(name)

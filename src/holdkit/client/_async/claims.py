@@ -13,7 +13,7 @@ from ...errors import InvalidRequest
 from ...faces.claim import Claim
 from ...faces.keys import CLAIMS, claim_pool, key
 from ...kernel._async.calls import Call
-from ...kernel.spelling import reference
+from ...kernel.normalise import reference
 from ..addresses import path_of
 from ..command_wire import seconds
 from ..face_wire import claim_from, read_claim, read_claims

@@ -22,9 +22,9 @@ from ...kernel._async.journal import check_following, check_remembering
 from ...kernel.context import Actor, actor_text
 from ...kernel.cursor import generation_of
 from ...kernel.limiting import LimitsInForce, changes_of, from_seconds
+from ...kernel.normalise import hold_id as spelled
+from ...kernel.normalise import reference
 from ...kernel.remembering import OnGeneration, Remember
-from ...kernel.spelling import hold_id as spelled
-from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
 from ...kernel.tenants import Tenants, of_all
 from ..addresses import path_of, record_path
@@ -47,7 +47,7 @@ from ..wire import (
     slot_of,
 )
 from .calling import AsyncCalling, no_transaction
-from .desk import AsyncRemoteDesk
+from .executor import AsyncRemoteExecutor
 from .following import AsyncRemoteEar, AsyncRemoteFollower
 from .transport import AsyncTransport, retry_key
 
@@ -57,8 +57,8 @@ class AsyncRemoteReads(AsyncCalling):
 
     def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
-        self._desk = AsyncRemoteDesk(transport, clock)
-        self._limits = self._desk.limits
+        self._executor = AsyncRemoteExecutor(transport, clock)
+        self._limits = self._executor.limits
 
     async def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
@@ -164,7 +164,7 @@ class AsyncRemoteReads(AsyncCalling):
         if of_all(tenant):
             await self.tenants(limit=1)  # refused here, not in the background
         ear = AsyncRemoteEar(self._follower(await self.cursor(), None, tenant))
-        return AsyncSubscription(ear, self._desk.employ, action, callback)
+        return AsyncSubscription(ear, self._executor.start_worker, action, callback)
 
     def _follower(
         self, after: str | None, name: str | None = None, tenant: Tenants = None, outside: Outside | None = None

@@ -21,16 +21,16 @@ from ...faces._async.windows import AsyncWindows
 from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
+from ...kernel._async.blocks import AsyncHolding, AsyncLease
 from ...kernel._async.calls import Call
-from ...kernel._async.lending import AsyncHolding, AsyncLease
-from ...kernel.spelling import What
+from ...kernel.normalise import What
 from ...kernel.workers import GRACE
 from ..absent import NotOfKernel
 from ..clock import ServerClock
 from ..retrying import Policy
 from .budgets import AsyncRemoteAccounts, AsyncRemoteBudgets
 from .claims import AsyncRemoteClaims
-from .desk import AsyncRemoteDesk
+from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
 from .sagas import AsyncRemoteSagas
 from .transport import AsyncTransport
@@ -49,9 +49,9 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         self.url = url
 
     @property
-    def desk(self) -> AsyncRemoteDesk:
+    def executor(self) -> AsyncRemoteExecutor:
         """Where faces hand in commands of their own."""
-        return self._desk
+        return self._executor
 
     @property
     def closed(self) -> bool:
@@ -75,7 +75,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client, as you say here: that needs an admin's key."""
-        return AsyncRates(AsyncWindows(self._desk, self._frame, "", meters_of("rates", name, {"": allowances})))
+        return AsyncRates(AsyncWindows(self._executor, self._frame, "", meters_of("rates", name, {"": allowances})))
 
     @overload
     def budgets(self, name: str, /) -> AsyncRemoteBudgets: ...
@@ -85,8 +85,8 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
         needs an admin's key."""
         if not budgets:
-            return AsyncRemoteBudgets(AsyncRemoteAccounts(self._transport, self._clock, self._desk, name))
-        return AsyncBudgets(AsyncAccounts(self._desk, self._frame, "", meters_of("budgets", name, budgets)))
+            return AsyncRemoteBudgets(AsyncRemoteAccounts(self._transport, self._clock, self._executor, name))
+        return AsyncBudgets(AsyncAccounts(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,
@@ -98,7 +98,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         closed: Closed = (),
     ) -> AsyncCalendar:
         """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
-        return AsyncCalendar(self._desk, self._frame, "", grid_of(name, rooms, zone, every, closed))
+        return AsyncCalendar(self._executor, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,
@@ -112,16 +112,16 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
     ) -> AsyncHolding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         return AsyncHolding(
-            self._desk, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
+            self._executor, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
         )
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
-        return AsyncLease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        return AsyncLease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     async def aclose(self) -> None:
         """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""
-        for worker in list(self._desk.crew):
+        for worker in list(self._executor.workers):
             await worker.end(GRACE)
         await self._transport.aclose()
 

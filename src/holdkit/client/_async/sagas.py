@@ -10,7 +10,7 @@ from ...core.validation import text
 from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
-from ...kernel.spelling import span
+from ...kernel.normalise import span
 from ..absent import NotOfSagas
 from ..addresses import path_of
 from ..face_wire import read_saga, read_sagas, saga_from

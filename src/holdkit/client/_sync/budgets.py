@@ -15,16 +15,16 @@ from ...faces._sync.windows import Birth
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of
-from ...kernel.spelling import Legs
+from ...kernel.group_commit import Undo
+from ...kernel.normalise import Legs
 from ...kernel.surface import Hold
-from ...kernel.waiters import Undo
 from ..addresses import path_of
 from ..clock import ServerClock
 from ..command_wire import INSTEAD, verb_json
 from ..face_wire import allowance_json, read_usages, usage_from
 from ..wire import pool_answer
 from .calling import Calling, no_transaction
-from .desk import RemoteDesk
+from .executor import RemoteExecutor
 from .transport import Transport
 
 ONLY = ""
@@ -34,9 +34,9 @@ ONLY = ""
 class RemoteAccounts(Calling):
     """The budgets of one set, for every client. Each call is one request."""
 
-    def __init__(self, transport: Transport, clock: ServerClock, desk: RemoteDesk, name: str) -> None:
+    def __init__(self, transport: Transport, clock: ServerClock, executor: RemoteExecutor, name: str) -> None:
         super().__init__(transport, clock)
-        self.desk, self.name = desk, text(name, "name", 64)
+        self.executor, self.name = executor, text(name, "name", 64)
 
     def frame(self, call: Call) -> dict[str, Any]:
         """The fields every command has."""
@@ -55,7 +55,7 @@ class RemoteAccounts(Calling):
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
         body = verb_json(command) | {"client": client, field: _spent(amounts)}
         del body["legs"]
-        return self.desk.hand_in(self._path(verb), body, command.op, undo)
+        return self.executor.send(self._path(verb), body, command.op, undo)
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as the kernel's accounts have it)
         """Not from here: which windows run, and how much they have, is written down there."""
@@ -71,14 +71,14 @@ class RemoteAccounts(Calling):
         entity: str | None = None,
         keep_rest: bool = False,
         overage: Overage = "up_to_available",
-        stays: bool = False,
+        shielded: bool = False,
     ) -> Hold:
         """Confirm what it came to; `uncovered` of the answer is by budget."""
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
         body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
                 "overage": overage}  # fmt: skip
         said = {name: value for name, value in body.items() if value is not None} | self._said(call)
-        return hold_of(self.desk.hand_in(self._path("confirm"), said, call.get("op"), stays=stays), token)
+        return hold_of(self.executor.send(self._path("confirm"), said, call.get("op"), shielded=shielded), token)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget."""

@@ -12,7 +12,7 @@ from ...core.validation import invalid
 from ...faces.item import Item
 from ...faces.keys import item_legs
 from ...kernel._sync.calls import Call
-from ...kernel.spelling import Legs, reference
+from ...kernel.normalise import Legs, reference
 from ...kernel.surface import Hold
 from ..command_wire import seconds
 from ..face_wire import read_items

@@ -23,9 +23,9 @@ from ...kernel._sync.journal import check_following, check_remembering
 from ...kernel.context import Actor, actor_text
 from ...kernel.cursor import generation_of
 from ...kernel.limiting import LimitsInForce, changes_of, from_seconds
+from ...kernel.normalise import hold_id as spelled
+from ...kernel.normalise import reference
 from ...kernel.remembering import OnGeneration, Remember
-from ...kernel.spelling import hold_id as spelled
-from ...kernel.spelling import reference
 from ...kernel.surface import Hold, SweepReport, VerifyReport
 from ...kernel.tenants import Tenants, of_all
 from ..addresses import path_of, record_path
@@ -48,7 +48,7 @@ from ..wire import (
     slot_of,
 )
 from .calling import Calling, no_transaction
-from .desk import RemoteDesk
+from .executor import RemoteExecutor
 from .following import RemoteEar, RemoteFollower
 from .transport import Transport, retry_key
 
@@ -58,8 +58,8 @@ class RemoteReads(Calling):
 
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
-        self._desk = RemoteDesk(transport, clock)
-        self._limits = self._desk.limits
+        self._executor = RemoteExecutor(transport, clock)
+        self._limits = self._executor.limits
 
     def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
@@ -161,7 +161,7 @@ class RemoteReads(Calling):
         if of_all(tenant):
             self.tenants(limit=1)  # refused here, not in the background
         ear = RemoteEar(self._follower(self.cursor(), None, tenant))
-        return Subscription(ear, self._desk.employ, action, callback)
+        return Subscription(ear, self._executor.start_worker, action, callback)
 
     def _follower(
         self, after: str | None, name: str | None = None, tenant: Tenants = None, outside: Outside | None = None

@@ -22,16 +22,16 @@ from ...faces._sync.windows import Windows
 from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
+from ...kernel._sync.blocks import Holding, Lease
 from ...kernel._sync.calls import Call
-from ...kernel._sync.lending import Holding, Lease
-from ...kernel.spelling import What
+from ...kernel.normalise import What
 from ...kernel.workers import GRACE
 from ..absent import NotOfKernel
 from ..clock import ServerClock
 from ..retrying import Policy
 from .budgets import RemoteAccounts, RemoteBudgets
 from .claims import RemoteClaims
-from .desk import RemoteDesk
+from .executor import RemoteExecutor
 from .items import RemoteItems
 from .sagas import RemoteSagas
 from .transport import Transport
@@ -50,9 +50,9 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         self.url = url
 
     @property
-    def desk(self) -> RemoteDesk:
+    def executor(self) -> RemoteExecutor:
         """Where faces hand in commands of their own."""
-        return self._desk
+        return self._executor
 
     @property
     def closed(self) -> bool:
@@ -76,7 +76,7 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client, as you say here: that needs an admin's key."""
-        return Rates(Windows(self._desk, self._frame, "", meters_of("rates", name, {"": allowances})))
+        return Rates(Windows(self._executor, self._frame, "", meters_of("rates", name, {"": allowances})))
 
     @overload
     def budgets(self, name: str, /) -> RemoteBudgets: ...
@@ -86,8 +86,8 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
         needs an admin's key."""
         if not budgets:
-            return RemoteBudgets(RemoteAccounts(self._transport, self._clock, self._desk, name))
-        return Budgets(Accounts(self._desk, self._frame, "", meters_of("budgets", name, budgets)))
+            return RemoteBudgets(RemoteAccounts(self._transport, self._clock, self._executor, name))
+        return Budgets(Accounts(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,
@@ -99,7 +99,7 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         closed: Closed = (),
     ) -> Calendar:
         """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
-        return Calendar(self._desk, self._frame, "", grid_of(name, rooms, zone, every, closed))
+        return Calendar(self._executor, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,
@@ -112,15 +112,17 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         **call: Unpack[Call],
     ) -> Holding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
-        return Holding(self._desk, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity)
+        return Holding(
+            self._executor, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
+        )
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
-        return Lease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        return Lease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def close(self) -> None:
         """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""
-        for worker in list(self._desk.crew):
+        for worker in list(self._executor.workers):
             worker.end(GRACE)
         self._transport.close()
 

@@ -13,10 +13,10 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from ...core.fold import fold
+from ...core.import_ import Carried, check_room, chunks, not_empty, take_in
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Limits
 from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal, ReadPoolHistory
-from ...core.receiving import Carried, check_room, chunks, not_empty, take_in
 from ...core.remembering import remembered_until
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown

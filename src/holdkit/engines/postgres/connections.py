@@ -17,7 +17,7 @@ from ...errors import EngineError, Overloaded
 from ..deadlines import at_most, within
 from .driver import ROLLBACK, ConnectionFailed, Driver, StatementFailed
 from .durability import DurabilityCheck
-from .trying import FEW, Again, keep_trying
+from .retrying import FEW, Retry, retry
 from .watching import BRIEF
 
 IDLE = 5.0
@@ -78,7 +78,7 @@ class Connections:
                 if driver.usable and self._answers(driver):
                     return driver
                 driver.close()
-            return keep_trying(self._connected)
+            return retry(self._connected)
         except BaseException:
             with self._changed:
                 self._lent -= 1
@@ -126,7 +126,7 @@ class Connections:
             return self._looked_at(driver)
         except (ConnectionFailed, StatementFailed) as failed:
             error = EngineError(f"a new connection cannot be used: {failed}")
-            raise Again(error, FEW) from failed
+            raise Retry(error, FEW) from failed
 
     def _answers(self, driver: Driver) -> bool:
         """Whether a connection that has lain idle is good still."""

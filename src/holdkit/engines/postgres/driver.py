@@ -16,7 +16,7 @@ from ..deadlines import within
 from .encoding import ENCODERS, decoder, encode
 from .hosts import Primary
 from .statements import FETCHED, Sql
-from .waiting import READ, WRITE, Steps, glide, wait
+from .waiting import READ, WRITE, Steps, run_on_loop, wait
 from .watching import Watch
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class NotReplicated(Exception):
 
 
 class Wire:
-    """A libpq connection, spoken to in pipeline mode. Colourless: each exchange is a generator that says what it waits for."""
+    """A libpq connection, spoken to in pipeline mode. Neither sync nor async: each exchange is a generator that says what it waits for."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class Driver(Wire):
             statements = next(script)
             while True:
                 last = statements[-1] is COMMIT
-                answers = await glide(
+                answers = await run_on_loop(
                     self.exchange(statements), self.pgconn.socket, within(self.patience), sent if last else None
                 )
                 self._check_replicated()

@@ -18,43 +18,43 @@ from msgspec import structs
 
 from ...core.audit_rows import Difference
 from ...core.commands import Command, Group
-from ...core.mending import Repaired
+from ...core.import_ import Carried
 from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query
-from ...core.receiving import Carried
+from ...core.repair import Repaired
 from ...core.validation import invalid
 from ...errors import EngineError, OutcomeUnknown
-from ..callers import driver_connection, driver_connection_async, spoil
 from ..clocks import Clock, RemoteClock, steady
+from ..driver_connections import driver_connection, driver_connection_async, spoil
 from ..durability import Durability
 from ..metering import Progress
-from ..port import Applied, Board, Grounded, Lent, Mark
-from .apart import Share, apply_apart, lanes_of
-from .auditing import verify
-from .boarding import Gate
+from ..port import AddLate, Applied, Lent, Mark, NeedsThread
+from .audit import verify
+from .batch_growth import GrowingBatch
+from .batch_options import BatchOptions, bounded
+from .caller_transaction import JoinOptions as Join
+from .caller_transaction import check_connection, is_aborted, run_joined, run_joined_async
 from .connections import Connections
+from .distributed import BatchPart, apply_distributed, lanes_of
 from .driver import ConnectionFailed, Driver, NotReplicated, OnStatement, Script, StatementFailed
 from .durability import DurabilityCheck
+from .import_ import receive
 from .in_doubt import InDoubt
-from .joining import Terms as Join
-from .joining import check_connection, is_aborted, run_joined, run_joined_async
-from .lending import Lending
-from .listening import Listener, Teller
+from .listening import Listener, Notifier
 from .looking import look, with_clock
 from .marking import SavepointMark
-from .mending import repair
 from .migrating import Schema, check_schema
 from .one_lane import load_one_lane
 from .opening import check_server, connect, not_replicated, read_url, trouble
+from .own_transaction import Lending
 from .reading import At, answer
-from .receiving import receive
-from .script import Ran, Stage, apply_script, lock_pools
+from .repair import repair
+from .retrying import FEW, Retry, retry
+from .script import RetryState, ScriptResult, apply_script, lock_pools
 from .splitting import by_lane
 from .statements import load
 from .sweeping import Listed, look_around
-from .terms import Terms, bounded
 from .transacting import Transactions
-from .trying import FEW, Again, keep_trying
 from .watching import Watch
 
 T = TypeVar("T")
@@ -89,14 +89,14 @@ class PostgresEngine:
         asked = limits or Limits()
         seconds = asked.lock_timeout / SECOND
         self._watch = watch = Watch(self._address.hosts)
-        self._connections, self._patient = (
+        self._connections, self._wait_for_locks = (
             Connections(
                 lambda: connect(self._address, asked, on_statement, distributed=self.distributed, watch=watch),
                 size,
                 seconds,
                 self._durability,
             )
-            for size in (self._address.shares.quick, self._address.shares.patient)
+            for size in (self._address.shares.quick, self._address.shares.wait_for_locks)
         )
         self.distributed = False
         """Whether the tables are distributed by lane: each statement then names one."""
@@ -107,13 +107,13 @@ class PostgresEngine:
         named = load_one_lane(self._address.schema)[0] if self.distributed else load(self._address.schema)
         self._join = Join(stored.identity, asked.lock_timeout / SECOND, on_statement, named)
         self._pid = os.getpid()
-        self._teller = Teller(self._connections, self._address.schema)
+        self._notifier = Notifier(self._connections, self._address.schema)
         self._transactions = Transactions(
-            self._address, self._connections, self._patient, self._terms,
-            prune_every=prune_every, wrote=self._teller.nudge, suspect=self._drop_idle, heard=self._heard,
+            self._address, self._connections, self._wait_for_locks, self._options,
+            prune_every=prune_every, wrote=self._notifier.nudge, suspect=self._drop_idle, heard=self._heard,
         )  # fmt: skip
         self._listener: Listener | None = None
-        self._lending = Lending(self._address, asked, self._lent, self._teller.nudge, watch)
+        self._lending = Lending(self._address, asked, self._lent, self._notifier.nudge, watch)
 
     def _look_around(self, limits: Limits | None) -> Schema:
         """What server and tables are like; the connections are given back if they cannot be used."""
@@ -142,38 +142,40 @@ class PostgresEngine:
         """The limits in force, as this process knows them."""
         return self.stored.in_force
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
         What others have locked is left out, or waited for."""
         self._check()
         if self.distributed:
             several = bounded(self.limits)  # who counts everything may have to sweep anywhere
-            transact = partial(self._transactions.run, patient=patient)
-            return apply_apart(groups, self.lanes, transact, self._find_sweep, several=several)
-        return self._applied(Share(groups), patient)
+            transact = partial(self._transactions.run, wait_for_locks=wait_for_locks)
+            return apply_distributed(groups, self.lanes, transact, self._find_sweep, several=several)
+        return self._applied(BatchPart(groups), wait_for_locks)
 
-    def apply_boarding(self, groups: Sequence[Group], board: Board) -> Applied:
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
         """The same, patient; who wants the same pools may come along once they are locked."""
         self._check()
         if self.distributed or bounded(self.limits):
-            return self.apply(groups, patient=True)
-        gate = Gate(groups, board, self._slot)
-        return self._applied(Share(gate.groups, gate=gate), True)
+            return self.apply(groups, wait_for_locks=True)
+        growing = GrowingBatch(groups, add_late, self._slot)
+        return self._applied(BatchPart(growing.groups, growing=growing), True)
 
-    def _applied(self, share: Share, patient: bool) -> Applied:
-        ran = self._transactions.run(share, patient)
+    def _applied(self, share: BatchPart, wait_for_locks: bool) -> Applied:
+        ran = self._transactions.run(share, wait_for_locks)
         assert ran.outcomes is not None
-        return Applied(ran.outcomes, None, ran.wrote, ran.left_out)
+        return Applied(ran.outcomes, None, ran.wrote, ran.skipped_locked)
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
-        """The same on an event loop; what cannot be done there without waiting is `Grounded`."""
+        """The same on an event loop; what cannot be done there without waiting is `NeedsThread`."""
         self._check()
         if self.distributed:
-            raise Grounded
-        return await self._transactions.fly(groups, sent)
+            raise NeedsThread
+        return await self._transactions.apply_on_loop(groups, sent)
 
-    def _terms(self, **terms: Any) -> Terms:
-        return Terms(self.limits, self.lanes, self._slot(), **terms, distributed=self.distributed, stored=self.stored)
+    def _options(self, **options: Any) -> BatchOptions:
+        return BatchOptions(
+            self.limits, self.lanes, self._slot(), **options, distributed=self.distributed, stored=self.stored
+        )
 
     def _slot(self) -> Slot | None:
         """An injected clock's, if there is one."""
@@ -194,8 +196,8 @@ class PostgresEngine:
 
     def _find_sweep(self, limit: int) -> tuple[Listed, set[int]]:
         """What a sweep would find to do, and lanes with something to prune: looks without locks."""
-        terms = self._terms(patient=False)
-        return self._ask(lambda driver: driver.run(look_around(limit, terms, self._read_clock(driver))))
+        options = self._options(wait_for_locks=False)
+        return self._ask(lambda driver: driver.run(look_around(limit, options, self._read_clock(driver))))
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same inside the caller's own transaction, in a savepoint."""
@@ -210,7 +212,7 @@ class PostgresEngine:
         ran = await run_joined_async(connection, self._join, self._joined_script(groups, lock))
         return self._joined(ran, began)
 
-    def _joined(self, ran: Ran, began: float) -> Applied:
+    def _joined(self, ran: ScriptResult, began: float) -> Applied:
         assert ran.outcomes is not None
         self._heard(ran.slot, began)
         return Applied(ran.outcomes, None, ran.wrote)
@@ -241,13 +243,13 @@ class PostgresEngine:
         self._joined(await run_joined_async(connection, join, partial(self._looking, query, found)), began)
         return found[-1]
 
-    def _looking(self, query: Query[T], found: list[T]) -> Script[Ran]:
-        terms = self._terms(patient=True, joined=True)
-        script = look(terms, query)
+    def _looking(self, query: Query[T], found: list[T]) -> Script[ScriptResult]:
+        options = self._options(wait_for_locks=True, joined=True)
+        script = look(options, query)
         assert script is not None, "this is not read in a caller's transaction"
-        result, slot = yield from with_clock(terms, script)
+        result, slot = yield from with_clock(options, script)
         found.append(result)
-        return Ran([], {}, False, slot)
+        return ScriptResult([], {}, False, slot)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""
@@ -258,17 +260,17 @@ class PostgresEngine:
         began = steady()
         return self._joined(run_joined(connection, self._join, self._joined_script(groups, ())), began)
 
-    def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[Ran]]:
-        stage = Stage()
+    def _joined_script(self, groups: Sequence[Group], lock: Sequence[Key]) -> Callable[[], Script[ScriptResult]]:
+        retry_state = RetryState()
         _, lanes = lanes_of(groups, self.lanes)
 
-        def script() -> Script[Ran]:
-            terms = self._terms(patient=True, joined=True, several=self.distributed)
+        def script() -> Script[ScriptResult]:
+            options = self._options(wait_for_locks=True, joined=True, several=self.distributed)
             if lock:
                 yield from lock_pools(lock, self.lanes)
             if not groups:
-                return Ran([], {}, False)
-            return (yield from apply_script(groups, terms, stage, random.getrandbits(62)))
+                return ScriptResult([], {}, False)
+            return (yield from apply_script(groups, options, retry_state, random.getrandbits(62)))
 
         return (lambda: by_lane(script(), sorted(lanes) or (0,), writing=True)) if self.distributed else script
 
@@ -277,14 +279,14 @@ class PostgresEngine:
         self._check()
 
         def question(driver: Driver) -> T:
-            terms, began = self._terms(patient=True), steady()
-            script, at = look(terms, query), At(driver, terms, durable)
+            options, began = self._options(wait_for_locks=True), steady()
+            script, at = look(options, query), At(driver, options, durable)
             if script is None:
                 if self._injected is None and self._server_clock.age > STALE:
                     self._read_clock(driver)
                 result: T = answer(at, query)
                 return result
-            result, slot = driver.run(with_clock(terms, at.proved(script, query)))
+            result, slot = driver.run(with_clock(options, at.proved(script, query)))
             self._heard(slot, began)
             return result
 
@@ -299,21 +301,21 @@ class PostgresEngine:
                 with self._connections.one() as driver:
                     return question(driver)
             except InDoubt as doubt:
-                raise Again(doubt.told()) from doubt
+                raise Retry(doubt.told()) from doubt
             except StatementFailed as failed:
                 error = trouble(self._address, failed)
                 if failed.sqlstate[:2] == "08" or failed.sqlstate[:3] == "57P":  # a worker, or the server itself
-                    raise Again(error, FEW) from failed
+                    raise Retry(error, FEW) from failed
                 raise error from failed
             except ConnectionFailed as failed:
                 self._drop_idle()
                 if durable and failed.sent_commit and isinstance(failed.__cause__, TimeoutError):  # as it would again
                     raise OutcomeUnknown(f"{self.url} cannot show that its standbys have it: ask again") from failed
-                raise Again(EngineError(f"the connection to {self.url} was lost: {failed}")) from failed
+                raise Retry(EngineError(f"the connection to {self.url} was lost: {failed}")) from failed
             except NotReplicated as failed:
                 raise not_replicated(self._address) from failed
 
-        return keep_trying(ask)
+        return retry(ask)
 
     def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
         """Fold the whole journal and name every row that differs from it."""
@@ -349,7 +351,7 @@ class PostgresEngine:
             raise invalid(
                 "url", "tables_distributed", "distributed tables cannot be locked whole: this works on one server"
             )
-        with self._patient.one() as driver:
+        with self._wait_for_locks.one() as driver:
             try:
                 return work(driver)
             except StatementFailed as failed:
@@ -374,13 +376,13 @@ class PostgresEngine:
         if self._listener is not None:
             self._listener.close()
         self._connections.close()
-        self._patient.close()
+        self._wait_for_locks.close()
         self._lending.close()
 
     def _drop_idle(self) -> None:
         """Our connections may all lead to a server that is gone."""
         self._connections.drop_idle()
-        self._patient.drop_idle()
+        self._wait_for_locks.drop_idle()
         self._lending.drop_idle()
 
     def _check(self) -> None:
@@ -390,7 +392,7 @@ class PostgresEngine:
             raise EngineError(f"{self.url} was opened before a fork; open it anew after fork")
 
 
-def _run_in(tx: Any, join: Join, make: Callable[[], Script[Ran]]) -> Ran:
+def _run_in(tx: Any, join: Join, make: Callable[[], Script[ScriptResult]]) -> ScriptResult:
     """Run a script in the caller's transaction; a framework is told if that could not be kept usable."""
     connection = driver_connection(tx)
     try:

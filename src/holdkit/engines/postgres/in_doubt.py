@@ -27,8 +27,8 @@ from ...core.decide import needs
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.outcomes import Outcome, Reason, Refusal
 from ...errors import Overloaded
+from .batch_options import BatchOptions
 from .driver import ROLLBACK, Row, Script
-from .terms import Terms
 
 _NOT_THERE: Final = frozenset({Reason.HOLD_NOT_FOUND, Reason.POOL_NOT_FOUND})
 
@@ -56,16 +56,16 @@ class Doubt(Struct):
         """Whatever was prepared at the first look has ended: what was loaded since is believed."""
         return self.prepared == frozenset()
 
-    def look(self, groups: Sequence[Group], missed: frozenset[int], terms: Terms) -> Script[None]:
+    def look(self, groups: Sequence[Group], missed: frozenset[int], options: BatchOptions) -> Script[None]:
         """Look at what is prepared where these groups missed something. Ends the transaction: the batch is run again."""
         need = needs([groups[index] for index in sorted(missed)])
-        lanes = {lane_of_pool(key, terms.lanes) for key in need.pools}
-        lanes |= {lane_of_hold(key[1], terms.lanes) for key in need.standing}
+        lanes = {lane_of_pool(key, options.lanes) for key in need.pools}
+        lanes |= {lane_of_hold(key[1], options.lanes) for key in need.standing}
         rows, _ = yield (("find_prepared", (sorted(lanes),)), ROLLBACK)
         left = frozenset(row[0] for row in rows)
         if self.prepared is not None:
             left &= self.prepared
-            if left and terms.patient:
+            if left and options.wait_for_locks:
                 raise InDoubt
             if left:
                 self.groups |= missed
@@ -81,10 +81,10 @@ def not_found(outcomes: Sequence[Sequence[Outcome]]) -> frozenset[int]:
     )
 
 
-def find_surely(terms: Terms, lane: int, name: str, parameters: Sequence[object]) -> Script[list[Row]]:
+def find_surely(options: BatchOptions, lane: int, name: str, parameters: Sequence[object]) -> Script[list[Row]]:
     """The rows of a statement that looks for one thing in a lane; none only if it is certain that there are none."""
     (rows,) = yield ((name, parameters),)
-    if rows or not terms.distributed:
+    if rows or not options.distributed:
         return rows
     (before,) = yield (("find_prepared", ([lane],)),)
     (rows,) = yield ((name, parameters),)

@@ -31,7 +31,7 @@ def channel_of(schema: str) -> str:
     return SCHEMA if schema == SCHEMA else f"{SCHEMA}:{schema}"
 
 
-class Teller:
+class Notifier:
     """Tells those who listen that there are new entries, a moment after the first of them."""
 
     def __init__(self, connections: Connections, schema: str) -> None:

@@ -16,6 +16,7 @@ from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
+from .batch_options import BatchOptions, bounded
 from .driver import BEGIN, Row, Script, Statement
 from .rows import (
     hold_keys,
@@ -28,7 +29,6 @@ from .rows import (
     record_of,
 )
 from .sweeping import Listed, swept
-from .terms import Terms, bounded
 
 
 class SeveralLanes(Exception):
@@ -39,7 +39,7 @@ class SeveralLanes(Exception):
         self.lanes = lanes
 
 
-class Gathered(Struct):
+class LoadedBatch(Struct):
     """What was loaded for one batch."""
 
     loaded: Loaded
@@ -59,46 +59,46 @@ class Gathered(Struct):
     """Whether entries of callers' transactions wait for their numbers, in any lane."""
 
 
-def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -> Script[Gathered]:
+def gather(needs: Needs, listed: Listed, options: BatchOptions, *, begun: bool = False) -> Script[LoadedBatch]:
     """Begin, unless it has, lock and load everything that `needs` names."""
     rows = Rows({}, {}, {}, {}, {})
     named = sorted({*needs.pools, *listed.pools})
     standing = sorted({*needs.standing, *listed.holds, *listed.retiring})
-    holds = standing if terms.trusting else sorted({*needs.holds, *standing})
+    holds = standing if options.assume_new else sorted({*needs.holds, *standing})
     records = sorted(needs.records)
-    operations = sorted(needs.asked if terms.trusting else needs.operations)
-    begin = [] if begun else opening(terms)
-    if terms.several and standing:
-        named = sorted({*named, *(yield from _pools_of(standing, begin, terms))})
+    operations = sorted(needs.asked if options.assume_new else needs.operations)
+    begin = [] if begun else opening(options)
+    if options.several and standing:
+        named = sorted({*named, *(yield from _pools_of(standing, begin, options))})
         begin, standing = [], []
-    first = _first(named, holds, standing, records, operations, terms)
+    first = _first(named, holds, standing, records, operations, options)
     answers = (yield (*begin, *first))[len(begin) :]
     seen, floor, unnumbered, version, synchronous, found = rows.take(
         answers, bool(records), bool(holds), bool(operations)
     )
     slot = seen[-1]
-    touched = {*needs.pools, *rows.pools_of(needs.standing, terms.limits, slot)}
-    theirs = rows.pools_of({*listed.holds, *listed.retiring}, terms.limits, slot)
+    touched = {*needs.pools, *rows.pools_of(needs.standing, options.limits, slot)}
+    theirs = rows.pools_of({*listed.holds, *listed.retiring}, options.limits, slot)
     wanted = {*named, *touched, *theirs}
-    if terms.distributed and not terms.several:
-        _check_lanes(wanted, holds, terms.lanes)
+    if options.distributed and not options.several:
+        _check_lanes(wanted, holds, options.lanes)
     horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
     if horizon > seen[0] and len(rows.pools) > 1:
-        yield from _load_later_due(rows, found, seen[0], horizon, terms)
+        yield from _load_later_due(rows, found, seen[0], horizon, options)
     due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
-    locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), terms)
+    locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), options)
     if due:
-        locked_out |= yield from _load_due_holds(rows, due, terms)
+        locked_out |= yield from _load_due_holds(rows, due, options)
     # A caller who marked a due hold expired may have committed since we looked: its entry goes first.
-    unnumbered = unnumbered or bool(due) or terms.several
-    counts = (yield from _count(terms)) if bounded(terms.limits) or needs.changes_limits else Counts()
+    unnumbered = unnumbered or bool(due) or options.several
+    counts = (yield from _count(options)) if bounded(options.limits) or needs.changes_limits else Counts()
     for pool in locked_out & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
-    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, terms.limits,
+    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, options.limits,
                     floor, counts)  # fmt: skip
-    return Gathered(
+    return LoadedBatch(
         loaded,
-        swept(listed, rows.holds, rows.pools, locked_out, terms),
+        swept(listed, rows.holds, rows.pools, locked_out, options),
         due,
         found,
         rows.stamps,
@@ -109,14 +109,14 @@ def gather(needs: Needs, listed: Listed, terms: Terms, *, begun: bool = False) -
     )
 
 
-def opening(terms: Terms) -> list[Statement]:
+def opening(options: BatchOptions) -> list[Statement]:
     """How a transaction begins."""
-    return [BEGIN] if terms.lock_timeout is None else [BEGIN, ("set_patience", (terms.lock_timeout,))]
+    return [BEGIN] if options.lock_timeout is None else [BEGIN, ("set_patience", (options.lock_timeout,))]
 
 
-def _pools_of(holds: list[Key], begin: list[Statement], terms: Terms) -> Script[list[Key]]:
+def _pools_of(holds: list[Key], begin: list[Statement], options: BatchOptions) -> Script[list[Key]]:
     """Where a statement has one lane: the pools of these holds, so that they can be locked in order of lane."""
-    *_, found = yield (*begin, ("find_pools_of_holds", hold_keys(holds, terms.lanes)))
+    *_, found = yield (*begin, ("find_pools_of_holds", hold_keys(holds, options.lanes)))
     return [(row[0], row[1]) for row in found]
 
 
@@ -133,12 +133,12 @@ def _first(
     standing: list[Key],
     records: list[RecordKey],
     operations: list[Key],
-    terms: Terms,
+    options: BatchOptions,
 ) -> list[Statement]:
     """Each its own statement: what is read behind a lock must be read by a later snapshot than the lock's own."""
-    lanes, waiting = terms.lanes, "_waiting" if terms.patient else ""
+    lanes, waiting = options.lanes, "_waiting" if options.wait_for_locks else ""
     pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes)
-    clock = (terms.slot, terms.limits.max_due + 1)
+    clock = (options.slot, options.limits.max_due + 1)
     statements: list[Statement] = []
     if records:
         statements.append((f"lock_records{waiting}", record_keys(records, lanes)))
@@ -201,35 +201,35 @@ class Rows(Struct):
         return {(hold.tenant, leg.pool) for hold in holds if not prunable(hold, limits, slot) for leg in hold.legs}
 
 
-def _find_locked(pools: set[Key], records: set[RecordKey], terms: Terms) -> Script[set[Key | RecordKey]]:
+def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions) -> Script[set[Key | RecordKey]]:
     """Which of what was not locked is there all the same: somebody else has it, or it was born a moment ago."""
     if not pools and not records:
         return set()
-    found, others = yield (("find_pools", pool_keys(sorted(pools), terms.lanes)),
-                           ("find_records", record_keys(sorted(records), terms.lanes)))  # fmt: skip
+    found, others = yield (("find_pools", pool_keys(sorted(pools), options.lanes)),
+                           ("find_records", record_keys(sorted(records), options.lanes)))  # fmt: skip
     return {*((row[0], row[1]) for row in found), *((row[0], row[1], row[2]) for row in others)}
 
 
 def _load_later_due(
-    rows: Rows, found: dict[Key, list[DueLeg]], slot: Slot, horizon: Slot, terms: Terms
+    rows: Rows, found: dict[Key, list[DueLeg]], slot: Slot, horizon: Slot, options: BatchOptions
 ) -> Script[None]:
     """A command over several pools is decided at the latest of their slots: what comes due by then, beyond a pool's own."""
-    (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), terms.lanes), slot, horizon)),)
+    (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), options.lanes), slot, horizon)),)
     known = {(*pool, *leg) for pool, legs in found.items() for leg in legs}  # of lanes that were asked by a later clock
     for tenant, pool, deadline, hold in sorted({*later} - known):
         found.setdefault((tenant, pool), []).append((deadline, hold))
 
 
-def _load_due_holds(rows: Rows, due: dict[Key, list[DueLeg]], terms: Terms) -> Script[set[Key | RecordKey]]:
+def _load_due_holds(rows: Rows, due: dict[Key, list[DueLeg]], options: BatchOptions) -> Script[set[Key | RecordKey]]:
     """The holds behind due legs, locked: whoever has the other pools of one may be marking it expired right now.
 
     A pool with a due leg whose hold is locked by another is as good as locked itself.
     """
     behind = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
-    if terms.distributed and not terms.several:
-        _check_lanes(due, behind, terms.lanes)
-    name = "lock_due_holds_waiting" if terms.patient else "lock_due_holds"
-    (found,) = yield ((name, hold_keys(behind, terms.lanes)),)
+    if options.distributed and not options.several:
+        _check_lanes(due, behind, options.lanes)
+    name = "lock_due_holds_waiting" if options.wait_for_locks else "lock_due_holds"
+    (found,) = yield ((name, hold_keys(behind, options.lanes)),)
     rows.holds.update({(row[0], row[1]): hold_of(row) for row in found})
     got = {(row[0], row[1]) for row in found}
     missed = {hold for hold in behind if hold not in got}
@@ -247,14 +247,16 @@ def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
 # Bounded tables
 
 
-def _count(terms: Terms) -> Script[Counts]:
+def _count(options: BatchOptions) -> Script[Counts]:
     """How full the bounded tables are; each costs a scan, and others count at the same time: a bound here is not exact."""
-    pools, holds, operations = yield (("count_pools", ()), ("count_live_holds", (terms.slot,)),
-                                      ("count_operations", (terms.slot,)))  # fmt: skip
+    pools, holds, operations = yield (("count_pools", ()), ("count_live_holds", (options.slot,)),
+                                      ("count_operations", (options.slot,)))  # fmt: skip
     return Counts(pools[0][0], holds[0][0], operations[0][0])
 
 
-def left_out(pools: Iterable[Key], records: Collection[RecordKey], gathered: Gathered) -> Key | RecordKey | None:
+def skipped_locked(
+    pools: Iterable[Key], records: Collection[RecordKey], gathered: LoadedBatch
+) -> Key | RecordKey | None:
     """The first of these that somebody else has locked."""
     for key in (*pools, *records):
         if key in gathered.locked_out:

@@ -24,32 +24,32 @@ from ...core.reading import (
     seen_hold,
     seen_pool,
 )
+from .batch_options import BatchOptions
 from .driver import Row, Script
 from .in_doubt import find_surely
 from .rows import hold_of, pool_keys, pool_of, record_of
 from .script import load_limits
 from .splitting import by_lane
-from .terms import Terms
 
 T = TypeVar("T")
 
 
-def look(terms: Terms, query: Query[Any]) -> Script[Any] | None:
+def look(options: BatchOptions, query: Query[Any]) -> Script[Any] | None:
     """The script that answers a query; None if it is not one of these."""
     found = _LOOKS.get(type(query))
     if found is None:
         return None
-    script: Script[Any] = found(terms, query)
-    return by_lane(script, range(terms.lanes)) if terms.distributed else script
+    script: Script[Any] = found(options, query)
+    return by_lane(script, range(options.lanes)) if options.distributed else script
 
 
-def with_clock(terms: Terms, script: Script[T]) -> Script[tuple[T, Slot | None]]:
+def with_clock(options: BatchOptions, script: Script[T]) -> Script[tuple[T, Slot | None]]:
     """A look, and what the server's clock said in its first round trip; where each statement names its lane, None."""
     slot: Slot | None = None
     try:
         statements = next(script)
-        if not terms.distributed:
-            *answers, ((slot,),) = yield (*statements, ("read_clock", (terms.slot,)))
+        if not options.distributed:
+            *answers, ((slot,),) = yield (*statements, ("read_clock", (options.slot,)))
             statements = script.send(answers)
         while True:
             statements = script.send((yield statements))
@@ -69,67 +69,67 @@ def _pool(row: Row) -> Pool:
     return seen_pool(pool_of(row), row[16] or 0)
 
 
-def find_pool(terms: Terms, query: FindPool) -> Script[Pool | None]:
+def find_pool(options: BatchOptions, query: FindPool) -> Script[Pool | None]:
     """One pool, due legs counted as returned."""
-    lane = lane_of_pool(query.key, terms.lanes)
-    rows = yield from find_surely(terms, lane, "read_pool", (terms.slot, lane, *query.key))
+    lane = lane_of_pool(query.key, options.lanes)
+    rows = yield from find_surely(options, lane, "read_pool", (options.slot, lane, *query.key))
     return _pool(rows[0]) if rows else None
 
 
-def find_pools(terms: Terms, query: FindPools) -> Script[list[Pool | None]]:
+def find_pools(options: BatchOptions, query: FindPools) -> Script[list[Pool | None]]:
     """Several pools, in the order asked."""
     if not query.keys:
         return []
-    rows = yield from ask("read_pools_by_id", (*pool_keys(sorted(set(query.keys)), terms.lanes), terms.slot))
+    rows = yield from ask("read_pools_by_id", (*pool_keys(sorted(set(query.keys)), options.lanes), options.slot))
     found = {(row[0], row[1]): _pool(row) for row in rows}
     return [found.get(key) for key in query.keys]
 
 
-def list_pools(terms: Terms, query: ListPools) -> Script[list[Pool]]:
+def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
     """A page of pools by id."""
     page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit, query.archived)
     if query.entity is None:
-        rows = yield from ask("read_pools", (terms.slot, query.tenant, *page))
+        rows = yield from ask("read_pools", (options.slot, query.tenant, *page))
     else:
-        rows = yield from ask("read_pools_of_entity", (terms.slot, query.tenant, query.entity, *page))
+        rows = yield from ask("read_pools_of_entity", (options.slot, query.tenant, query.entity, *page))
     return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
 
 
-def find_hold(terms: Terms, query: FindHold) -> Script[StoredHold | None]:
+def find_hold(options: BatchOptions, query: FindHold) -> Script[StoredHold | None]:
     """One hold as it looks now: at the latest of the clock and its pools' last slots."""
     tenant, hold_id = query.key
     if not is_id(hold_id):
         return None
-    lane = lane_of_hold(hold_id, terms.lanes)
-    rows = yield from find_surely(terms, lane, "read_hold", (terms.slot, lane, tenant, hold_id))
-    return (yield from seen(terms, rows))[0] if rows else None
+    lane = lane_of_hold(hold_id, options.lanes)
+    rows = yield from find_surely(options, lane, "read_hold", (options.slot, lane, tenant, hold_id))
+    return (yield from seen(options, rows))[0] if rows else None
 
 
-def seen(terms: Terms, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
+def seen(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
     """Each as it looks now. Where lanes are asked one by one, the time of pools in other lanes was not seen by its own."""
-    limits = terms.limits
+    limits = options.limits
     if any((row[19] or 0) != limits.version for row in rows):
-        limits = yield from load_limits(terms)
+        limits = yield from load_limits(options)
     holds = [hold_of(row) for row in rows]
     slots = [row[18] for row in rows]
-    if terms.distributed:
+    if options.distributed:
         for index, hold in enumerate(holds):
-            home = lane_of_hold(hold.id, terms.lanes)
+            home = lane_of_hold(hold.id, options.lanes)
             pools = [(hold.tenant, leg.pool) for leg in hold.legs]
-            apart = [pool for pool in pools if lane_of_pool(pool, terms.lanes) != home]
-            found = (yield from ask("read_slots", pool_keys(apart, terms.lanes))) if apart else []
+            apart = [pool for pool in pools if lane_of_pool(pool, options.lanes) != home]
+            found = (yield from ask("read_slots", pool_keys(apart, options.lanes))) if apart else []
             slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
     return [seen_hold(hold, limits, slot) for hold, slot in zip(holds, slots, strict=True)]
 
 
-def find_record(terms: Terms, query: FindRecord) -> Script[Record | None]:
+def find_record(options: BatchOptions, query: FindRecord) -> Script[Record | None]:
     """One record."""
-    lane = lane_of_record(query.key, terms.lanes)
-    rows = yield from find_surely(terms, lane, "read_record", (lane, *query.key))
+    lane = lane_of_record(query.key, options.lanes)
+    rows = yield from find_surely(options, lane, "read_record", (lane, *query.key))
     return record_of(rows[0]) if rows else None
 
 
-def list_holds(terms: Terms, query: ListHolds) -> Script[list[StoredHold]]:
+def list_holds(options: BatchOptions, query: ListHolds) -> Script[list[StoredHold]]:
     """Holds by id, in the state they show now, page by page until there are enough."""
     state = query.state and query.state.value
     found: list[StoredHold] = []
@@ -137,11 +137,11 @@ def list_holds(terms: Terms, query: ListHolds) -> Script[list[StoredHold]]:
     while len(found) < query.limit and begin is not None:
         page = (begin, state, query.pool, query.limit)
         if query.entity is not None:
-            rows = yield from ask("read_holds_of_entity", (terms.slot, query.tenant, query.entity, *page))
+            rows = yield from ask("read_holds_of_entity", (options.slot, query.tenant, query.entity, *page))
         else:
-            rows = yield from ask("read_holds", (terms.slot, query.tenant, *page))
+            rows = yield from ask("read_holds", (options.slot, query.tenant, *page))
         rows = sorted(rows, key=itemgetter(1))[: query.limit]
-        holds = yield from seen(terms, rows)
+        holds = yield from seen(options, rows)
         found += [hold for hold in holds if hold is not None and query.state in (None, hold.state)]
         if len(rows) < query.limit:
             break
@@ -166,13 +166,13 @@ def first_id_after(text: str) -> str | None:
     return f"{number:032x}" if digits and number < 1 << 128 else None
 
 
-def list_records(_: Terms, query: ListRecords) -> Script[list[Record]]:
+def list_records(_: BatchOptions, query: ListRecords) -> Script[list[Record]]:
     """A page of records of one kind."""
     rows = yield from ask("read_records", (query.tenant, query.kind, query.after, query.limit))
     return [record_of(row) for row in sorted(rows, key=itemgetter(2))[: query.limit]]
 
 
-def list_tenants(_: Terms, query: ListTenants) -> Script[list[str]]:
+def list_tenants(_: BatchOptions, query: ListTenants) -> Script[list[str]]:
     """A page of tenants that have pools."""
     rows = yield from ask("read_tenants", (query.after, query.limit))
     return sorted({tenant for (tenant,) in rows})[: query.limit]
@@ -185,7 +185,7 @@ def is_id(text: str) -> bool:
 
 DIGITS: Final = "0123456789abcdef"
 
-_LOOKS: Final[dict[type[Any], Callable[[Terms, Any], Script[Any]]]] = {
+_LOOKS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
     FindPool: find_pool,
     FindPools: find_pools,
     ListPools: list_pools,

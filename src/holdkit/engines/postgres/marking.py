@@ -14,7 +14,7 @@ import psycopg
 from psycopg import pq
 
 from ...errors import EngineError, HoldkitError
-from ..callers import transaction_ended
+from ..driver_connections import transaction_ended
 
 Connection: TypeAlias = psycopg.Connection[Any]
 AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]

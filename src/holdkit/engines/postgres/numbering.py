@@ -10,36 +10,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.view import View
+from .batch_options import BatchOptions, lock_timeout
 from .driver import BEGIN, COMMIT, Row, Script, Statement
-from .loading import Gathered
+from .loading import LoadedBatch
 from .parts import Parts
 from .rows import columns
-from .terms import Terms, lock_timeout
 from .writing import raised_floor
 
 
 def number_apart(
-    statements: Sequence[Statement], view: View, parts: Parts, gathered: Gathered, terms: Terms
+    statements: Sequence[Statement], view: View, parts: Parts, gathered: LoadedBatch, options: BatchOptions
 ) -> Script[list[Statement]]:
     """Say these if something must be known before the entries can be written; gives what is still to be said."""
     touched = sorted(parts.counts)
-    heads = [*_locked(touched, terms, gathered.unnumbered), *raised_floor(view, terms.lanes)]
+    heads = [*_locked(touched, options, gathered.unnumbered), *raised_floor(view, options.lanes)]
     if not gathered.unnumbered:
         return [*statements, *heads, *_written(parts, [])]
     *_, left = yield (*statements, *heads, ("take_unnumbered", (touched,)))
     return _written(parts, left)
 
 
-def number_left(lane: int, terms: Terms) -> Script[None]:
+def number_left(lane: int, options: BatchOptions) -> Script[None]:
     """Give numbers to what callers' transactions have left in a lane: nobody else may come by for a long time."""
-    *_, left = yield (BEGIN, *_locked([lane], terms, first=True), ("take_unnumbered", ([lane],)))
+    *_, left = yield (BEGIN, *_locked([lane], options, first=True), ("take_unnumbered", ([lane],)))
     yield (*(_written(Parts(), left) if left else ()), COMMIT)
 
 
-def _locked(lanes: list[int], terms: Terms, first: bool) -> list[Statement]:
+def _locked(lanes: list[int], options: BatchOptions, first: bool) -> list[Statement]:
     """With patience: who has a head is about to commit. A single one is locked by taking its numbers, if nothing is to be
     seen `first`."""
-    statements: list[Statement] = [] if terms.patient else [("set_patience", (lock_timeout(terms.limits),))]
+    statements: list[Statement] = [] if options.wait_for_locks else [("set_patience", (lock_timeout(options.limits),))]
     return [*statements, ("lock_lane_heads", (lanes,))] if first or len(lanes) > 1 else statements
 
 

@@ -17,11 +17,11 @@ from ...core.model import SECOND, Limits
 from ...core.validation import invalid, whole
 from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ..deadlines import passed, too_late
+from .batch_options import lock_timeout
 from .driver import Driver, OnStatement, StatementFailed
 from .hosts import TCP, Host, Opened, first_line, hosts_of, open_any
 from .one_lane import load_one_lane, with_patience
 from .statements import SCHEMA, load
-from .terms import lock_timeout
 from .watching import Watch
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Shares(NamedTuple):
 
     quick: int
     """For those who never wait long: batches and reads."""
-    patient: int
+    wait_for_locks: int
     """For those who wait for a lock."""
     lent: int
     """For transactions with application code in them."""

@@ -29,12 +29,12 @@ from ...core.reading import (
     TakeSurvey,
 )
 from ..scanning import find_touching, written
+from .batch_options import BatchOptions, lock_timeout
 from .driver import BEGIN, COMMIT, Driver, NotReplicated, Row, Script, StatementFailed
 from .looking import ask, look
 from .numbering import number_left
 from .proving import lanes_about, lanes_of_look, proved
 from .splitting import by_lane
-from .terms import Terms, lock_timeout
 
 T = TypeVar("T")
 
@@ -43,43 +43,43 @@ class At(NamedTuple):
     """Where and when a question is answered."""
 
     driver: Driver
-    terms: Terms
+    options: BatchOptions
     durable: bool = False
     """Whether the answer must be as durable as what is written."""
 
     @property
     def limits(self) -> Limits:
         """As everywhere."""
-        return self.terms.limits
+        return self.options.limits
 
     @property
     def lanes(self) -> int:
         """How many there are."""
-        return self.terms.lanes
+        return self.options.lanes
 
     @property
     def slot(self) -> Slot | None:
         """An injected clock's, or None: the server's."""
-        return self.terms.slot
+        return self.options.slot
 
     def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """One statement's rows; where the tables are distributed, lane after lane."""
-        return self.run(ask(name, parameters)) if self.terms.distributed else self.driver.ask(name, parameters)
+        return self.run(ask(name, parameters)) if self.options.distributed else self.driver.ask(name, parameters)
 
     def run(self, script: Script[T]) -> T:
         """A script of looks; where the tables are distributed, lane by lane."""
-        return self.driver.run(by_lane(script, range(self.lanes)) if self.terms.distributed else script)
+        return self.driver.run(by_lane(script, range(self.lanes)) if self.options.distributed else script)
 
     def proved(self, script: Script[T], query: Query[Any]) -> Script[T]:
         """The script of a query, proved if its answer must be durable."""
         if not self.durable:
             return script
-        return proved(script, lanes_of_look(query, self.lanes) if self.terms.distributed else None)
+        return proved(script, lanes_of_look(query, self.lanes) if self.options.distributed else None)
 
 
 def answer(at: At, query: Query[Any]) -> Any:
     """Answer any query."""
-    script = look(at.terms, query)
+    script = look(at.options, query)
     if script is not None:
         return at.driver.run(at.proved(script, query))
     assert not at.durable or isinstance(query, ReadHistory), (
@@ -100,9 +100,9 @@ def number(at: At) -> None:
 
 def _number(at: At) -> None:
     lanes = [row[0] for row in at.ask("has_unnumbered")]
-    if at.terms.distributed:
+    if at.options.distributed:
         for lane in lanes:
-            at.driver.run(by_lane(number_left(lane, at.terms), (lane,), writing=True))
+            at.driver.run(by_lane(number_left(lane, at.options), (lane,), writing=True))
     elif lanes:
         nothing: list[Any] = []
         at.driver.say((
@@ -117,7 +117,7 @@ def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
     """Entries behind a place: in order within each lane, and the lanes merged by time."""
     number(at)
     after, lanes = query.after, list(range(at.lanes))
-    if at.terms.distributed:  # only those that have gone on
+    if at.options.distributed:  # only those that have gone on
         lanes = [lane for lane, seq in at.ask("read_heads") if seq > after.get(lane, 0)]
     rows = at.ask("read_journal", (lanes, [after.get(lane, 0) for lane in lanes], query.tenant, query.limit))
     return _merged(rows)[: query.limit]
@@ -167,7 +167,7 @@ def read_pool_history(at: At, query: ReadPoolHistory) -> list[JournalRow]:
 def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
     """The last entry of every lane."""
     number(at)
-    if at.terms.distributed:
+    if at.options.distributed:
         return find_entries(at, FindEntries(tuple((lane, seq) for lane, seq in at.ask("read_heads") if seq)))
     return [JournalRow(*row) for row in at.ask("read_ends")]
 
@@ -187,7 +187,7 @@ def read_clock(at: At, _query: ReadClock) -> Slot:
 
 def read_generation(at: At, _query: ReadGeneration) -> str:
     """Word, cluster, table and timeline; the word alone where the server does not tell the rest."""
-    if not at.terms.distributed:
+    if not at.options.distributed:
         try:
             return _named(at.driver.ask("read_generation"))
         except StatementFailed as failed:

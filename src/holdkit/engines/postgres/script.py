@@ -22,15 +22,15 @@ from ...core.model import Key, Limits, RecordKey, Slot
 from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from ...errors import EngineError
-from .boarding import Gate
+from .batch_growth import GrowingBatch
+from .batch_options import BatchOptions
 from .driver import BEGIN, COMMIT, PROVE, ROLLBACK, Row, Script, Statement
 from .in_doubt import Doubt, not_found
-from .loading import Gathered, gather, left_out
+from .loading import LoadedBatch, gather, skipped_locked
 from .numbering import number_apart
 from .positions import place_of, replayed, strip_positions, with_found, with_positions
 from .rows import columns, pool_keys, record_of
 from .sweeping import NOTHING_LISTED, Listed, list_sweep
-from .terms import Terms
 from .writing import prune, write_back
 
 
@@ -38,18 +38,18 @@ class Contention(Exception):
     """Another transaction wrote what this one had loaded: nothing was done, and the script must be run again."""
 
 
-class Ran(Struct):
+class ScriptResult(Struct):
     """What one run of the script came to."""
 
     outcomes: list[list[Outcome]] | None
     """None: only what goes first was done; run it again."""
-    left_out: dict[int, str]
+    skipped_locked: dict[int, str]
     wrote: bool
     slot: Slot | None = None
     """What the server's clock said on the way, if it was asked."""
 
 
-class Stage(Struct):
+class RetryState(Struct):
     """How far a batch has come over its runs."""
 
     counted: bool = False
@@ -59,7 +59,7 @@ class Stage(Struct):
     """How many pools too many there would be."""
     retired: bool = False
     """Whether ended holds whose units are consumed have made room."""
-    distrust: bool = False
+    check_again: bool = False
     """Something that was to be born is there already."""
     doubt: Doubt = msgspec.field(default_factory=Doubt)
     """Where the tables are distributed: whether what is not there may be on its way."""
@@ -67,62 +67,62 @@ class Stage(Struct):
 
 def apply_script(
     groups: Sequence[Group],
-    terms: Terms,
-    stage: Stage,
+    options: BatchOptions,
+    retry_state: RetryState,
     batch: int,
     *,
     pruning: bool = False,
     listed: Listed | None = None,
-    gate: Gate | None = None,
-) -> Script[Ran]:
+    growing: GrowingBatch | None = None,
+) -> Script[ScriptResult]:
     """Apply the groups in order. `batch` is a random number; with `pruning` old rows are taken away. A sweep goes by what
-    was `listed`, or lists it itself. Where there is a `gate`, the groups are its own, and may become more."""
+    was `listed`, or lists it itself. Where there is a `growing`, the groups are its own, and may become more."""
     need = needs(groups)
-    if terms.limits.max_pools is not None or terms.limits.max_holds is not None:
-        ran = yield from make_room(need, terms, stage, batch)
+    if options.limits.max_pools is not None or options.limits.max_holds is not None:
+        ran = yield from make_room(need, options, retry_state, batch)
         if ran is not None:
             return ran
     if listed is None:
-        listed = (yield from list_sweep(need.sweep, terms)) if need.sweep else NOTHING_LISTED
+        listed = (yield from list_sweep(need.sweep, options)) if need.sweep else NOTHING_LISTED
     begun = False
-    if gate is not None and (yield from gate.wait(need, terms)):
-        begun, need, terms = True, needs(groups), terms._replace(slot=gate.now())
-    gathered = yield from gather(need, listed, terms, begun=begun)
-    if gathered.version != terms.limits.version:
-        return (yield from take_over(terms, stage))
+    if growing is not None and (yield from growing.wait(need, options)):
+        begun, need, options = True, needs(groups), options._replace(slot=growing.now())
+    gathered = yield from gather(need, listed, options, begun=begun)
+    if gathered.version != options.limits.version:
+        return (yield from take_over(options, retry_state))
     view = View(gathered.loaded)
     first = backlog(view, {pool: legs for pool, legs in gathered.due.items() if pool in gathered.loaded.pools})
     if first:
         return_backlog(view, first)
-        return (yield from write_only(view, gathered, terms, batch))
+        return (yield from write_only(view, gathered, options, batch))
     out = leave_out(groups, gathered) if gathered.locked_out else {}
-    out |= dict.fromkeys(stage.doubt.groups, "what is in doubt")
+    out |= dict.fromkeys(retry_state.doubt.groups, "what is in doubt")
     outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
-    if terms.trusting and in_doubt(groups, outcomes):
-        stage.distrust = True
+    if options.assume_new and in_doubt(groups, outcomes):
+        retry_state.check_again = True
         yield (ROLLBACK,)
-        return Ran(None, {}, False)
-    if terms.distributed and not stage.doubt.settled and (missed := not_found(outcomes)):
-        yield from stage.doubt.look(groups, missed, terms)
-        return Ran(None, {}, False)
-    return (yield from finish(groups, view, gathered, terms, outcomes, out, batch, pruning or bool(need.sweep)))
+        return ScriptResult(None, {}, False)
+    if options.distributed and not retry_state.doubt.settled and (missed := not_found(outcomes)):
+        yield from retry_state.doubt.look(groups, missed, options)
+        return ScriptResult(None, {}, False)
+    return (yield from finish(groups, view, gathered, options, outcomes, out, batch, pruning or bool(need.sweep)))
 
 
-def take_over(terms: Terms, stage: Stage) -> Script[Ran]:
+def take_over(options: BatchOptions, retry_state: RetryState) -> Script[ScriptResult]:
     """Another process has changed the limits: run the batch again, from the beginning, under those."""
-    limits = yield from load_limits(terms)
-    stage.counted, stage.sweep_holds, stage.pools_over, stage.retired = False, False, 0, False
+    limits = yield from load_limits(options)
+    retry_state.counted, retry_state.sweep_holds, retry_state.pools_over, retry_state.retired = False, False, 0, False
     yield (ROLLBACK,)
-    if limits.version == terms.limits.version:
+    if limits.version == options.limits.version:
         raise EngineError("the setting limits_version does not fit the record of the limits: run `holdkit repair`")
-    return Ran(None, {}, False)
+    return ScriptResult(None, {}, False)
 
 
-def load_limits(terms: Terms) -> Script[Limits]:
+def load_limits(options: BatchOptions) -> Script[Limits]:
     """The limits that are stored, for all batches to come."""
-    assert terms.stored is not None, "only who can take them over looks"
-    (rows,) = yield (("read_record", (lane_of_record(LIMITS_KEY, terms.lanes), *LIMITS_KEY)),)
-    return terms.stored.adopt(record_of(rows[0]) if rows else None)
+    assert options.stored is not None, "only who can take them over looks"
+    (rows,) = yield (("read_record", (lane_of_record(LIMITS_KEY, options.lanes), *LIMITS_KEY)),)
+    return options.stored.adopt(record_of(rows[0]) if rows else None)
 
 
 def in_doubt(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
@@ -140,7 +140,7 @@ def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:
     yield (("lock_pools_waiting", pool_keys(sorted(set(keys)), lanes)),)
 
 
-def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
+def leave_out(groups: Sequence[Group], gathered: LoadedBatch) -> dict[int, str]:
     """Which groups need something that somebody else has locked, and what."""
     found: dict[int, str] = {}
     loaded = gathered.loaded
@@ -151,7 +151,7 @@ def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
             hold = loaded.holds.get(key)
             if hold is not None and not prunable(hold, loaded.limits, loaded.slot):
                 pools += [(hold.tenant, leg.pool) for leg in hold.legs]
-        key_out: Key | RecordKey | None = left_out(pools, sorted(need.records), gathered)
+        key_out: Key | RecordKey | None = skipped_locked(pools, sorted(need.records), gathered)
         if key_out is not None:
             found[index] = "/".join(key_out)
     return found
@@ -160,58 +160,58 @@ def leave_out(groups: Sequence[Group], gathered: Gathered) -> dict[int, str]:
 def finish(
     groups: Sequence[Group],
     view: View,
-    gathered: Gathered,
-    terms: Terms,
+    gathered: LoadedBatch,
+    options: BatchOptions,
     outcomes: list[list[Outcome]],
     out: dict[int, str],
     batch: int,
     pruning: bool,
-) -> Script[Ran]:
+) -> Script[ScriptResult]:
     """Write back and commit. A batch that changed nothing rolls back, unless its answers must be made as durable as they say
     (ADR 25): it answered from a record, and the lock on that is committed; or COMMIT waits for standbys, and what was read
     may be on none of them yet."""
     strip_positions(view)
-    statements, parts = write_back(view, gathered, terms, batch)
+    statements, parts = write_back(view, gathered, options, batch)
     wrote = bool(statements)
     replays = bool(view.loaded.operations)
-    statements = yield from keep_bound(statements, view, terms)
-    if parts.lanes and terms.distributed and not terms.joined:
-        statements = yield from number_apart(statements, view, parts, gathered, terms)
+    statements = yield from keep_bound(statements, view, options)
+    if parts.lanes and options.distributed and not options.joined:
+        statements = yield from number_apart(statements, view, parts, gathered, options)
     if pruning:
-        statements += prune(terms, view.loaded.slot)
-    asking = replayed(groups, outcomes, view, terms.lanes) if replays else []
+        statements += prune(options, view.loaded.slot)
+    asking = replayed(groups, outcomes, view, options.lanes) if replays else []
     proof = proof_of(outcomes, gathered) if not wrote else ()
-    if proof and terms.proof_apart and not statements:
+    if proof and options.proof_apart and not statements:
         proof = (ROLLBACK, BEGIN, *proof)
     answers = yield (*statements, *asking, *proof, COMMIT if statements or replays or proof else ROLLBACK)
-    check_counts(statements, answers, terms)
+    check_counts(statements, answers, options)
     if view.entries:
         outcomes = with_positions(outcomes, place_of(parts, statements, answers))
     if asking:
         outcomes = with_found(outcomes, answers[len(statements)])
-    return Ran(outcomes, out, wrote, view.loaded.slot)
+    return ScriptResult(outcomes, out, wrote, view.loaded.slot)
 
 
-def proof_of(outcomes: Sequence[Sequence[Outcome]], gathered: Gathered) -> tuple[Statement, ...]:
+def proof_of(outcomes: Sequence[Sequence[Outcome]], gathered: LoadedBatch) -> tuple[Statement, ...]:
     """What makes COMMIT wait for the standbys, if there are any, in a batch that wrote nothing and answers something."""
     return (PROVE,) if gathered.synchronous and any(outcomes) else ()
 
 
-def write_only(view: View, gathered: Gathered, terms: Terms, batch: int) -> Script[Ran]:
+def write_only(view: View, gathered: LoadedBatch, options: BatchOptions, batch: int) -> Script[ScriptResult]:
     """What goes first, and nothing else."""
-    statements, parts = write_back(view, gathered, terms, batch)
+    statements, parts = write_back(view, gathered, options, batch)
     wrote = bool(statements)
-    statements = yield from keep_bound(statements, view, terms)
-    if parts.lanes and terms.distributed and not terms.joined:
-        statements = yield from number_apart(statements, view, parts, gathered, terms)
+    statements = yield from keep_bound(statements, view, options)
+    if parts.lanes and options.distributed and not options.joined:
+        statements = yield from number_apart(statements, view, parts, gathered, options)
     answers = yield (*statements, COMMIT)
-    check_counts(statements, answers, terms)
-    return Ran(None, {}, wrote)
+    check_counts(statements, answers, options)
+    return ScriptResult(None, {}, wrote)
 
 
-def check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]], terms: Terms) -> None:
+def check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]], options: BatchOptions) -> None:
     """In a caller's transaction a wrong count raises here, not in the statement: its savepoint is rolled back."""
-    if not terms.joined:
+    if not options.joined:
         return
     for (name, parameters), rows in zip(statements, answers, strict=False):
         if rows and len(rows[0]) == 2 and rows[0][1] != parameters[-2]:
@@ -221,65 +221,67 @@ def check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]], 
 # Room in bounded tables
 
 
-def make_room(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran | None]:
+def make_room(need: Needs, options: BatchOptions, retry_state: RetryState, batch: int) -> Script[ScriptResult | None]:
     """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
-    if not stage.counted:
-        stage.counted = True
+    if not retry_state.counted:
+        retry_state.counted = True
         unended, pools = yield (("count_unended_holds", ()), ("count_pools", ()))
-        over = overflow(terms.limits, need, unended[0][0], pools[0][0])
-        stage.sweep_holds, stage.pools_over = over.holds, over.pools
-    if stage.sweep_holds:
-        stage.sweep_holds = False
-        listed = yield from list_sweep(terms.limits.max_due, terms, 0)
+        over = overflow(options.limits, need, unended[0][0], pools[0][0])
+        retry_state.sweep_holds, retry_state.pools_over = over.holds, over.pools
+    if retry_state.sweep_holds:
+        retry_state.sweep_holds = False
+        listed = yield from list_sweep(options.limits.max_due, options, 0)
         if listed.holds:
-            return (yield from _sweep_first(Listed(listed.holds, [], False, {}), terms, stage, batch))
-    if stage.pools_over:  # after the holds, for those may have left their pools empty
-        excess, stage.pools_over = stage.pools_over, 0
-        listed = yield from list_sweep(1, terms, excess + len(need.pools), pressed=True)
+            return (yield from _sweep_first(Listed(listed.holds, [], False, {}), options, retry_state, batch))
+    if retry_state.pools_over:  # after the holds, for those may have left their pools empty
+        excess, retry_state.pools_over = retry_state.pools_over, 0
+        listed = yield from list_sweep(1, options, excess + len(need.pools), pressed=True)
         empty = spare(listed.pools, need, excess)
         if empty:
-            return (yield from _sweep_first(Listed({}, empty, False, {}, pressed=True), terms, stage, batch))
-    if terms.limits.max_holds is not None and not stage.retired:
-        stage.retired = True
-        return (yield from _retire_first(need, terms, stage, batch))
+            return (yield from _sweep_first(Listed({}, empty, False, {}, pressed=True), options, retry_state, batch))
+    if options.limits.max_holds is not None and not retry_state.retired:
+        retry_state.retired = True
+        return (yield from _retire_first(need, options, retry_state, batch))
     return None
 
 
-def _retire_first(need: Needs, terms: Terms, stage: Stage, batch: int) -> Script[Ran | None]:
+def _retire_first(
+    need: Needs, options: BatchOptions, retry_state: RetryState, batch: int
+) -> Script[ScriptResult | None]:
     """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
     unended, consumed = yield (("count_unended_holds", ()), ("count_consumed_holds", ()))
-    count = retirements(terms.limits, need, unended[0][0], consumed[0][0])
+    count = retirements(options.limits, need, unended[0][0], consumed[0][0])
     if not count:
         return None
-    listed = yield from list_sweep(count + len(need.holds), terms, 0, pressed=True)
+    listed = yield from list_sweep(count + len(need.holds), options, 0, pressed=True)
     oldest = unnamed([*listed.retiring], need, count)
     if not oldest:
         return None
     retiring = {key: listed.retiring[key] for key in oldest}
-    return (yield from _sweep_first(Listed({}, [], False, retiring, pressed=True), terms, stage, batch))
+    return (yield from _sweep_first(Listed({}, [], False, retiring, pressed=True), options, retry_state, batch))
 
 
-def keep_bound(statements: list[Statement], view: View, terms: Terms) -> Script[list[Statement]]:
+def keep_bound(statements: list[Statement], view: View, options: BatchOptions) -> Script[list[Statement]]:
     """Behind every write that may have left more holds than `max_holds`: ended ones leave, oldest first. Gives what is still
     to be said."""
     bound = view.limits.max_holds
     if bound is None or not (view.holds.changed or LIMITS_KEY in view.records.changed):
         return statements
-    if not terms.distributed:
+    if not options.distributed:
         return [*statements, ("make_room", (bound,))]
     *answers, ((present,),) = yield (*statements, ("count_holds", ()))  # with those that this batch has ended
-    check_counts(statements, answers, terms)
+    check_counts(statements, answers, options)
     if present <= bound:
         return []
     (ended,) = yield (("find_ended_holds", (present - bound,)),)
     return [("drop_ended_holds", columns(ended, 3))] if ended else []
 
 
-def _sweep_first(listed: Listed, terms: Terms, stage: Stage, batch: int) -> Script[Ran]:
-    gathered = yield from gather(Needs(set(), set(), set(), set()), listed, terms)
-    if gathered.version != terms.limits.version:
-        return (yield from take_over(terms, stage))
+def _sweep_first(listed: Listed, options: BatchOptions, retry_state: RetryState, batch: int) -> Script[ScriptResult]:
+    gathered = yield from gather(Needs(set(), set(), set(), set()), listed, options)
+    if gathered.version != options.limits.version:
+        return (yield from take_over(options, retry_state))
     view = View(gathered.loaded)
     limit = max(1, len(listed.holds), len(listed.retiring))
     decide_groups(view, [Group((Sweep(limit=limit),))], gathered.swept)
-    return (yield from write_only(view, gathered, terms, batch))
+    return (yield from write_only(view, gathered, options, batch))

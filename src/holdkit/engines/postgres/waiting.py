@@ -1,4 +1,4 @@
-"""Waiting for a socket, in both colours: the only code here that differs between threads and tasks.
+"""Waiting for a socket, in sync and async: the only code here that differs between threads and tasks.
 
 What goes on in between is a generator that says what it waits for. Every wait has a deadline; where `give_up` is given, the
 other side is asked to stop first, and its answer to that is waited for, so that the connection stays in step. The same if
@@ -156,7 +156,7 @@ async def _ready(socket: int, wanted: int, seconds: float) -> bool:
             loop.remove_writer(socket)
 
 
-async def glide(steps: Steps[T], socket: int, seconds: float, begun: Callable[[], None] | None = None) -> T:
+async def run_on_loop(steps: Steps[T], socket: int, seconds: float, begun: Callable[[], None] | None = None) -> T:
     """Run to the end on the event loop, on a connection of our own: one that is cancelled halfway is dropped by whoever lent
     it. `begun` is called once the first step is taken: all is on its way."""
     loop = asyncio.get_running_loop()

@@ -33,7 +33,7 @@ TICK: Final = 0.25
 """Seconds between two looks."""
 QUIET: Final = 0.75
 """Seconds without an answer after which the other hosts are asked."""
-AGAIN: Final = 1.0
+RETRYABLE: Final = 1.0
 """Seconds that asking may take, and after which it is done again if somebody has answered."""
 BRIEF: Final = 2.0
 """Seconds for an answer without which a connection is dropped, and nothing is lost."""
@@ -95,8 +95,8 @@ class Watch:
         writes, there is no hurry to ask again."""
         race = Race([partial(open_one, host) for host in self._hosts], Opened.close)
         with suppress(NobodyCame):
-            race.run(AGAIN, best=Opened.newness).close()
-            self._asked = time.monotonic() + AGAIN
+            race.run(RETRYABLE, best=Opened.newness).close()
+            self._asked = time.monotonic() + RETRYABLE
 
     def _end_waits(self) -> None:
         with self._lock:

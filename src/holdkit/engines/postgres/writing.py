@@ -14,8 +14,9 @@ from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key, Limits, Record, RecordKey, Slot, State, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
+from .batch_options import BatchOptions, lock_timeout
 from .driver import Row, Statement
-from .loading import Gathered
+from .loading import LoadedBatch
 from .parts import Parts, parts_of
 from .rows import (
     NEW,
@@ -32,7 +33,6 @@ from .rows import (
     pool_terms_row,
     record_row,
 )
-from .terms import Terms, lock_timeout
 
 PRUNED = 1_000
 """Rows of each kind that one pruning takes away at most."""
@@ -49,27 +49,27 @@ class Writes(NamedTuple):
     parts: Parts
 
 
-def write_back(view: View, gathered: Gathered, terms: Terms, batch: int) -> Writes:
+def write_back(view: View, gathered: LoadedBatch, options: BatchOptions, batch: int) -> Writes:
     """What the batch changed, as statements. `batch` is a random number."""
-    strict = not terms.joined
+    strict = not options.joined
     stamp = max([view.loaded.slot, *(one + 1 for one in gathered.stamps.values())])
     statements: list[Statement] = []
-    pools = _pools(view, gathered, terms.lanes) if view.pools.changed else NO_POOLS
-    holds = _holds(view, terms.lanes) if view.holds.changed else NO_HOLDS
-    if pools.plain and holds.placed and not holds.others and not terms.distributed:
-        statements.append(_place(pools, holds, stamp, strict, terms.lanes))
+    pools = _pools(view, gathered, options.lanes) if view.pools.changed else NO_POOLS
+    holds = _holds(view, options.lanes) if view.holds.changed else NO_HOLDS
+    if pools.plain and holds.placed and not holds.others and not options.distributed:
+        statements.append(_place(pools, holds, stamp, strict, options.lanes))
     else:
-        statements += [*pools.statements(stamp, strict), *holds.statements(terms.lanes, strict)]
+        statements += [*pools.statements(stamp, strict), *holds.statements(options.lanes, strict)]
     if view.operations.changed:
-        rows = sorted(operation_row(row, terms.lanes) for row in view.operations.changed.values() if row is not None)
+        rows = sorted(operation_row(row, options.lanes) for row in view.operations.changed.values() if row is not None)
         statements.append(("put_operations", (*columns(rows, 7), view.loaded.slot, len(rows), strict)))
     if view.records.changed:
-        statements += _records(view, terms.lanes, strict)
-    parts = parts_of(view.entries, terms.lanes)
-    if parts.lanes and terms.joined:
-        statements += _unnumbered(view, parts, gathered, terms.lanes, stamp, batch)
-    elif parts.lanes and not terms.distributed:  # there, `numbering` comes behind
-        statements += _numbered(view, parts, gathered, terms.lanes, terms.limits)
+        statements += _records(view, options.lanes, strict)
+    parts = parts_of(view.entries, options.lanes)
+    if parts.lanes and options.joined:
+        statements += _unnumbered(view, parts, gathered, options.lanes, stamp, batch)
+    elif parts.lanes and not options.distributed:  # there, `numbering` comes behind
+        statements += _numbered(view, parts, gathered, options.lanes, options.limits)
     return Writes(statements, parts)
 
 
@@ -89,7 +89,7 @@ class Pools(NamedTuple):
     """Up to where each of these has no due leg any more."""
     labelled: list[Key]
     """Those of them that have a label."""
-    terms: list[Row]
+    options: list[Row]
     """Those of them whose window ends at another time, or that were archived or unarchived."""
     floor: int = 0
     """What the fences of new ones began above."""
@@ -97,7 +97,7 @@ class Pools(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether pools moved, and nothing of them but their counters."""
-        return bool(self.moved) and not (self.born or self.gone or self.labelled or self.terms)
+        return bool(self.moved) and not (self.born or self.gone or self.labelled or self.options)
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
         """One for each kind."""
@@ -108,7 +108,7 @@ class Pools(NamedTuple):
             found.append(("check_floors", (homes, self.floor, len(homes), strict)))
         if self.moved:
             found.append(("update_pools", (*self.columns(16, stamp), len(self.moved), strict)))
-        return found + _checked("update_pool_terms", self.terms, 5, strict)
+        return found + _checked("update_pool_terms", self.options, 5, strict)
 
     def columns(self, width: int, stamp: int) -> list[Any]:
         """Of the moved ones, as many as are wanted."""
@@ -118,7 +118,7 @@ class Pools(NamedTuple):
 NO_POOLS = Pools([], [], [], [], [], [], [])
 
 
-def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
+def _pools(view: View, gathered: LoadedBatch, lanes: int) -> Pools:
     pools = Pools([], [], [], [], [], [], [], view.loaded.fence_floor)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
@@ -136,13 +136,13 @@ def _pools(view: View, gathered: Gathered, lanes: int) -> Pools:
             if pool.label is not None:
                 pools.labelled.append(key)
             if (before.closes, before.archived) != (pool.closes, pool.archived):
-                pools.terms.append(pool_terms_row(pool, lanes))
+                pools.options.append(pool_terms_row(pool, lanes))
             pools.versions.append(before.version)
             pools.scanned.append(scanned_to(view, gathered, key))
     return pools
 
 
-def scanned_to(view: View, gathered: Gathered, pool: Key) -> Slot:
+def scanned_to(view: View, gathered: LoadedBatch, pool: Key) -> Slot:
     """Up to where no leg of this pool is outstanding any more: where the next scan for due legs begins.
 
     The slot, if the view has taken every due leg up to it; else just before the first that it has left.
@@ -255,7 +255,7 @@ def limits_version(records: Mapping[RecordKey, Record | None]) -> list[Statement
 # The journal
 
 
-def _numbered(view: View, parts: Parts, gathered: Gathered, lanes: int, limits: Limits) -> list[Statement]:
+def _numbered(view: View, parts: Parts, gathered: LoadedBatch, lanes: int, limits: Limits) -> list[Statement]:
     touched = sorted(parts.counts)
     statements: list[Statement] = []
     patience = lock_timeout(limits)
@@ -279,7 +279,7 @@ def raised_floor(view: View, lanes: int) -> list[Statement]:
     return [("raise_floor", (removed, view.fence_floor))] if removed else []
 
 
-def _unnumbered(view: View, parts: Parts, gathered: Gathered, lanes: int, stamp: int, batch: int) -> list[Statement]:
+def _unnumbered(view: View, parts: Parts, gathered: LoadedBatch, lanes: int, stamp: int, batch: int) -> list[Statement]:
     """Every pool that an entry touched carries its stamp, so that the next transaction on it gets a higher one."""
     still = sorted(key for key in gathered.stamps if key not in view.pools.changed)
     statements: list[Statement] = [("stamp_pools", (*pool_keys(still, lanes), stamp))] if still else []
@@ -287,11 +287,11 @@ def _unnumbered(view: View, parts: Parts, gathered: Gathered, lanes: int, stamp:
     return statements
 
 
-def prune(terms: Terms, slot: Slot) -> list[Statement]:
+def prune(options: BatchOptions, slot: Slot) -> list[Statement]:
     """Take away rows that are gone for every reader already: holds a little later, because the retention may just have been
     raised by a transaction that this one could not see yet. (An injected clock stands still meanwhile.)"""
-    lag = LAG if terms.slot is None else 0
+    lag = LAG if options.slot is None else 0
     return [
         ("prune_operations", (slot, PRUNED)),
-        ("prune_holds", (retired_until(terms.limits, slot - lag), PRUNED)),
+        ("prune_holds", (retired_until(options.limits, slot - lag), PRUNED)),
     ]

@@ -78,7 +78,7 @@ class ResidentEngine:
         """Make the batch durable, or raise: called before anything of it can be seen."""
         raise NotImplementedError
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide on the live dicts, then write back what changed."""
         with self._turn():
             self._check_open()

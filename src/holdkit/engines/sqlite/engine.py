@@ -16,32 +16,32 @@ from urllib.parse import quote
 
 from ...core.audit_rows import Difference
 from ...core.commands import Command, Group
+from ...core.import_ import Carried
 from ...core.limits import LIMITS_KEY
-from ...core.mending import Repaired
 from ...core.model import SECOND, Key, Limits
 from ...core.reading import FindHold, ListHolds, Query
-from ...core.receiving import Carried
+from ...core.repair import Repaired
 from ...errors import EngineError
-from ..callers import driver_connection
 from ..clocks import Clock, wall_clock
+from ..driver_connections import driver_connection
 from ..durability import ON_DISK
 from ..metering import Progress
 from ..port import Applied, Lent, Mark
 from ..settings import StoredLimits
-from .auditing import verify
+from .audit import verify
+from .caller_transaction import Joined, check_connection, check_database, in_transaction, run_joined
 from .driver import Driver, OnStatement, Script
-from .joining import Joined, check_connection, check_database, in_transaction, run_joined
-from .lending import lend
+from .fair_write_lock import FairWriteLock
+from .import_ import Receiving
 from .marking import SavepointMark
-from .mending import Repair
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
+from .own_transaction import lend
 from .readers import Readers
 from .reading import At, answer
-from .receiving import Receiving
+from .repair import Repair
 from .rows import record_of
-from .script import Ran, Stage, apply_script
-from .turnstile import Turnstile
+from .script import RetryState, ScriptResult, apply_script
 from .writer import Writer
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ class SqliteEngine:
         self.url = f"sqlite:///{quote(self.path)}"
         self.clock: Clock = clock or wall_clock
         seconds = (limits or Limits()).lock_timeout / SECOND
-        self.stored, turnstile = _open(self.path, self.clock, limits, seconds, on_statement)
-        self._writer = Writer(self.path, seconds, turnstile, on_statement)
+        self.stored, write_lock = _open(self.path, self.clock, limits, seconds, on_statement)
+        self._writer = Writer(self.path, seconds, write_lock, on_statement)
         self._readers = Readers(self.path, seconds)
         self._seconds = seconds
         self._joined = Joined()
@@ -83,15 +83,15 @@ class SqliteEngine:
         """The limits in force, as this process knows them."""
         return self.stored.in_force
 
-    def apply(self, groups: Sequence[Group], *, patient: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide and write these groups in one transaction, in order."""
         self._check()
         self._joined.check()
 
-        stage = Stage()
+        retry_state = RetryState()
 
-        def make(scrub: bool) -> Script[Ran]:
-            return apply_script(groups, self.clock, self.stored, stage, scrub=scrub)
+        def make(scrub: bool) -> Script[ScriptResult]:
+            return apply_script(groups, self.clock, self.stored, retry_state, scrub=scrub)
 
         ran = self._writer.run(make)
         assert ran.outcomes is not None
@@ -107,12 +107,12 @@ class SqliteEngine:
         if not in_transaction(connection):
             self._joined.check()
             self._writer.tidy()
-        stage = Stage()
+        retry_state = RetryState()
         ran = run_joined(
             connection,
             self.path,
             self._writer.identity,
-            lambda: apply_script(groups, self.clock, self.stored, stage),
+            lambda: apply_script(groups, self.clock, self.stored, retry_state),
             self._on_statement,
         )
         assert ran.outcomes is not None
@@ -154,9 +154,9 @@ class SqliteEngine:
         self._check()
         self._joined.check()
 
-        def make(groups: Sequence[Group]) -> Callable[[], Script[Ran]]:
-            stage = Stage()
-            return lambda: apply_script(groups, self.clock, self.stored, stage)
+        def make(groups: Sequence[Group]) -> Callable[[], Script[ScriptResult]]:
+            retry_state = RetryState()
+            return lambda: apply_script(groups, self.clock, self.stored, retry_state)
 
         return lend(self._writer, self._seconds, make, self._on_statement, work)
 
@@ -222,26 +222,26 @@ class SqliteEngine:
 
 def _open(
     path: str, clock: Clock, limits: Limits | None, seconds: float, on_statement: OnStatement | None
-) -> tuple[StoredLimits, Turnstile]:
+) -> tuple[StoredLimits, FairWriteLock]:
     """Create or check the file, bring its schema up to date, and read the limits stored in it."""
     prepare_file(path)
     connection = connect(path, seconds)
-    turnstile: Turnstile | None = None
+    write_lock: FairWriteLock | None = None
     try:
         driver = Driver(connection, on_statement)
         present_version(driver, path)  # a stranger's file is refused before anything beside it is made
-        turnstile = Turnstile(path)
-        turnstile.enter(seconds)
+        write_lock = FairWriteLock(path)
+        write_lock.enter(seconds)
         try:
             set_up(connection)
             turn_to_wal(connection, path)
             migrate(driver, path, limits or Limits(), clock())
-            return stored_limits(driver, path, limits), turnstile
+            return stored_limits(driver, path, limits), write_lock
         finally:
-            turnstile.leave()
+            write_lock.leave()
     except BaseException as error:
-        if turnstile is not None:
-            turnstile.close()
+        if write_lock is not None:
+            write_lock.close()
         if isinstance(error, sqlite3.Error):
             raise trouble(path, error) from error
         if isinstance(error, OSError):

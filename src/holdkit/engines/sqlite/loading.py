@@ -25,7 +25,7 @@ EMPTY_POOLS = 100
 """How many empty on-demand pools one sweep takes away."""
 
 
-class Gathered(Struct):
+class LoadedBatch(Struct):
     """What was loaded for one batch, and what the pruning will want to know."""
 
     loaded: Loaded
@@ -88,7 +88,7 @@ def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
 
 def gather(
     need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS, *, pressed: bool = False
-) -> Script[Gathered]:
+) -> Script[LoadedBatch]:
     """Load everything `need` names."""
     rows = Rows({}, {}, {}, {}, {})
     first = [_HEAD, *by_keys("load_pool", "load_pools", need.pools), *by_keys("load_hold", "load_holds", need.holds)]
@@ -120,7 +120,7 @@ def gather(
         due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
     loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon,
                     limits, int(floor or 0), counts)  # fmt: skip
-    return Gathered(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
+    return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
 
 
 def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 
-from ..callers import transaction_ended
+from ..driver_connections import transaction_ended
 from .driver import Driver, OnStatement
 
 

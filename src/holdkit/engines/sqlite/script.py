@@ -21,12 +21,12 @@ from ...core.view import View
 from ..clocks import Clock
 from ..settings import StoredLimits
 from .driver import Row, Script, Statement, ask
-from .loading import Gathered, gather
+from .loading import LoadedBatch, gather
 from .rows import operation_row, record_of, setting_row
 from .writing import prune, write_back
 
 
-class Ran(Struct):
+class ScriptResult(Struct):
     """What one run of the script came to."""
 
     outcomes: list[list[Outcome]] | None
@@ -38,7 +38,7 @@ class Ran(Struct):
     """A row that is there if and only if this transaction was committed: its table's name and the row."""
 
 
-class Stage(Struct):
+class RetryState(Struct):
     """How far a batch has come over its runs."""
 
     counted: bool = False
@@ -51,19 +51,19 @@ class Stage(Struct):
 
 
 def apply_script(
-    groups: Sequence[Group], clock: Clock, stored: StoredLimits, stage: Stage, *, scrub: bool = False
-) -> Script[Ran]:
+    groups: Sequence[Group], clock: Clock, stored: StoredLimits, retry_state: RetryState, *, scrub: bool = False
+) -> Script[ScriptResult]:
     """Apply the groups in order; with `scrub` something is written in any case. If other limits are stored than we knew of,
     the run only takes them over."""
     need = needs(groups)
     slot, limits = clock(), stored.in_force
     if limits.max_pools is not None or limits.max_holds is not None:
-        ran = yield from make_room(need, slot, stored, stage)
+        ran = yield from make_room(need, slot, stored, retry_state)
         if ran is not None:
             return ran
     gathered = yield from gather(need, slot, limits)
     if gathered.version != limits.version:
-        return (yield from take_over(stored, stage))
+        return (yield from take_over(stored, retry_state))
     view = View(gathered.loaded)
     excess = backlog(view, gathered.due)
     if excess:
@@ -78,40 +78,40 @@ def apply_script(
     return ran
 
 
-def take_over(stored: StoredLimits, stage: Stage) -> Script[Ran]:
+def take_over(stored: StoredLimits, retry_state: RetryState) -> Script[ScriptResult]:
     """Another process has changed the limits: run the batch again, from the beginning, under those."""
     (rows,) = yield (ask("load_record", LIMITS_KEY),)
     stored.adopt(record_of(rows[0]) if rows else None)
-    stage.counted, stage.sweep_holds, stage.pools_over, stage.retired = False, False, 0, False
-    return Ran(None, 0, 0, None)
+    retry_state.counted, retry_state.sweep_holds, retry_state.pools_over, retry_state.retired = False, False, 0, False
+    return ScriptResult(None, 0, 0, None)
 
 
-def make_room(need: Needs, slot: Slot, stored: StoredLimits, stage: Stage) -> Script[Ran | None]:
+def make_room(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryState) -> Script[ScriptResult | None]:
     """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
     limits = stored.in_force
-    if not stage.counted:
-        stage.counted = True
+    if not retry_state.counted:
+        retry_state.counted = True
         unended, pools = yield (ask("count_unended_holds"), ask("count_pools"))
         over = overflow(limits, need, unended[0][0], pools[0][0])
-        stage.sweep_holds, stage.pools_over = over.holds, over.pools
-    if stage.sweep_holds:
-        stage.sweep_holds = False
+        retry_state.sweep_holds, retry_state.pools_over = over.holds, over.pools
+    if retry_state.sweep_holds:
+        retry_state.sweep_holds = False
         gathered = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
         if gathered.swept.holds:
-            return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, []), stored, stage))
-    if stage.pools_over:  # after the holds, for those may have left their pools empty
-        excess, stage.pools_over = stage.pools_over, 0
+            return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, []), stored, retry_state))
+    if retry_state.pools_over:  # after the holds, for those may have left their pools empty
+        excess, retry_state.pools_over = retry_state.pools_over, 0
         gathered = yield from gather(_sweeping(1), slot, limits, excess + len(need.pools), pressed=True)
         empty = spare(gathered.swept.pools, need, excess)
         if empty:
-            return (yield from sweep_first(gathered, SweepList([], empty, pressed=True), stored, stage))
-    if limits.max_holds is not None and not stage.retired:
-        stage.retired = True
-        return (yield from retire_first(need, slot, stored, stage))
+            return (yield from sweep_first(gathered, SweepList([], empty, pressed=True), stored, retry_state))
+    if limits.max_holds is not None and not retry_state.retired:
+        retry_state.retired = True
+        return (yield from retire_first(need, slot, stored, retry_state))
     return None
 
 
-def retire_first(need: Needs, slot: Slot, stored: StoredLimits, stage: Stage) -> Script[Ran | None]:
+def retire_first(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryState) -> Script[ScriptResult | None]:
     """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
     limits = stored.in_force
     unended, consumed = yield (ask("count_unended_holds"), ask("count_consumed_holds"))
@@ -122,19 +122,21 @@ def retire_first(need: Needs, slot: Slot, stored: StoredLimits, stage: Stage) ->
     oldest = unnamed(gathered.swept.retiring, need, count)
     if not oldest:
         return None
-    return (yield from sweep_first(gathered, SweepList([], [], pressed=True, retiring=oldest), stored, stage))
+    return (yield from sweep_first(gathered, SweepList([], [], pressed=True, retiring=oldest), stored, retry_state))
 
 
-def sweep_first(gathered: Gathered, listed: SweepList, stored: StoredLimits, stage: Stage) -> Script[Ran]:
+def sweep_first(
+    gathered: LoadedBatch, listed: SweepList, stored: StoredLimits, retry_state: RetryState
+) -> Script[ScriptResult]:
     """Sweep these and do nothing else."""
     if gathered.version != stored.in_force.version:
-        return (yield from take_over(stored, stage))
+        return (yield from take_over(stored, retry_state))
     view = View(gathered.loaded)
     decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds), len(listed.retiring))),))], listed)
     return (yield from write_only(view))
 
 
-def write_only(view: View) -> Script[Ran]:
+def write_only(view: View) -> Script[ScriptResult]:
     """What went first, and nothing else."""
     statements = write_back(view)
     yield tuple(statements)
@@ -146,7 +148,7 @@ def _sweeping(limit: int) -> Needs:
     return Needs(set(), set(), set(), set(), limit)
 
 
-def finish(view: View, gathered: Gathered, need: Needs, limits: Limits, slot: Slot) -> Script[Ran]:
+def finish(view: View, gathered: LoadedBatch, need: Needs, limits: Limits, slot: Slot) -> Script[ScriptResult]:
     """Write back, make room, prune."""
     statements = write_back(view)
     ran = _ran(view, statements)
@@ -170,7 +172,7 @@ def keep_bound(view: View) -> Script[None]:
             yield (ask("make_room", (excess,)),)
 
 
-def _ran(view: View, statements: list[Statement]) -> Ran:
+def _ran(view: View, statements: list[Statement]) -> ScriptResult:
     written = 0
     mark: tuple[str, Row] | None = None
     for name, rows, many in statements:
@@ -180,4 +182,4 @@ def _ran(view: View, statements: list[Statement]) -> Ran:
     if mark is None and view.operations.changed:
         stored = next(iter(view.operations.changed.values()))
         mark = None if stored is None else ("operations", operation_row(stored))
-    return Ran(None, view.next_seq - 1, written, mark)
+    return ScriptResult(None, view.next_seq - 1, written, mark)

@@ -19,9 +19,9 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..deadlines import within
 from .checkpointing import Checkpoints
 from .driver import Driver, OnStatement, Row, Script
+from .fair_write_lock import FairWriteLock
 from .opening import Identity, connect, identity, set_up, trouble
-from .script import Ran
-from .turnstile import Turnstile
+from .script import ScriptResult
 
 _PASSING: Final = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CONSTRAINT}
@@ -32,12 +32,12 @@ _PASSING: Final = frozenset(
 class Writer:
     """Runs scripts as transactions, one at a time."""
 
-    def __init__(self, path: str, seconds: float, turnstile: Turnstile, on_statement: OnStatement | None) -> None:
+    def __init__(self, path: str, seconds: float, write_lock: FairWriteLock, on_statement: OnStatement | None) -> None:
         self.path = path
         self.identity: Identity = identity(path)
         self.checkpoints = Checkpoints(path)
         self._seconds = seconds
-        self._turnstile = turnstile
+        self._write_lock = write_lock
         self._hook = on_statement
         self._lock = Lock()
         self._driver: Driver | None = None
@@ -45,7 +45,7 @@ class Writer:
         self.suspect = False
         """A commit failed: what is in the WAL may not be on disk. Nothing is answered before a whole checkpoint."""
 
-    def run(self, make: Callable[[bool], Script[Ran]]) -> Ran:
+    def run(self, make: Callable[[bool], Script[ScriptResult]]) -> ScriptResult:
         """Run the script in a transaction, as often as it says that a backlog comes first."""
         self._enter()
         try:
@@ -135,7 +135,7 @@ class Writer:
         self._guard = self._driver = None
         if entered:
             self._leave()
-        self._turnstile.close()
+        self._write_lock.close()
 
     def _enter(self) -> None:
         seconds = within(self._seconds)
@@ -143,14 +143,14 @@ class Writer:
         if not self._lock.acquire(timeout=seconds):
             raise Overloaded(f"another thread kept the write lock for {seconds:.3g} s", retry_after=1.0)
         try:
-            self._turnstile.enter(max(0.0, deadline - time.monotonic()))
+            self._write_lock.enter(max(0.0, deadline - time.monotonic()))
         except BaseException:
             self._lock.release()
             raise
 
     def _leave(self) -> None:
         try:
-            self._turnstile.leave()
+            self._write_lock.leave()
         finally:
             self._lock.release()
 
@@ -177,7 +177,7 @@ class Writer:
             self.suspect = False
         return self._driver
 
-    def _transact(self, driver: Driver, make: Callable[[bool], Script[Ran]]) -> Ran:
+    def _transact(self, driver: Driver, make: Callable[[bool], Script[ScriptResult]]) -> ScriptResult:
         try:
             driver.tell("begin immediate")
             ran = driver.run(make(False))
@@ -221,7 +221,9 @@ class Writer:
         if driver is not None:
             _let_go(driver)
 
-    def _resolve(self, ran: Ran, make: Callable[[bool], Script[Ran]], error: sqlite3.Error) -> Ran:
+    def _resolve(
+        self, ran: ScriptResult, make: Callable[[bool], Script[ScriptResult]], error: sqlite3.Error
+    ) -> ScriptResult:
         """COMMIT failed: find out what came of it, or say that it cannot be told."""
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
             self._undo()  # the commit record is written last, and there was no room for it

@@ -13,7 +13,7 @@ from ...core.model import Limits, Slot, State, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
 from .driver import Row, Statement, ask, write
-from .loading import Gathered
+from .loading import LoadedBatch
 from .rows import (
     changed_hold_row,
     entry_row,
@@ -72,7 +72,7 @@ def _pools(view: View) -> list[Statement]:
     born: list[Row] = []
     moved: list[Row] = []
     labelled: list[Row] = []
-    terms: list[Row] = []
+    options: list[Row] = []
     gone: list[Row] = []
     for key, pool in view.pools.changed.items():
         before = view.loaded.pools.get(key)
@@ -90,13 +90,13 @@ def _pools(view: View) -> list[Statement]:
             else:
                 labelled.append(labelled_pool_row(pool))
             if (before.closes, before.archived) != (pool.closes, pool.archived):
-                terms.append(pool_terms_row(pool))
+                options.append(pool_terms_row(pool))
     named = (
         ("delete_pools", gone),
         ("insert_pools", born),
         ("update_pools", moved),
         ("update_labelled_pools", labelled),
-        ("update_pool_terms", terms),
+        ("update_pool_terms", options),
     )
     return [write(name, rows) for name, rows in named if rows]
 
@@ -153,7 +153,7 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
         writes.changed.append(changed_hold_row(after, is_open))
 
 
-def prune(gathered: Gathered, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
+def prune(gathered: LoadedBatch, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
     """Take away a few rows that are gone for every reader already; always more than a batch can add."""
     few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
     statements = []

@@ -15,11 +15,11 @@ from ...core.model import HeldLeg, Pool
 from ...core.outcomes import Done
 from ...core.values import invalid
 from ...kernel._async.calls import Call
-from ...kernel._async.port import AsyncDeskPort
+from ...kernel._async.port import AsyncExecutorPort
 from ...kernel.answers import hold_of
-from ...kernel.spelling import Legs
+from ...kernel.group_commit import Undo
+from ...kernel.normalise import Legs
 from ...kernel.surface import Hold
-from ...kernel.waiters import Undo
 from ..allowances import Spent, Usage, amounts_by
 from .windows import AsyncWindows, Birth
 
@@ -28,7 +28,7 @@ class AsyncAccountsPort(Protocol):
     """What budgets and their blocks need of accounts, wherever those are kept."""
 
     @property
-    def desk(self) -> AsyncDeskPort:
+    def executor(self) -> AsyncExecutorPort:
         """Where blocks end their holds."""
 
     def frame(self, call: Call, /) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class AsyncAccountsPort(Protocol):
         entity: str | None = None,
         keep_rest: bool = False,
         overage: Overage = "up_to_available",
-        stays: bool = False,
+        shielded: bool = False,
     ) -> Hold:
         """Confirm what a hold came to."""
 
@@ -82,21 +82,24 @@ class AsyncAccounts(AsyncWindows):
         entity: str | None = None,
         keep_rest: bool = False,
         overage: Overage = "up_to_available",
-        stays: bool = False,
+        shielded: bool = False,
     ) -> Hold:
         """Confirm what it came to; release if that is nothing. The retry of an operation is the same whatever has become of
         the hold since: it stands for what the caller wrote. What a rival has confirmed since we looked is not counted again:
         from here come the pools, which never change, and how much of them is held is seen by the decision alone."""
         named = None if actual is None else self.amounts(actual, "actual", 0)
-        wish = ConfirmHold(
+        original = ConfirmHold(
             id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **self.frame(call)
         )
-        command = wish
+        command = original
         if named is not None:
             amounts = self._by_pool(named, await self._legs(id, call.get("tx")), keep_rest)
             # where no hold was seen its pools are not known: if there is one by now, it must not be taken as it is held
-            command = replace(wish, quantity=amounts or named, others_as_held=True, late_overage=True)
-        return hold_of(await self.desk.do(command, call.get("tx"), faces=True, wish=wish, stays=stays), token)
+            command = replace(original, quantity=amounts or named, others_as_held=True, late_overage=True)
+        return hold_of(
+            await self.executor.execute(command, call.get("tx"), faces=True, original=original, shielded=shielded),
+            token,
+        )
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the window that runs, of the one allowance that is meant."""
@@ -122,7 +125,7 @@ class AsyncAccounts(AsyncWindows):
     async def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
         """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,
         which the core will say."""
-        row = await self.desk.find_hold((self.tenant, id), tx)
+        row = await self.executor.find_hold((self.tenant, id), tx)
         return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:

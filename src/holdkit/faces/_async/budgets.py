@@ -13,7 +13,7 @@ from ...core.model import Pool
 from ...core.values import invalid
 from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of
-from ...kernel.spelling import Legs, reference, span
+from ...kernel.normalise import Legs, reference, span
 from ...kernel.surface import Hold
 from ..allowances import Spent, Usage, client_of
 from .accounts import AsyncAccountsPort

@@ -15,9 +15,9 @@ from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.values import invalid, whole
 from ...kernel._async.calls import Call
-from ...kernel._async.port import AsyncDeskPort
+from ...kernel._async.port import AsyncExecutorPort
 from ...kernel.answers import hold_of
-from ...kernel.spelling import moment, span
+from ...kernel.normalise import moment, span
 from ...kernel.surface import Hold
 from ..cells import Cell
 from ..grid import Availability, Grid, Wanted
@@ -27,8 +27,8 @@ from .windows import Frame
 class AsyncCalendar:
     """Rooms of several kinds, each so often, per night or per stretch of time."""
 
-    def __init__(self, desk: AsyncDeskPort, frame: Frame, tenant: str, grid: Grid) -> None:
-        self._desk, self._frame, self._tenant, self._grid = desk, frame, tenant, grid
+    def __init__(self, executor: AsyncExecutorPort, frame: Frame, tenant: str, grid: Grid) -> None:
+        self._executor, self._frame, self._tenant, self._grid = executor, frame, tenant, grid
 
     async def hold(
         self,
@@ -83,22 +83,22 @@ class AsyncCalendar:
         call: Call,
         owner: str | None,
     ) -> Hold:
-        legs = self._grid.legs(what, begin, end, self._desk.limits.max_legs)
-        wish = replace(command, legs=tuple(Leg(leg.pool, leg.quantity) for leg in legs))
-        done = await self._desk.do(replace(command, legs=legs), call.get("tx"), faces=True, wish=wish)
+        legs = self._grid.legs(what, begin, end, self._executor.limits.max_legs)
+        original = replace(command, legs=tuple(Leg(leg.pool, leg.quantity) for leg in legs))
+        done = await self._executor.execute(replace(command, legs=legs), call.get("tx"), faces=True, original=original)
         return hold_of(done, owner)
 
     def pools(self, what: Wanted, begin: date | datetime, end: date | datetime) -> dict[str, int]:
         """The pools behind a range, with how much of each: what a partial `release` or `return_units` takes as `quantity`
         when a stay is cut short, and `hk.holds(pool=…)` to see who has a night."""
-        legs = self._grid.legs(what, begin, end, self._desk.limits.max_legs)
+        legs = self._grid.legs(what, begin, end, self._executor.limits.max_legs)
         return {leg.pool: leg.quantity for leg in legs}
 
     async def available(self, room: str, begin: date | datetime, end: date | datetime) -> Availability:
         """How much is free in each night of a range, and in all of them: `minimum`. Nights that are over have none."""
         place, cells = self._range(room, begin, end)
         found = await self._pools(place, cells)
-        now = await self._desk.clock()
+        now = await self._executor.clock()
         return Availability(tuple(self._grid.free(room, cell, found.get(place + cell.key), now) for cell in cells))
 
     async def resize(
@@ -120,14 +120,14 @@ class AsyncCalendar:
             ResizePool(id=place + cell.key, total=total, **frame) for cell in cells if place + cell.key in found
         )
         if commands:
-            await self._desk.do_all(commands, tx)
+            await self._executor.execute_all(commands, tx)
         return len(commands)
 
     def _range(self, room: str, begin: date | datetime, end: date | datetime) -> tuple[str, list[Cell]]:
-        return self._grid.place(room), self._grid.cut.cells(begin, end, self._desk.limits.max_legs)
+        return self._grid.place(room), self._grid.cut.cells(begin, end, self._executor.limits.max_legs)
 
     async def _pools(self, place: str, cells: list[Cell], tx: Any = None, *, durable: bool = False) -> dict[str, Pool]:
         """Those pools of a range that are there, by id."""
         keys = [(self._tenant, place + cell.key) for cell in cells]
-        pools = await self._desk.find_pools(keys, tx, durable=durable)
+        pools = await self._executor.find_pools(keys, tx, durable=durable)
         return {pool.id: pool for pool in pools if pool is not None}

@@ -73,11 +73,11 @@ class AsyncClaimReads(AsyncFace):
 
     def is_active(self, claim: Claim) -> bool:
         """Whether a claim, as it was read, is alive still: held, and its deadline has not come."""
-        return claim.state is State.HELD and claim.left(self._desk.now()) != 0
+        return claim.state is State.HELD and claim.left(self._executor.now()) != 0
 
     def remaining_ttl(self, claim: Claim) -> float | None:
         """Seconds until its deadline; 0 if it was let go or has expired, None if it was confirmed: for ever."""
-        left = claim.left(self._desk.now())
+        left = claim.left(self._executor.now())
         return None if left is None else left / SECOND
 
     # Within
@@ -93,7 +93,7 @@ class AsyncClaimReads(AsyncFace):
     ) -> Claim:
         """A key as it was just read or changed, with the time at which that was so."""
         granted = 0 if hold is None else hold.held_at
-        as_of = self._desk.reading(pool.slot, granted)
+        as_of = self._executor.reading(pool.slot, granted)
         return Claim(pool, hold, owner, replayed=replayed, as_of=as_of, durability=durability)
 
     async def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:

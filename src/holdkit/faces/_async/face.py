@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ...core.reading import Query
 from ...kernel._async.calls import Call
-from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.executor import AsyncExecutor
 
 T = TypeVar("T")
 
@@ -18,8 +18,8 @@ Frame = Callable[[Call], dict[str, Any]]
 class AsyncFace:
     """Turns arguments into commands and outcomes into results, for one tenant; decides nothing."""
 
-    def __init__(self, desk: AsyncDesk, frame: Frame, tenant: str) -> None:
-        self._desk, self._frame, self._tenant = desk, frame, tenant
+    def __init__(self, executor: AsyncExecutor, frame: Frame, tenant: str) -> None:
+        self._executor, self._frame, self._tenant = executor, frame, tenant
 
     async def _read(self, query: Query[T], tx: Any, *, durable: bool = False) -> T:
-        return await self._desk.read(query, tx, durable=durable)
+        return await self._executor.read(query, tx, durable=durable)

@@ -13,10 +13,10 @@ from ...core.outcomes import Done, Invalid
 from ...core.validation import invalid, whole
 from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._async.calls import Call
-from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.executor import AsyncExecutor
 from ...kernel._async.kernel import AsyncHolds
 from ...kernel.answers import hold_of, refusal_of, stamped
-from ...kernel.spelling import hold_id
+from ...kernel.normalise import hold_id
 from ...kernel.surface import Hold, JournalEntry, SweepReport
 from ..asking import AsyncAsker
 from ..resource_keys import Key, Name, Names, Window
@@ -31,16 +31,16 @@ class AsyncResourceKernel(Generic[Key, Window]):
     def __init__(
         self,
         kernel: AsyncHolds,
-        desk: AsyncDesk,
+        executor: AsyncExecutor,
         placing: Callable[..., PlaceHold],
         frame: Callable[[Call], dict[str, Any]],
         resource: Resource[Key, Window],
     ) -> None:
         check_resource(resource)
-        self._kernel, self._desk, self._resource = kernel, desk, resource
+        self._kernel, self._executor, self._resource = kernel, executor, resource
         self._placing, self._frame = placing, frame
         self._names: Names[Key, Window] = Names(type(resource), Resource)
-        self._asker = AsyncAsker(desk.submitter, resource, self._names.kind)
+        self._client_id = AsyncAsker(executor.group_commit, resource, self._names.kind)
 
     @property
     def kind(self) -> str:
@@ -95,13 +95,13 @@ class AsyncResourceKernel(Generic[Key, Window]):
         return hold_of(await self._ask(command, key, window, name, call.get("tx")), owner)
 
     async def _ask(self, command: PlaceHold | Consume, key: Key, window: Window, name: Name, tx: Any) -> Done:
-        checked = await self._desk.check(command, faces=True)
-        prepared = self._desk.mint.prepare(command)
+        checked = await self._executor.check(command, faces=True)
+        prepared = self._executor.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
         question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
-        outcome = (await self._asker.own(question) if tx is None else await self._asker.joined(tx, question))[0]
+        outcome = (await self._client_id.own(question) if tx is None else await self._client_id.joined(tx, question))[0]
         if isinstance(outcome, Done):
-            return outcome if tx is not None else stamped(outcome, self._desk.durability)
+            return outcome if tx is not None else stamped(outcome, self._executor.durability)
         if isinstance(outcome, Invalid):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
         raise refusal_of(outcome)
@@ -183,8 +183,8 @@ class AsyncResourceKernel(Generic[Key, Window]):
             return await self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:
             command = Consume(legs=one_leg(name, 1), **self._frame({}))
-            question = Question(self._resource, key, window, name, command, self._desk.limits.version, minted=True)
-            return unused_pool(name, await self._asker.look(tx, question), command.tenant)
+            question = Question(self._resource, key, window, name, command, self._executor.limits.version, minted=True)
+            return unused_pool(name, await self._client_id.look(tx, question), command.tenant)
 
     async def pools(
         self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100

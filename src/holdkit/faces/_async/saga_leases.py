@@ -49,7 +49,7 @@ class AsyncSagaLeases(AsyncSagaReads):
                         lease=lease, actor=around.actor, correlation_id=around.correlation_id)  # fmt: skip
         missing = Record(self._tenant, KIND, id, "", 0, 0)
         try:
-            return await write_step(self._desk, missing, None, body, tx=tx), body
+            return await write_step(self._executor, missing, None, body, tx=tx), body
         except LeaseLost:
             return None
 
@@ -59,7 +59,7 @@ class AsyncSagaLeases(AsyncSagaReads):
         if record is None:
             begun = await self._create(terms, id, intent, terms.lease)
             if begun is not None:
-                return AsyncDriver(self._desk, terms, *begun)
+                return AsyncDriver(self._executor, terms, *begun)
             record = await self._stands(id)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
@@ -83,7 +83,7 @@ class AsyncSagaLeases(AsyncSagaReads):
         phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
         mine = moved_on(record, body, phase=phase, epoch=body.epoch + 1, lease=terms.lease)
         try:
-            return AsyncDriver(self._desk, terms, await write_step(self._desk, record, body, mine), mine)
+            return AsyncDriver(self._executor, terms, await write_step(self._executor, record, body, mine), mine)
         except LeaseLost:
             raise SagaBusy(f"saga {record.id!r} was just taken by someone else") from None
 

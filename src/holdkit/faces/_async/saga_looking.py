@@ -10,8 +10,8 @@ from ...core.model import SECOND, Record, Slot
 from ...core.reading import FindRecord, ListRecords, ReadClock
 from ...core.validation import invalid, whole
 from ...errors import SagaBusy
-from ...kernel._async.desk import AsyncDesk
-from ...kernel.spelling import span
+from ...kernel._async.executor import AsyncExecutor
+from ...kernel.normalise import span
 from ..saga_records import KIND, OPEN, PARKED, SagaBody, SagaRecord, Unreadable, checked_id, decode, shown, unreadable
 from ..saga_steps import UNFINISHED, Phase
 
@@ -22,8 +22,8 @@ PAGE = 200
 class AsyncSagaReads:
     """The sagas of one tenant, as they are."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str) -> None:
-        self._desk, self._tenant = desk, tenant
+    def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
+        self._executor, self._tenant = executor, tenant
 
     async def get(self, id: str) -> SagaRecord | None:
         """One saga, or None. One that ended longer ago than the retention is forgotten."""
@@ -63,15 +63,15 @@ class AsyncSagaReads:
         return found
 
     async def _now(self) -> Slot:
-        return await self._desk.submitter.read(ReadClock())
+        return await self._executor.group_commit.read(ReadClock())
 
     async def _find(self, id: str, tx: Any = None, *, durable: bool = False) -> Record | None:
-        return await self._desk.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
+        return await self._executor.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
 
     async def _walk(self, kind: str, after: str) -> AsyncIterator[Record]:
         """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""
         while True:
-            page = await self._desk.submitter.read(ListRecords(self._tenant, kind, after, PAGE))
+            page = await self._executor.group_commit.read(ListRecords(self._tenant, kind, after, PAGE))
             for row in page:
                 record = row if kind == KIND else await self._find(row.id)
                 if record is not None:

@@ -17,7 +17,7 @@ from ...core.outcomes import Done, Reason, Refusal
 from ...core.reading import FindHold, ListRecords
 from ...core.validation import invalid, text, whole
 from ...errors import SagaBusy
-from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import refusal_of
 from ...kernel.context import current
 from ..saga import Terms, terms_of
@@ -82,16 +82,16 @@ class AsyncRegistered:
 class AsyncSagas(AsyncSagaReads):
     """The sagas of one tenant. Registrations belong to this kernel object."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str) -> None:
-        super().__init__(desk, tenant)
-        self._leases = AsyncSagaLeases(desk, tenant)
+    def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
+        super().__init__(executor, tenant)
+        self._leases = AsyncSagaLeases(executor, tenant)
         self._registered: dict[str, Terms] = {}
 
     def register(self, saga: Any) -> AsyncRegistered:
         """Make a saga known here: an object, or a class that needs no arguments. Registering a name again replaces it."""
         coroutines = True  # async-only
         # sync-only: coroutines = False
-        terms = terms_of(saga, self._desk.limits, coroutines=coroutines)
+        terms = terms_of(saga, self._executor.limits, coroutines=coroutines)
         self._registered[terms.name] = terms
         return AsyncRegistered(self._leases, terms)
 
@@ -135,7 +135,7 @@ class AsyncSagas(AsyncSagaReads):
             raise invalid("id", "saga_ended", f"saga {id!r} is {body.phase} already")
         await self._check_free(record, body)
         key = (self._tenant, body.hold or "")
-        hold = None if body.hold is None else await self._desk.read(FindHold(key), durable=True)
+        hold = None if body.hold is None else await self._executor.read(FindHold(key), durable=True)
         around = current()
         beside: tuple[AnyCommand, ...] = ()
         if hold is not None and hold.state is State.HELD:
@@ -148,7 +148,7 @@ class AsyncSagas(AsyncSagaReads):
         put, *others = step_commands(record, body, after, *beside)
         by_hand = replace(put, reason=reason, actor=around.actor, op=op)
         try:
-            return shown(written(record, await self._desk.do_together([by_hand, *others])), after)
+            return shown(written(record, await self._executor.execute_together([by_hand, *others])), after)
         except LeaseLost:
             raise refusal_of(Refusal(Reason.VERSION_CONFLICT, record.id)) from None
 
@@ -181,15 +181,15 @@ class AsyncSagas(AsyncSagaReads):
         """Out of the way of recovery, its text untouched."""
         log.warning("saga %s cannot be read, and is parked: %s", record.id, why)
         index = PutRecord(kind=OPEN, id=record.id, body=None, tenant=self._tenant)
-        await self._desk.do_together([index, replace(index, kind=PARKED, body="{}")])
+        await self._executor.execute_together([index, replace(index, kind=PARKED, body="{}")])
         return "parked"
 
     async def _prune(self) -> int:
         """Forget what ended longer ago than the retention, oldest first."""
-        rows = await self._desk.submitter.read(ListRecords(self._tenant, ENDS, "", PRUNED))
+        rows = await self._executor.group_commit.read(ListRecords(self._tenant, ENDS, "", PRUNED))
         if not rows:
             return 0
-        before = await self._now() - self._desk.limits.retention
+        before = await self._now() - self._executor.limits.retention
         pruned = 0
         for row in rows:
             if row.slot > before:
@@ -198,9 +198,9 @@ class AsyncSagas(AsyncSagaReads):
             record = await self._find(id)
             index = PutRecord(kind=ENDS, id=row.id, body=None, tenant=self._tenant)
             if record is None or record.version != version:  # gone already, or begun anew: its own place is another
-                await self._desk.do_together([index])
+                await self._executor.execute_together([index])
                 continue
             gone = replace(index, kind=KIND, id=id, if_version=version)
-            outcomes = await self._desk.do_together([gone, index])
+            outcomes = await self._executor.execute_together([gone, index])
             pruned += isinstance(outcomes[0], Done)
         return pruned

@@ -8,9 +8,9 @@ from typing import Self
 
 from ...core.commands import Overage, PlaceHold
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
+from ...kernel._async.blocks import AsyncBlock
 from ...kernel._async.calls import Call
-from ...kernel._async.desk import undo_grant
-from ...kernel._async.lending import AsyncBlock
+from ...kernel._async.executor import undo_grant
 from ...kernel.answers import hold_of
 from ...kernel.surface import Hold
 from .accounts import AsyncAccountsPort
@@ -28,7 +28,7 @@ class AsyncSpending(AsyncBlock):
         entity: str | None,
         overage: Overage,
     ) -> None:
-        super().__init__(accounts.desk, command)
+        super().__init__(accounts.executor, command)
         self._accounts, self._client, self._estimate = accounts, client, estimate
         self._entity, self._overage = entity, overage
         self._actual: dict[str, int] | None = None
@@ -80,7 +80,7 @@ class AsyncSpending(AsyncBlock):
                 call,
                 entity=self._entity,
                 overage=self._overage,
-                stays=True,
+                shielded=True,
             )
         except AlreadyConfirmed:
             return  # the body did it itself

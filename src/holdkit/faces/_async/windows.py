@@ -17,10 +17,10 @@ from ...core.outcomes import Done
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._async.calls import Call
-from ...kernel._async.port import AsyncDeskPort
+from ...kernel._async.port import AsyncExecutorPort
 from ...kernel.answers import pool_of
-from ...kernel.spelling import FaceLeg, Legs
-from ...kernel.waiters import Undo
+from ...kernel.group_commit import Undo
+from ...kernel.normalise import FaceLeg, Legs
 from ..allowances import Meter, Usage
 
 TRIES: Final = 8
@@ -34,16 +34,16 @@ Frame: TypeAlias = Callable[[Call], dict[str, Any]]
 class AsyncWindows:
     """Meters over the pools of the windows that run."""
 
-    def __init__(self, desk: AsyncDeskPort, frame: Frame, tenant: str, meters: tuple[Meter, ...]) -> None:
-        self.desk, self.frame, self.tenant, self.meters = desk, frame, tenant, meters
+    def __init__(self, executor: AsyncExecutorPort, frame: Frame, tenant: str, meters: tuple[Meter, ...]) -> None:
+        self.executor, self.frame, self.tenant, self.meters = executor, frame, tenant, meters
 
     async def usage(self, client: str) -> list[Usage]:
         """How a client stands in each window that runs by the clock here; one that nobody has used is shown as it would
         begin."""
-        now = await self.desk.clock()
+        now = await self.executor.clock()
         windows = [meter.period.window(now) for meter in self.meters]
         ids = [meter.pool(client, window) for meter, window in zip(self.meters, windows, strict=True)]
-        pools = await self.desk.find_pools([(self.tenant, id) for id in ids])
+        pools = await self.executor.find_pools([(self.tenant, id) for id in ids])
         found: list[Usage] = []
         for meter, window, pool in zip(self.meters, windows, pools, strict=True):
             total, held, consumed = (
@@ -57,12 +57,14 @@ class AsyncWindows:
     ) -> Done:
         """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
         asked = self._asked(amounts)
-        wish = replace(command, legs=tuple(meter.wish(client, amount) for meter, amount in asked))
-        slot = await self.desk.clock()
+        original = replace(command, legs=tuple(meter.original(client, amount) for meter, amount in asked))
+        slot = await self.executor.clock()
         for left in reversed(range(TRIES)):
             legs = tuple(meter.leg(client, amount, slot) for meter, amount in asked)
             try:
-                return await self.desk.do(replace(command, legs=legs), tx, faces=True, wish=wish, undo=undo)
+                return await self.executor.execute(
+                    replace(command, legs=legs), tx, faces=True, original=original, undo=undo
+                )
             except WindowClosed as closed:
                 slot = closed.now
                 if not left:
@@ -74,9 +76,9 @@ class AsyncWindows:
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:
         """The amounts as legs on the windows that run now, to stand among others. An operation stands for what was asked."""
-        slot = await self.desk.clock()
+        slot = await self.executor.clock()
         return Legs(
-            FaceLeg(**asdict(meter.leg(client, amount, slot)), asked=meter.wish(client, amount))
+            FaceLeg(**asdict(meter.leg(client, amount, slot)), asked=meter.original(client, amount))
             for meter, amount in self._asked(amounts)
         )
 
@@ -90,7 +92,7 @@ class AsyncWindows:
         (A recorded refusal of an earlier window has nothing to wait for.)
         """
         short = {shortfall.pool for shortfall in refused.shortfalls}
-        now = self.desk.now()
+        now = self.executor.now()
         left = [(leg.closes or 0) - max(now, leg.opens or 0) for leg in legs if leg.pool in short]
         budgets = {meter.budget for meter, _ in asked if any(map(meter.counts, short))}
         refused.retry_after = max([0, *left]) / SECOND
@@ -99,12 +101,12 @@ class AsyncWindows:
     async def resize_window(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
         """Another total for the window that runs: asked again if the window was over by the time it was decided."""
         whole(total, "total", 0, MAX_QUANTITY)
-        wish = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
-        command, slot = wish, await self.desk.clock()
+        original = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
+        command, slot = original, await self.executor.clock()
         for left in reversed(range(TRIES)):
             window = meter.period.window(slot)
-            done = await self.desk.do(
-                replace(command, id=meter.pool(client, window)), call.get("tx"), faces=True, wish=wish
+            done = await self.executor.execute(
+                replace(command, id=meter.pool(client, window)), call.get("tx"), faces=True, original=original
             )
             if not left or done.replayed or window.opens <= done.slot < window.closes:
                 pool = pool_of(done)

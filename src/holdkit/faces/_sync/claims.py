@@ -33,8 +33,8 @@ from ...errors import (
 )
 from ...kernel._sync.calls import Call
 from ...kernel.answers import refusal_of
+from ...kernel.normalise import datetime_of, reference, span
 from ...kernel.one_call import one_call
-from ...kernel.spelling import datetime_of, reference, span
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key, key_of
 from .claim_looking import ATTEMPTS, ClaimReads
@@ -69,7 +69,7 @@ class Claims(ClaimReads):
         tx = call.get("tx")
         for _ in range(ATTEMPTS):
             try:
-                done = self._desk.do(command, tx, faces=True)
+                done = self._executor.execute(command, tx, faces=True)
             except InsufficientCapacity as refusal:
                 there = self._in_the_way(name, refusal, owner, tx, recorded=command.op is not None)
                 if there.owner is not None:
@@ -154,35 +154,39 @@ class Claims(ClaimReads):
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
-        survives = self._desk.durability if mine and tx is None else None
+        survives = self._executor.durability if mine and tx is None else None
         claim = self._seen(pool, row, owner if mine else None, replayed=True, durability=survives)
         if mine and not recorded and claim.state is not State.HELD:
             return self._seen(pool, row)  # it ended between two steps of this call, which asks again
         return claim
 
-    def _change(self, command: AnyCommand, name: str, call: Call, wish: AnyCommand | None = None) -> Claim:
+    def _change(self, command: AnyCommand, name: str, call: Call, original: AnyCommand | None = None) -> Claim:
         """Do it. The operation stands for the claim's id and the owner's token: a retry is the same however the claim is
         named, and in a later life."""
         tx = call.get("tx")
-        wish = replace(wish or command, id=name)
+        original = replace(original or command, id=name)
         # Read before the commit: a read behind it that failed would deny what is done.
         before = self._read(FindPool((self._tenant, claim_pool(name))), tx)
         label = None if before is None else before.label
-        done = self._desk.do(command, tx, faces=True, wish=wish)
+        done = self._executor.execute(command, tx, faces=True, original=original)
         if done.hold is None:
             assert done.pool is not None
             return self._seen(done.pool, None, replayed=done.replayed, durability=done.durability)
         return self._ended(done, done.hold, label, getattr(command, "owner", None))
 
-    def _take_loose(self, wish: ReturnUnits, name: str, call: Call) -> Claim:
+    def _take_loose(self, original: ReturnUnits, name: str, call: Call) -> Claim:
         """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
         under the operation id, so this has one of its own: a retry goes the same way, and ends where it did."""
         pool = self._read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
-        if pool is None or pool.holder != wish.id:
+        if pool is None or pool.holder != original.id:
             raise self._not_confirmed(claim_pool(name), call.get("tx"))
-        op = None if wish.op is None else f"~forget/{hashlib.blake2b(wish.op.encode(), digest_size=16).hexdigest()}"
+        op = (
+            None
+            if original.op is None
+            else f"~forget/{hashlib.blake2b(original.op.encode(), digest_size=16).hexdigest()}"
+        )
         command = _from_pool(pool.id, {**self._frame(call), "op": op})
-        return self._change(command, name, call, replace(wish, op=op))
+        return self._change(command, name, call, replace(original, op=op))
 
     def _not_confirmed(self, pool_id: str, tx: Any, *, replayed: bool = False) -> NotConfirmed:
         pool = self._read(FindPool((self._tenant, pool_id)), tx)
@@ -216,7 +220,7 @@ class Claims(ClaimReads):
             id, token = reference(claim, owner)
             hold = self._read(FindHold((self._tenant, id)), tx, durable=durable)
             if hold is None:
-                raise refusal_of(missing(id, self._desk.limits, self._desk.now()))
+                raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
             if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):
                 raise part_of_hold(id, id)
             return id, token, hold.legs[0].pool.removeprefix(CLAIMS)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ...core.reading import Query
 from ...kernel._sync.calls import Call
-from ...kernel._sync.desk import Desk
+from ...kernel._sync.executor import Executor
 
 T = TypeVar("T")
 
@@ -19,8 +19,8 @@ Frame = Callable[[Call], dict[str, Any]]
 class Face:
     """Turns arguments into commands and outcomes into results, for one tenant; decides nothing."""
 
-    def __init__(self, desk: Desk, frame: Frame, tenant: str) -> None:
-        self._desk, self._frame, self._tenant = desk, frame, tenant
+    def __init__(self, executor: Executor, frame: Frame, tenant: str) -> None:
+        self._executor, self._frame, self._tenant = executor, frame, tenant
 
     def _read(self, query: Query[T], tx: Any, *, durable: bool = False) -> T:
-        return self._desk.read(query, tx, durable=durable)
+        return self._executor.read(query, tx, durable=durable)

@@ -36,8 +36,8 @@ from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
 from ...kernel.guarding import guarded, op_within
+from ...kernel.normalise import Legs, reference, span
 from ...kernel.one_call import one_call
-from ...kernel.spelling import Legs, reference, span
 from ...kernel.surface import Hold
 from ..item import Item, best_of, item_name, item_of
 from ..keys import ITEMS, MAX_ITEM, item_legs, item_pool
@@ -57,7 +57,7 @@ class Items(Face):
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are."""
         legs = item_legs(ids)
-        limit = self._desk.limits.max_batch
+        limit = self._executor.limits.max_batch
         if len(legs) > limit:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {limit} are added at once")
         frame = self._frame(call)
@@ -66,11 +66,11 @@ class Items(Face):
             CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **(rest if at else frame))
             for at, leg in enumerate(legs)
         ]
-        wish = Consume(legs=legs, **frame)  # the operation stands for all of them, and the first one carries it
-        checked = self._desk.check(first, *others, faces=True)
-        group = Group((self._desk.mint.prepare(first, wish), *others), atomic=True, checked=checked)
-        submitter, tx = self._desk.submitter, call.get("tx")
-        outcomes = submitter.submit(group) if tx is None else submitter.apply_in(tx, group)
+        original = Consume(legs=legs, **frame)  # the operation stands for all of them, and the first one carries it
+        checked = self._executor.check(first, *others, faces=True)
+        group = Group((self._executor.mint.prepare(first, original), *others), atomic=True, checked=checked)
+        group_commit, tx = self._executor.group_commit, call.get("tx")
+        outcomes = group_commit.submit(group) if tx is None else group_commit.apply_in(tx, group)
         settled(outcomes)
 
     def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
@@ -82,8 +82,8 @@ class Items(Face):
             pools = self._read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
             before, plan = plan, [_reopening(leg.pool, pool, frame) for leg, pool in zip(legs, pools, strict=True)]
             group = self._reopened(legs, plan, frame, _op_of(frame["op"], attempt))
-            submitter = self._desk.submitter
-            outcomes = submitter.submit(group) if tx is None else submitter.apply_in(tx, group)
+            group_commit = self._executor.group_commit
+            outcomes = group_commit.submit(group) if tx is None else group_commit.apply_in(tx, group)
             try:
                 return settled(outcomes)
             except Refused as refusal:
@@ -96,9 +96,9 @@ class Items(Face):
         commands: list[AnyCommand] = []
         for at, (leg, command) in enumerate(zip(legs, plan, strict=True)):
             command = replace(command, op=op_within(key, at, None))
-            check(command, self._desk.limits, faces=True)
-            wish = ReturnToPool(id=leg.pool, quantity=1, **{**frame, "op": command.op})
-            commands.append(self._desk.mint.prepare(command, wish))
+            check(command, self._executor.limits, faces=True)
+            original = ReturnToPool(id=leg.pool, quantity=1, **{**frame, "op": command.op})
+            commands.append(self._executor.mint.prepare(command, original))
         return guarded(tuple(commands), True, key)
 
     def legs(self, ids: Iterable[str]) -> Legs:
@@ -117,7 +117,7 @@ class Items(Face):
         """Take every one of these, or none: `ItemsTaken` names those that others have. Without a ttl they are held until
         they are released or finalized."""
         legs = item_legs(ids)
-        most = self._desk.limits.max_legs
+        most = self._executor.limits.max_legs
         if len(legs) > most:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {most} are held together")
         return self._take(self._placing(legs, ttl, owner, metadata, call), call.get("tx"))
@@ -128,9 +128,9 @@ class Items(Face):
         slots = None if ttl is None else span(ttl)
         return PlaceHold(legs=legs, ttl_slots=slots, owner=owner, metadata=metadata, **self._frame(call))
 
-    def _take(self, command: PlaceHold, tx: Any, wish: PlaceHold | None = None) -> Hold:
+    def _take(self, command: PlaceHold, tx: Any, original: PlaceHold | None = None) -> Hold:
         try:
-            return hold_of(self._desk.do(command, tx, faces=True, wish=wish), command.owner)
+            return hold_of(self._executor.execute(command, tx, faces=True, original=original), command.owner)
         except InsufficientCapacity as refusal:
             raise _taken(refusal) from None
         except PoolNotFound as refusal:
@@ -142,7 +142,9 @@ class Items(Face):
     def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
         """Every item of the hold is available again. Takes what `reserve` gave, its ticket, or its id with `owner=`."""
         id, token = self._named(hold, owner, call.get("tx"))
-        return hold_of(self._desk.do(ReleaseHold(id=id, owner=token, **self._frame(call)), call.get("tx")), token)
+        return hold_of(
+            self._executor.execute(ReleaseHold(id=id, owner=token, **self._frame(call)), call.get("tx")), token
+        )
 
     def finalize(
         self, hold: Hold | str | UUID, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
@@ -150,7 +152,7 @@ class Items(Face):
         """Every item of the hold is spent, for good."""
         id, token = self._named(hold, owner, call.get("tx"))
         command = ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call))
-        return hold_of(self._desk.do(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
         """What each of these is, and which hold has it, in the order asked."""
@@ -185,7 +187,7 @@ class Items(Face):
         `within`, in its order, or of up to 1,000 that begin with `prefix`, in order of id. `ItemsTaken` if there are not
         enough. If others take some of them first, it looks again, each time a little further on, so that many at once do not
         all want the same."""
-        whole(count, "count", 1, self._desk.limits.max_legs)
+        whole(count, "count", 1, self._executor.limits.max_legs)
         if (within is None) == (prefix is None):
             raise invalid("within", "within_required", "give a list of item ids as within=, or a prefix of them")
         names = None if within is None else _names(within, "within")
@@ -196,7 +198,7 @@ class Items(Face):
             raise invalid("adjacent", "adjacent_not_bool", "must be True or False")
         command = self._placing((), ttl, owner, metadata, call)
         asked = canonical_json([count, names, start, adjacent])
-        wish = replace(command, legs=(Leg(f"{NOTHING}/{asked}"),))
+        original = replace(command, legs=(Leg(f"{NOTHING}/{asked}"),))
         durable = False
         for attempt in range(ATTEMPTS):
             looked = self._look(names, start, call.get("tx"), durable=durable)
@@ -206,10 +208,10 @@ class Items(Face):
                     durable = True
                     continue
                 raise _too_few(looked, count, adjacent=adjacent)
-            legs = item_legs(choices[self._desk.mint.draw(len(choices))]) if choices else (Leg(NOTHING),)
+            legs = item_legs(choices[self._executor.mint.draw(len(choices))]) if choices else (Leg(NOTHING),)
             trial = replace(command, legs=legs, op=_op_of(command.op, attempt))
             try:
-                return self._take(trial, call.get("tx"), wish)
+                return self._take(trial, call.get("tx"), original)
             except ItemsTaken:
                 continue
             except PoolNotFound as refusal:
@@ -235,7 +237,7 @@ class Items(Face):
             if not _only_items(legs):  # a refusal is an answer: what it rests on must be durable
                 legs = self._legs(id, tx, durable=True)
         if legs is None:
-            raise refusal_of(missing(id, self._desk.limits, self._desk.now()))
+            raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
         if not _only_items(legs):
             raise part_of_hold(id, id)
         return id, token

@@ -14,10 +14,10 @@ from ...core.outcomes import Done, Invalid
 from ...core.validation import invalid, whole
 from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._sync.calls import Call
-from ...kernel._sync.desk import Desk
+from ...kernel._sync.executor import Executor
 from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of, stamped
-from ...kernel.spelling import hold_id
+from ...kernel.normalise import hold_id
 from ...kernel.surface import Hold, JournalEntry, SweepReport
 from ..asking import Asker
 from ..resource_keys import Key, Name, Names, Window
@@ -32,16 +32,16 @@ class ResourceKernel(Generic[Key, Window]):
     def __init__(
         self,
         kernel: Holds,
-        desk: Desk,
+        executor: Executor,
         placing: Callable[..., PlaceHold],
         frame: Callable[[Call], dict[str, Any]],
         resource: Resource[Key, Window],
     ) -> None:
         check_resource(resource)
-        self._kernel, self._desk, self._resource = kernel, desk, resource
+        self._kernel, self._executor, self._resource = kernel, executor, resource
         self._placing, self._frame = placing, frame
         self._names: Names[Key, Window] = Names(type(resource), Resource)
-        self._asker = Asker(desk.submitter, resource, self._names.kind)
+        self._client_id = Asker(executor.group_commit, resource, self._names.kind)
 
     @property
     def kind(self) -> str:
@@ -96,13 +96,13 @@ class ResourceKernel(Generic[Key, Window]):
         return hold_of(self._ask(command, key, window, name, call.get("tx")), owner)
 
     def _ask(self, command: PlaceHold | Consume, key: Key, window: Window, name: Name, tx: Any) -> Done:
-        checked = self._desk.check(command, faces=True)
-        prepared = self._desk.mint.prepare(command)
+        checked = self._executor.check(command, faces=True)
+        prepared = self._executor.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
         question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
-        outcome = (self._asker.own(question) if tx is None else self._asker.joined(tx, question))[0]
+        outcome = (self._client_id.own(question) if tx is None else self._client_id.joined(tx, question))[0]
         if isinstance(outcome, Done):
-            return outcome if tx is not None else stamped(outcome, self._desk.durability)
+            return outcome if tx is not None else stamped(outcome, self._executor.durability)
         if isinstance(outcome, Invalid):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
         raise refusal_of(outcome)
@@ -184,8 +184,8 @@ class ResourceKernel(Generic[Key, Window]):
             return self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:
             command = Consume(legs=one_leg(name, 1), **self._frame({}))
-            question = Question(self._resource, key, window, name, command, self._desk.limits.version, minted=True)
-            return unused_pool(name, self._asker.look(tx, question), command.tenant)
+            question = Question(self._resource, key, window, name, command, self._executor.limits.version, minted=True)
+            return unused_pool(name, self._client_id.look(tx, question), command.tenant)
 
     def pools(
         self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100

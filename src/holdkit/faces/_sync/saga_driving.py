@@ -19,10 +19,10 @@ from ...core.outcomes import Outcome
 from ...core.reading import FindHold, FindRecord
 from ...engines.port import Engine
 from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
-from ...kernel._sync.desk import Desk
+from ...kernel._sync.executor import Executor
 from ...kernel.answers import in_own_words
+from ...kernel.normalise import combined, legs_of
 from ...kernel.own_transaction import decide_inside
-from ...kernel.spelling import combined, legs_of
 from ...kernel.surface import Hold
 from ...kernel.workers import Signal
 from ..saga import SagaStep, Terms
@@ -61,17 +61,22 @@ class Aborted(Exception):
 
 
 def write_step(
-    desk: Desk, record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand, tx: Any = None
+    executor: Executor,
+    record: Record,
+    before: SagaBody | None,
+    after: SagaBody,
+    *beside: AnyCommand,
+    tx: Any = None,
 ) -> Record:
     """One step, in a transaction. Raises `LeaseLost` if the record has moved on, and the refusal of what was beside it."""
-    return written(record, desk.do_together(step_commands(record, before, after, *beside), tx))
+    return written(record, executor.execute_together(step_commands(record, before, after, *beside), tx))
 
 
 class Driver:
     """One saga, driven to its end, or to its next failure."""
 
-    def __init__(self, desk: Desk, terms: Terms, record: Record, body: SagaBody) -> None:
-        self._desk, self._terms = desk, terms
+    def __init__(self, executor: Executor, terms: Terms, record: Record, body: SagaBody) -> None:
+        self._executor, self._terms = executor, terms
         self.record, self.body = record, body
         self._stop = Signal()
         self._lost = False
@@ -100,7 +105,7 @@ class Driver:
         """The last attempt's hold."""
         if self.body.hold is None:
             return None
-        return self._desk.submitter.read(FindHold((self.record.tenant, self.body.hold)))
+        return self._executor.group_commit.read(FindHold((self.record.tenant, self.body.hold)))
 
     def _frame(self) -> dict[str, Any]:
         body = self.body
@@ -115,7 +120,7 @@ class Driver:
         """Code of the application, however long it takes: the lease is renewed meanwhile."""
         function: Callable[..., Any] = getattr(self._terms.saga, method)
         self._stop = Signal()
-        keeper = self._desk.employ(self._keep, "holdkit-saga", self._stop)
+        keeper = self._executor.start_worker(self._keep, "holdkit-saga", self._stop)
         try:
             result = function(self.body.intent, step)
         finally:
@@ -132,7 +137,7 @@ class Driver:
         return self._next(phase=phase, lease=0, place=self.record.slot, **changes)
 
     def _write(self, after: SagaBody, *beside: AnyCommand) -> None:
-        self.record = write_step(self._desk, self.record, self.body, after, *beside)
+        self.record = write_step(self._executor, self.record, self.body, after, *beside)
         self.body = after
 
     # Before the point of no return
@@ -166,7 +171,7 @@ class Driver:
         what = self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
         place = PlaceHold(legs=legs_of(what, None), ttl_slots=self._terms.ttl, id=hold_id,
                           metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
-        self._desk.check(place, faces=combined(place))  # a pool that a face has is named by that face alone
+        self._executor.check(place, faces=combined(place))  # a pool that a face has is named by that face alone
         beside: list[AnyCommand] = [place]
         if before is not None and before.state is State.HELD:
             beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
@@ -196,7 +201,7 @@ class Driver:
 
     def _moved(self, hold: StoredHold) -> bool:
         """Whether a hold is no longer what it was."""
-        now = self._desk.submitter.read(FindHold((self.record.tenant, hold.id)))
+        now = self._executor.group_commit.read(FindHold((self.record.tenant, hold.id)))
         return now is None or now.state is not hold.state
 
     def _abort(self, error: BaseException, hold: StoredHold | None) -> None:
@@ -236,10 +241,10 @@ class Driver:
 
         def ask(tx: Any) -> Group:
             afters.append(self._done(self._terms.saga.effect_in(tx, self.body.intent, self._step(hold))))
-            return self._desk.together(step_commands(self.record, self.body, afters[-1], self._confirm(hold)))
+            return self._executor.together(step_commands(self.record, self.body, afters[-1], self._confirm(hold)))
 
         try:
-            self.record = written(self.record, self._desk.submitter.borrow(job))
+            self.record = written(self.record, self._executor.group_commit.borrow(job))
             self.body = afters[-1]
         except Refused:
             if not self._moved(hold):
@@ -262,13 +267,13 @@ class Driver:
                     self._lost = True
                     return
             except HoldkitError as failed:
-                if self._desk.closed:
+                if self._executor.closed:
                     return
                 log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
 
     def _mine_still(self) -> bool:
         """Whether it was we who moved the record on, in a renewal whose fate was not known."""
-        record = self._desk.submitter.read(FindRecord((self.record.tenant, KIND, self.record.id)))
+        record = self._executor.group_commit.read(FindRecord((self.record.tenant, KIND, self.record.id)))
         if record is None or (body := decode(record)).epoch != self.body.epoch:
             return False
         self.record, self.body = record, body

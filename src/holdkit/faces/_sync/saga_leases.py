@@ -50,7 +50,7 @@ class SagaLeases(SagaReads):
                         lease=lease, actor=around.actor, correlation_id=around.correlation_id)  # fmt: skip
         missing = Record(self._tenant, KIND, id, "", 0, 0)
         try:
-            return write_step(self._desk, missing, None, body, tx=tx), body
+            return write_step(self._executor, missing, None, body, tx=tx), body
         except LeaseLost:
             return None
 
@@ -60,7 +60,7 @@ class SagaLeases(SagaReads):
         if record is None:
             begun = self._create(terms, id, intent, terms.lease)
             if begun is not None:
-                return Driver(self._desk, terms, *begun)
+                return Driver(self._executor, terms, *begun)
             record = self._stands(id)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
@@ -84,7 +84,7 @@ class SagaLeases(SagaReads):
         phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
         mine = moved_on(record, body, phase=phase, epoch=body.epoch + 1, lease=terms.lease)
         try:
-            return Driver(self._desk, terms, write_step(self._desk, record, body, mine), mine)
+            return Driver(self._executor, terms, write_step(self._executor, record, body, mine), mine)
         except LeaseLost:
             raise SagaBusy(f"saga {record.id!r} was just taken by someone else") from None
 

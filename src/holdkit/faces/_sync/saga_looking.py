@@ -11,8 +11,8 @@ from ...core.model import SECOND, Record, Slot
 from ...core.reading import FindRecord, ListRecords, ReadClock
 from ...core.validation import invalid, whole
 from ...errors import SagaBusy
-from ...kernel._sync.desk import Desk
-from ...kernel.spelling import span
+from ...kernel._sync.executor import Executor
+from ...kernel.normalise import span
 from ..saga_records import KIND, OPEN, PARKED, SagaBody, SagaRecord, Unreadable, checked_id, decode, shown, unreadable
 from ..saga_steps import UNFINISHED, Phase
 
@@ -23,8 +23,8 @@ PAGE = 200
 class SagaReads:
     """The sagas of one tenant, as they are."""
 
-    def __init__(self, desk: Desk, tenant: str) -> None:
-        self._desk, self._tenant = desk, tenant
+    def __init__(self, executor: Executor, tenant: str) -> None:
+        self._executor, self._tenant = executor, tenant
 
     def get(self, id: str) -> SagaRecord | None:
         """One saga, or None. One that ended longer ago than the retention is forgotten."""
@@ -64,15 +64,15 @@ class SagaReads:
         return found
 
     def _now(self) -> Slot:
-        return self._desk.submitter.read(ReadClock())
+        return self._executor.group_commit.read(ReadClock())
 
     def _find(self, id: str, tx: Any = None, *, durable: bool = False) -> Record | None:
-        return self._desk.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
+        return self._executor.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
 
     def _walk(self, kind: str, after: str) -> Iterator[Record]:
         """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""
         while True:
-            page = self._desk.submitter.read(ListRecords(self._tenant, kind, after, PAGE))
+            page = self._executor.group_commit.read(ListRecords(self._tenant, kind, after, PAGE))
             for row in page:
                 record = row if kind == KIND else self._find(row.id)
                 if record is not None:

@@ -18,7 +18,7 @@ from ...core.outcomes import Done, Reason, Refusal
 from ...core.reading import FindHold, ListRecords
 from ...core.validation import invalid, text, whole
 from ...errors import SagaBusy
-from ...kernel._sync.desk import Desk
+from ...kernel._sync.executor import Executor
 from ...kernel.answers import refusal_of
 from ...kernel.context import current
 from ..saga import Terms, terms_of
@@ -83,15 +83,15 @@ class Registered:
 class Sagas(SagaReads):
     """The sagas of one tenant. Registrations belong to this kernel object."""
 
-    def __init__(self, desk: Desk, tenant: str) -> None:
-        super().__init__(desk, tenant)
-        self._leases = SagaLeases(desk, tenant)
+    def __init__(self, executor: Executor, tenant: str) -> None:
+        super().__init__(executor, tenant)
+        self._leases = SagaLeases(executor, tenant)
         self._registered: dict[str, Terms] = {}
 
     def register(self, saga: Any) -> Registered:
         """Make a saga known here: an object, or a class that needs no arguments. Registering a name again replaces it."""
         coroutines = False
-        terms = terms_of(saga, self._desk.limits, coroutines=coroutines)
+        terms = terms_of(saga, self._executor.limits, coroutines=coroutines)
         self._registered[terms.name] = terms
         return Registered(self._leases, terms)
 
@@ -133,7 +133,7 @@ class Sagas(SagaReads):
             raise invalid("id", "saga_ended", f"saga {id!r} is {body.phase} already")
         self._check_free(record, body)
         key = (self._tenant, body.hold or "")
-        hold = None if body.hold is None else self._desk.read(FindHold(key), durable=True)
+        hold = None if body.hold is None else self._executor.read(FindHold(key), durable=True)
         around = current()
         beside: tuple[AnyCommand, ...] = ()
         if hold is not None and hold.state is State.HELD:
@@ -146,7 +146,7 @@ class Sagas(SagaReads):
         put, *others = step_commands(record, body, after, *beside)
         by_hand = replace(put, reason=reason, actor=around.actor, op=op)
         try:
-            return shown(written(record, self._desk.do_together([by_hand, *others])), after)
+            return shown(written(record, self._executor.execute_together([by_hand, *others])), after)
         except LeaseLost:
             raise refusal_of(Refusal(Reason.VERSION_CONFLICT, record.id)) from None
 
@@ -179,15 +179,15 @@ class Sagas(SagaReads):
         """Out of the way of recovery, its text untouched."""
         log.warning("saga %s cannot be read, and is parked: %s", record.id, why)
         index = PutRecord(kind=OPEN, id=record.id, body=None, tenant=self._tenant)
-        self._desk.do_together([index, replace(index, kind=PARKED, body="{}")])
+        self._executor.execute_together([index, replace(index, kind=PARKED, body="{}")])
         return "parked"
 
     def _prune(self) -> int:
         """Forget what ended longer ago than the retention, oldest first."""
-        rows = self._desk.submitter.read(ListRecords(self._tenant, ENDS, "", PRUNED))
+        rows = self._executor.group_commit.read(ListRecords(self._tenant, ENDS, "", PRUNED))
         if not rows:
             return 0
-        before = self._now() - self._desk.limits.retention
+        before = self._now() - self._executor.limits.retention
         pruned = 0
         for row in rows:
             if row.slot > before:
@@ -196,9 +196,9 @@ class Sagas(SagaReads):
             record = self._find(id)
             index = PutRecord(kind=ENDS, id=row.id, body=None, tenant=self._tenant)
             if record is None or record.version != version:  # gone already, or begun anew: its own place is another
-                self._desk.do_together([index])
+                self._executor.execute_together([index])
                 continue
             gone = replace(index, kind=KIND, id=id, if_version=version)
-            outcomes = self._desk.do_together([gone, index])
+            outcomes = self._executor.execute_together([gone, index])
             pruned += isinstance(outcomes[0], Done)
         return pruned

@@ -9,9 +9,9 @@ from typing import Self
 
 from ...core.commands import Overage, PlaceHold
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
+from ...kernel._sync.blocks import Block
 from ...kernel._sync.calls import Call
-from ...kernel._sync.desk import undo_grant
-from ...kernel._sync.lending import Block
+from ...kernel._sync.executor import undo_grant
 from ...kernel.answers import hold_of
 from ...kernel.surface import Hold
 from .accounts import AccountsPort
@@ -29,7 +29,7 @@ class Spending(Block):
         entity: str | None,
         overage: Overage,
     ) -> None:
-        super().__init__(accounts.desk, command)
+        super().__init__(accounts.executor, command)
         self._accounts, self._client, self._estimate = accounts, client, estimate
         self._entity, self._overage = entity, overage
         self._actual: dict[str, int] | None = None
@@ -81,7 +81,7 @@ class Spending(Block):
                 call,
                 entity=self._entity,
                 overage=self._overage,
-                stays=True,
+                shielded=True,
             )
         except AlreadyConfirmed:
             return  # the body did it itself

@@ -20,7 +20,7 @@ from ..workers import (
 from .listening import AsyncEarPort, Told
 
 if TYPE_CHECKING:
-    from .desk import AsyncDesk
+    from .executor import AsyncExecutor
     from .kernel import AsyncHolds
 
 log = logging.getLogger("holdkit")
@@ -34,7 +34,7 @@ Employ: TypeAlias = "Callable[[AsyncWork, str, AsyncSignal], AsyncWorker]"
 class AsyncSweeper:
     """Sweeps every few seconds until stopped: ``with hk.sweeper(every=5): …``, or keep it and call `stop`."""
 
-    def __init__(self, kernel: AsyncHolds, desk: AsyncDesk, every: float, limit: int) -> None:
+    def __init__(self, kernel: AsyncHolds, executor: AsyncExecutor, every: float, limit: int) -> None:
         self._kernel, self._every, self._limit = kernel, every, limit
         self._stop = AsyncSignal()
         self.sweeps = 0
@@ -43,7 +43,7 @@ class AsyncSweeper:
         """Holds they ended."""
         self.caught_up = time.monotonic()
         """When a sweep last left nothing behind that was due."""
-        self._worker = desk.employ(self._run, "holdkit-sweeper", self._stop)
+        self._worker = executor.start_worker(self._run, "holdkit-sweeper", self._stop)
 
     async def _run(self) -> None:
         while not self._stop.closed:
@@ -77,11 +77,11 @@ class AsyncSubscription(Generic[Told]):
     """A listener: called for each matching entry after its commit. Fed by the journal, so none is lost while it lives."""
 
     def __init__(
-        self, ear: AsyncEarPort[Told], employ: Employ, action: str | None, callback: Callable[[Told], Any]
+        self, ear: AsyncEarPort[Told], start_worker: Employ, action: str | None, callback: Callable[[Told], Any]
     ) -> None:
         self._ear = ear
         self._action, self._callback = action, callback
-        self._worker = employ(self._run, "holdkit-listener", ear.stop)
+        self._worker = start_worker(self._run, "holdkit-listener", ear.stop)
 
     async def _run(self) -> None:
         while not self._over():

@@ -9,8 +9,8 @@ from ...core.model import MAX_SLOT
 from ...core.reading import ReadGeneration, ReadHistory, entry_of, touches
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
+from ..normalise import hold_id, reference
 from ..remembering import CursorStore, OnGeneration, Remember, store_of
-from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
 from ..tenants import Tenants, whose
 from .calls import AsyncCalls
@@ -33,14 +33,16 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         """
         whole(limit, "limit", 1, 10_000)
         name = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
-        first = await self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
+        first = await self._group_commit.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
         if not first and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
             name = hold_id(name)
         elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
-            return await self._page(AsyncFollower(self._desk, self._tenant, pool=(self._tenant, name)), after, limit)
+            return await self._page(
+                AsyncFollower(self._executor, self._tenant, pool=(self._tenant, name)), after, limit
+            )
         place = {} if after is None else decode_cursor(after)
-        rows = await self._submitter.read(ReadHistory(self._tenant, name))
-        now = self._desk.now()
+        rows = await self._group_commit.read(ReadHistory(self._tenant, name))
+        now = self._executor.now()
         return [JournalEntry(row, {}, now) for row in rows if row.seq > place.get(row.lane, (0, ""))[0]]
 
     async def journal(
@@ -52,7 +54,7 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        return await self._page(AsyncFollower(self._desk, whose(tenant, self._tenant)), after, limit)
+        return await self._page(AsyncFollower(self._executor, whose(tenant, self._tenant)), after, limit)
 
     async def _page(self, follower: AsyncFollower, after: str | None, limit: int) -> list[JournalEntry]:
         await follower.begin(after)
@@ -63,11 +65,11 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
 
     async def cursor(self, *, back: int = 0) -> str:
         """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
-        return await end_of_journal(self._desk, whole(back, "back", 0, MAX_SLOT))
+        return await end_of_journal(self._executor, whole(back, "back", 0, MAX_SLOT))
 
     async def generation(self) -> str:
         """Which life of the journal this is: an opaque word that a promotion, a restore or an import changes."""
-        return await self._submitter.read(ReadGeneration())
+        return await self._group_commit.read(ReadGeneration())
 
     async def follow(
         self,
@@ -95,7 +97,7 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         check_following(name, after, wait, poll)
         store = check_remembering(name, remember, on_generation)
         follower = AsyncFollower(
-            self._desk, whose(tenant, self._tenant), name, store=store, on_generation=on_generation
+            self._executor, whose(tenant, self._tenant), name, store=store, on_generation=on_generation
         )
         await follower.begin(after)
         async for entry in follower.follow(None, wait, poll):

@@ -8,16 +8,16 @@ from typing import Any, Self, Unpack
 
 from ...core.commands import ChangeLimits, Ttl
 from ...core.validation import MAX_SWEEP, invalid, text, whole
+from ..bounded_queue import Stats
 from ..context import Actor
 from ..limiting import LimitsInForce, changes_of, limits_of
-from ..spelling import What
+from ..normalise import What
 from ..surface import JournalEntry
 from ..tenants import Tenants, whose
-from ..turnstile import Stats
 from .background import AsyncSubscription, AsyncSweeper, check_listener
+from .blocks import AsyncHolding, AsyncLease
 from .calls import Call
-from .desk import AsyncDesk
-from .lending import AsyncHolding, AsyncLease
+from .executor import AsyncExecutor
 from .listening import AsyncEar
 from .reads import AsyncReads
 
@@ -31,7 +31,7 @@ class AsyncHolds(AsyncReads):
     def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
-        return type(self)(self._submitter, self._mint, text(name, "tenant", 64))
+        return type(self)(self._group_commit, self._mint, text(name, "tenant", 64))
 
     @property
     def limits(self) -> LimitsInForce:
@@ -40,7 +40,7 @@ class AsyncHolds(AsyncReads):
 
     async def limits_in_force(self) -> LimitsInForce:
         """The limits as they are stored now, whoever changed them last."""
-        return limits_of(await self._desk.limits_now())
+        return limits_of(await self._executor.limits_now())
 
     async def change_limits(
         self,
@@ -61,25 +61,25 @@ class AsyncHolds(AsyncReads):
             raise invalid("tenant", "tenant_bound", "limits hold for all tenants: use the kernel that connect gave you")
         call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
-        done = await self._desk.do(command, faces=True)
+        done = await self._executor.execute(command, faces=True)
         if done.replayed:
-            return limits_of(await self._desk.limits_now(durable=True))
-        return limits_of(self._submitter.engine.stored.adopt(done.record))  # a look that failed now would deny it
+            return limits_of(await self._executor.limits_now(durable=True))
+        return limits_of(self._group_commit.engine.stored.adopt(done.record))  # a look that failed now would deny it
 
     @property
     def url(self) -> str:
         """Where it stores."""
-        return self._submitter.engine.url
+        return self._group_commit.engine.url
 
     @property
-    def desk(self) -> AsyncDesk:
+    def executor(self) -> AsyncExecutor:
         """Where faces and the server hand in commands of their own, reserved names included."""
-        return self._desk
+        return self._executor
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._submitter.committed.closed
+        return self._group_commit.committed.closed
 
     def holding(
         self,
@@ -94,12 +94,12 @@ class AsyncHolds(AsyncReads):
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
         command = self._placing(what, quantity, ttl, None, None, None, None, metadata, call)
-        return AsyncHolding(self._desk, command, entity)
+        return AsyncHolding(self._executor, command, entity)
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
         _no_transaction(call)
-        return AsyncLease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        return AsyncLease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> AsyncSweeper:
         """Sweep in the background every so many seconds. Nobody needs it to be right; it keeps tables small.
@@ -107,7 +107,7 @@ class AsyncHolds(AsyncReads):
         It works for all tenants; on a kernel bound to one, `expired` counts that tenant's holds."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
-        return AsyncSweeper(self, self._desk, every, whole(limit, "limit", 1, MAX_SWEEP))
+        return AsyncSweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP))
 
     async def on(
         self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None
@@ -118,19 +118,19 @@ class AsyncHolds(AsyncReads):
         For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all tenants.
         """
         check_listener(action, callback)
-        ear = AsyncEar(self._desk, whose(tenant, self._tenant), await self.cursor())
-        return AsyncSubscription(ear, self._desk.employ, action, callback)
+        ear = AsyncEar(self._executor, whose(tenant, self._tenant), await self.cursor())
+        return AsyncSubscription(ear, self._executor.start_worker, action, callback)
 
     async def aclose(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
-        await self._submitter.aclose()
+        await self._group_commit.aclose()
 
     close = aclose  # async-only
 
     @property
     def stats(self) -> Stats:
         """What the group commit has done since `connect`: batches, commands, the largest batch."""
-        return self._submitter.stats
+        return self._group_commit.stats
 
     async def __aenter__(self) -> Self:
         return self

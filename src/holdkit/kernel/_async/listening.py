@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from ..surface import JournalEntry
 from ..workers import AsyncSignal
-from .desk import AsyncDesk
+from .executor import AsyncExecutor
 from .following import AsyncFollower, end_of_journal
 
 POLL = 0.5
@@ -53,20 +53,20 @@ class AsyncEarPort(Protocol[Told_co]):
 class AsyncEar:
     """At the journal of this process's own kernel."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str | None, after: str) -> None:
-        self._desk, self._tenant = desk, tenant
+    def __init__(self, executor: AsyncExecutor, tenant: str | None, after: str) -> None:
+        self._executor, self._tenant = executor, tenant
         self._after: str | None = after
         self.stop = AsyncSignal()
 
     @property
     def closed(self) -> bool:
         """Whether the kernel is."""
-        return self._desk.submitter.committed.closed
+        return self._executor.group_commit.committed.closed
 
     async def listen(self) -> AsyncIterator[JournalEntry]:
         """Entries from where it was left."""
-        follower = AsyncFollower(self._desk, self._tenant)
-        await follower.begin(self._after or await end_of_journal(self._desk))
+        follower = AsyncFollower(self._executor, self._tenant)
+        await follower.begin(self._after or await end_of_journal(self._executor))
         told: JournalEntry | None = None
         try:
             async for entry in follower.follow(self.stop, wait=True, poll=POLL):
@@ -83,4 +83,4 @@ class AsyncEar:
     def hang_up(self) -> None:
         """Listen no more."""
         self.stop.close()
-        self._desk.submitter.committed.notify()
+        self._executor.group_commit.committed.notify()

@@ -9,7 +9,7 @@ from ...core.validation import text
 from ...errors import CursorLost, OutcomeUnknown, Overloaded, VersionConflict
 from ..cursor import decode_cursor
 from ..places import Kept, Tenure, body_of, kept_of
-from .desk import AsyncDesk
+from .executor import AsyncExecutor
 
 CURSORS = "~cursor"
 CURSORS_OF_ALL = "~cursor-all"
@@ -20,14 +20,14 @@ MAX_NAME = 255
 class AsyncNamedPlace:
     """The place of one follower under its name."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str | None, name: str) -> None:
-        self._desk, self._tenant, self._name = desk, tenant, name
+    def __init__(self, executor: AsyncExecutor, tenant: str | None, name: str) -> None:
+        self._executor, self._tenant, self._name = executor, tenant, name
         self._tenure = Tenure()
 
     async def begin(self) -> Kept | None:
         """The place to go on from, if one was kept."""
-        now = await self._desk.submitter.read(ReadClock())
-        kept = await kept_place(self._desk, self._tenant, self._name)
+        now = await self._executor.group_commit.read(ReadClock())
+        kept = await kept_place(self._executor, self._tenant, self._name)
         self._tenure.begin(kept, now)
         return kept
 
@@ -38,12 +38,12 @@ class AsyncNamedPlace:
             tenure = self._tenure
             try:
                 kept = await keep_place(
-                    self._desk, self._tenant, self._name, cursor, tenure.version, follower=tenure.follower
+                    self._executor, self._tenant, self._name, cursor, tenure.version, follower=tenure.follower
                 )
             except (Overloaded, OutcomeUnknown):
                 return
             except CursorLost:
-                found = await kept_place(self._desk, self._tenant, self._name)
+                found = await kept_place(self._executor, self._tenant, self._name)
                 if found is None:
                     raise CursorLost(f"the place of the follower named {self._name!r} was removed") from None
                 if not tenure.adopts(found):
@@ -53,13 +53,13 @@ class AsyncNamedPlace:
                 return
 
 
-async def kept_place(desk: AsyncDesk, tenant: str | None, name: str) -> Kept | None:
+async def kept_place(executor: AsyncExecutor, tenant: str | None, name: str) -> Kept | None:
     """The place under a name, if there is one yet."""
-    return kept_of(await desk.submitter.read(FindRecord(_key(tenant, name))))
+    return kept_of(await executor.group_commit.read(FindRecord(_key(tenant, name))))
 
 
 async def keep_place(
-    desk: AsyncDesk,
+    executor: AsyncExecutor,
     tenant: str | None,
     name: str,
     cursor: str,
@@ -73,7 +73,7 @@ async def keep_place(
     owner, kind, id = _key(tenant, name)
     body = body_of(cursor, follower)
     try:
-        done = await desk.do(
+        done = await executor.execute(
             PutRecord(tenant=owner, kind=kind, id=id, body=body, if_version=version, op=op), faces=True
         )
     except VersionConflict:

@@ -9,11 +9,11 @@ from ...core.commands import AnyCommand, Consume, PlaceHold
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
 from ...engines.clocks import Reading
-from ..waiters import Undo
+from ..group_commit import Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 
 
-class AsyncDeskPort(Protocol):
+class AsyncExecutorPort(Protocol):
     """A desk: commands go in, what they came to comes out, a refusal as an exception."""
 
     @property
@@ -24,19 +24,19 @@ class AsyncDeskPort(Protocol):
     def closed(self) -> bool:
         """Whether its kernel, or its client, was closed: nothing can be done here any more."""
 
-    async def do(
+    async def execute(
         self,
         command: AnyCommand,
         tx: Any = None,
         *,
         faces: bool = False,
-        wish: AnyCommand | None = None,
+        original: AnyCommand | None = None,
         undo: Undo | None = None,
-        stays: bool = False,
+        shielded: bool = False,
     ) -> Done:
-        """One command; `wish` is what its operation id stands for, where that is not the command itself."""
+        """One command; `original` is what its operation id stands for, where that is not the command itself."""
 
-    async def do_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
+    async def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
         """Commands of a face in one transaction: all of them or none, and then what stopped them is raised."""
 
     async def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
@@ -60,5 +60,5 @@ class AsyncDeskPort(Protocol):
     def reading(self, *slots: Slot) -> Reading:
         """The later of that and these slots, for an answer that tells time after it was given."""
 
-    def employ(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
+    def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
         """Start work that ends with the kernel, or when `stop` is closed."""

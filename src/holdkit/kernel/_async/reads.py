@@ -30,7 +30,7 @@ from ...engines.metering import Progress
 from ...engines.port import Repairable
 from ..answers import refusal_of
 from ..journal_entry import JournalEntry
-from ..spelling import moment, reference
+from ..normalise import moment, reference
 from ..surface import Hold, RepairReport, VerifyReport
 from ..tenants import unbound
 from .calls import Call
@@ -43,7 +43,7 @@ class AsyncReads(AsyncJournal):
     async def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
         pool_id(id, "id", faces=True)
-        found = await self._desk.read(FindPool((self._tenant, id)), tx)
+        found = await self._executor.read(FindPool((self._tenant, id)), tx)
         if found is None:
             raise refusal_of(Refusal(Reason.POOL_NOT_FOUND, id))
         return found
@@ -56,15 +56,15 @@ class AsyncReads(AsyncJournal):
         flag(archived, "archived")
         _place(prefix, "prefix")
         _place(after, "after")
-        return await self._desk.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
+        return await self._executor.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         hold_id(id)
-        found = await self._desk.read(FindHold((self._tenant, id)), tx)
+        found = await self._executor.read(FindHold((self._tenant, id)), tx)
         if found is None:
-            raise refusal_of(missing(id, await self._desk.limits_now(), self._submitter.engine.clock()))
+            raise refusal_of(missing(id, await self._executor.limits_now(), self._group_commit.engine.clock()))
         return Hold(found)
 
     async def holds(
@@ -87,17 +87,17 @@ class AsyncReads(AsyncJournal):
         _place(after, "after")
         wanted = None if state is None else State(state)
         query = ListHolds(self._tenant, pool, wanted, entity, after, limit)
-        return [Hold(row) for row in await self._desk.read(query, tx)]
+        return [Hold(row) for row in await self._executor.read(query, tx)]
 
     async def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """One record, or None."""
-        return await self._desk.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
+        return await self._executor.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
 
     async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
-        return await self._desk.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
+        return await self._executor.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
 
     async def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Names of the tenants that have pools, in order; give the last one as `after` for the next page. The default tenant
@@ -105,7 +105,7 @@ class AsyncReads(AsyncJournal):
         unbound(self._tenant)
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
-        return await self._submitter.read(ListTenants(after, limit))
+        return await self._group_commit.read(ListTenants(after, limit))
 
     async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
@@ -113,7 +113,7 @@ class AsyncReads(AsyncJournal):
         `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
         journal: what does not fit is on disk meanwhile, in a temporary file.
         """
-        return await self._submitter.call(lambda: VerifyReport(tuple(self._submitter.engine.verify(progress))))
+        return await self._group_commit.call(lambda: VerifyReport(tuple(self._group_commit.engine.verify(progress))))
 
     async def repair(
         self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]
@@ -124,7 +124,7 @@ class AsyncReads(AsyncJournal):
         If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend. Memory
         and `progress` are as with `verify`.
         """
-        engine = self._submitter.engine
+        engine = self._group_commit.engine
         if call.get("tx") is not None or call.get("op") is not None:
             raise invalid(
                 "call", "argument_unknown", "a repair takes neither tx nor op: it is a transaction of its own"
@@ -136,7 +136,7 @@ class AsyncReads(AsyncJournal):
                 "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
             )
         command = Command(**self._frame(call))
-        found = await self._submitter.call(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
+        found = await self._group_commit.call(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
         return RepairReport(found.mended, found.left, dry_run)
 
 

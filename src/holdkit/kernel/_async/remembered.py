@@ -8,7 +8,7 @@ from ...core.reading import FindEnds, FindEntries
 from ..cursor import generation_of
 from ..places import Kept
 from ..remembering import CursorStore, OnGeneration, advice_of, cut_back, gone, positions, tell_generation
-from .desk import AsyncDesk
+from .executor import AsyncExecutor
 
 
 class AsyncRemembered:
@@ -16,18 +16,18 @@ class AsyncRemembered:
 
     def __init__(
         self,
-        desk: AsyncDesk,
+        executor: AsyncExecutor,
         follower: tuple[str | None, str],
         store: CursorStore | None,
         on_generation: OnGeneration | None,
     ) -> None:
-        self._desk, self._follower, self._store, self._on_generation = desk, follower, store, on_generation
+        self._executor, self._follower, self._store, self._on_generation = executor, follower, store, on_generation
 
     async def compare(self, kept: Kept | None, begins: str, generation: str) -> None:
         """Raises `CursorLost` if entries are gone that were shown. Where nothing outside tells, a new generation is told of."""
-        submitter = self._desk.submitter
-        here = submitter.shown.load(self._follower)
-        outside = None if self._store is None else await submitter.call(self._store.load)
+        group_commit = self._executor.group_commit
+        here = group_commit.shown.load(self._follower)
+        outside = None if self._store is None else await group_commit.call(self._store.load)
         if outside is not None:
             await self._check(outside, advice_of(self._store))
         if here is not None:
@@ -35,19 +35,21 @@ class AsyncRemembered:
         if here is None and outside is None and kept is not None:
             tell_generation(self._follower[1], generation_of(kept.cursor), generation, self._on_generation)
         if self._store is not None and outside is None:  # so that one which cannot be written is found out at once
-            await submitter.call(partial(self._store.save, begins))
+            await group_commit.call(partial(self._store.save, begins))
 
     async def note(self, cursor: str) -> None:
         """This is about to be shown."""
         if self._store is not None:
-            await self._desk.submitter.call(partial(self._store.save, cursor))
-        self._desk.submitter.shown.save(self._follower, cursor)
+            await self._executor.group_commit.call(partial(self._store.save, cursor))
+        self._executor.group_commit.shown.save(self._follower, cursor)
 
     async def _check(self, cursor: str, advice: str) -> None:
         shown, wanted = positions(cursor)
-        found = await self._desk.submitter.read(FindEntries(wanted)) if wanted else []
+        found = await self._executor.group_commit.read(FindEntries(wanted)) if wanted else []
         lost = gone(shown, found)
         if lost:
-            self._desk.submitter.shown.forget(self._follower)  # told once; an application's store forgets by itself
-            ends = {end.lane: end.seq for end in await self._desk.submitter.read(FindEnds())}
+            self._executor.group_commit.shown.forget(
+                self._follower
+            )  # told once; an application's store forgets by itself
+            ends = {end.lane: end.seq for end in await self._executor.group_commit.read(FindEnds())}
             raise cut_back(self._follower[1], lost, ends, advice)

@@ -17,12 +17,12 @@ from ...core.values import MAX_OP
 from ...errors import InvalidRequest
 from ..answers import Answer, answer_of
 from ..context import Actor, actor_text, correlation_text, current
+from ..group_commit import GroupCommit
 from ..guarding import guarded, op_within
 from ..minting import Mint
-from ..spelling import combined, normalise
+from ..normalise import combined, normalise
 from ..submissions import MAX_LEGS, legs_in
-from ..waiters import Submitter
-from .desk import Desk
+from .executor import Executor
 
 
 class Call(TypedDict, total=False):
@@ -60,15 +60,15 @@ def framed(call: Call, tenant: str) -> dict[str, Any]:
 class Calls:
     """Speaks for one tenant."""
 
-    def __init__(self, submitter: Submitter, mint: Mint, tenant: str = "") -> None:
-        self._submitter, self._mint, self._tenant = submitter, mint, tenant
-        self._desk = Desk(submitter, mint)
+    def __init__(self, group_commit: GroupCommit, mint: Mint, tenant: str = "") -> None:
+        self._group_commit, self._mint, self._tenant = group_commit, mint, tenant
+        self._executor = Executor(group_commit, mint)
         if tenant:
             text(tenant, "tenant", 64)
 
     @property
     def _limits(self) -> Limits:
-        return self._desk.limits
+        return self._executor.limits
 
     def _frame(self, call: Call) -> dict[str, Any]:
         """The fields every command has, from the call or from the context."""
@@ -90,10 +90,10 @@ class Calls:
         if not group.commands:
             return []
         if tx is None:
-            outcomes = self._submitter.submit(group)
+            outcomes = self._group_commit.submit(group)
         else:
-            outcomes = self._submitter.apply_in(tx, group)
-        survives = None if tx is not None else self._desk.durability
+            outcomes = self._group_commit.apply_in(tx, group)
+        survives = None if tx is not None else self._executor.durability
         return [
             answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
         ]
@@ -108,7 +108,7 @@ class Calls:
             pool_id(name, "pools", faces=True)
         if tx is None:
             raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
-        self._submitter.apply_in(tx, None, [(self._tenant, name) for name in names])
+        self._group_commit.apply_in(tx, None, [(self._tenant, name) for name in names])
 
     def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
         limits, asked = self._limits, commands
@@ -117,7 +117,7 @@ class Calls:
         try:
             ready = prepared(asked, atomic, self._tenant, limits, op)
         except InvalidRequest as error:
-            if not self._desk.outdated(error):
+            if not self._executor.outdated(error):
                 raise
             limits = self._limits
             ready = prepared(asked, atomic, self._tenant, limits, op)

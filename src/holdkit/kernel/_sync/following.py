@@ -14,7 +14,7 @@ from ..cursor import Place, decode_cursor, encode_cursor
 from ..remembering import CursorStore, OnGeneration
 from ..surface import JournalEntry
 from ..workers import Signal
-from .desk import Desk
+from .executor import Executor
 from .places import NamedPlace
 from .remembered import Remembered
 
@@ -27,7 +27,7 @@ class Follower:
 
     def __init__(
         self,
-        desk: Desk,
+        executor: Executor,
         tenant: str | None,
         name: str | None = None,
         *,
@@ -35,11 +35,11 @@ class Follower:
         store: CursorStore | None = None,
         on_generation: OnGeneration | None = None,
     ) -> None:
-        self._desk, self._tenant, self._pool = desk, tenant, pool
+        self._executor, self._tenant, self._pool = executor, tenant, pool
         self._named: NamedPlace | None = None
         if name is not None:
-            self._named = NamedPlace(desk, tenant, name)
-            self._remembered = Remembered(desk, (tenant, name), store, on_generation)
+            self._named = NamedPlace(executor, tenant, name)
+            self._remembered = Remembered(executor, (tenant, name), store, on_generation)
         self._place: Place = {}
         self.generation = ""
         """Of the journal, when it was last looked at."""
@@ -48,28 +48,28 @@ class Follower:
 
     def begin(self, after: str | None) -> None:
         """Take up the place kept under our name, else the one given, else the beginning."""
-        self._desk.submitter.check()
+        self._executor.group_commit.check()
         kept = None if self._named is None else self._named.begin()
         after = after if kept is None else kept.cursor
         if after is not None:
             self._place = decode_cursor(after)
         if self._named is not None:
-            self.generation = self._desk.submitter.read(ReadGeneration())
+            self.generation = self._executor.group_commit.read(ReadGeneration())
             self._remembered.compare(kept, encode_cursor(self._place, self.generation), self.generation)
         if after is not None:
             self._check_place()
 
     def page(self, limit: int) -> list[JournalEntry]:
         """The next entries, and move on behind them; perhaps none although more follow (see `at_end`): some are hidden."""
-        ends = self._desk.submitter.read(FindEnds())
+        ends = self._executor.group_commit.read(FindEnds())
         seen = {lane: seq for lane, (seq, _) in self._place.items()}
         self.at_end = {end.lane: end.seq for end in ends} == seen
         if self.at_end:
             self._check_seen(ends)
             return []
-        rows = self._desk.submitter.read(self._behind(seen, limit))
+        rows = self._executor.group_commit.read(self._behind(seen, limit))
         self._check_place()  # after the read: what was read is of the journal that has our place
-        self.generation = self._desk.submitter.read(ReadGeneration())
+        self.generation = self._executor.group_commit.read(ReadGeneration())
         self.at_end = len(rows) < limit
         entries = self._told(rows)
         if self.at_end:  # nothing of ours was left out, so up to the ends from before the read the rest is hidden
@@ -89,7 +89,7 @@ class Follower:
         """Rows as entries, each with the place it was read from, which moves on behind them."""
         entries: list[JournalEntry] = []
         last: JournalRow | None = None
-        now = self._desk.now()
+        now = self._executor.now()
         for row in rows:
             if last is not None and last.lane != row.lane:
                 self._move_behind(last)
@@ -105,9 +105,9 @@ class Follower:
 
     def follow(self, stop: Signal | None, wait: bool, poll: float) -> Iterator[JournalEntry]:
         """Page after page until the kernel closes, `stop` does, or (without `wait`) the journal ends."""
-        committed = self._desk.submitter.committed
+        committed = self._executor.group_commit.committed
         if wait:
-            self._desk.submitter.listen()
+            self._executor.group_commit.listen()
         while not self._over(stop):
             count = committed.count
             try:
@@ -128,20 +128,22 @@ class Follower:
                 committed.wait(count, poll)
 
     def _over(self, stop: Signal | None) -> bool:
-        return self._desk.submitter.committed.closed or (stop is not None and stop.closed)
+        return self._executor.group_commit.committed.closed or (stop is not None and stop.closed)
 
     def _check_place(self) -> None:
         """Our entries must still be what they were when we saw them."""
         positions = tuple((lane, seq) for lane, (seq, seen) in self._place.items() if seen)
         if positions:
-            self._check_seen(self._desk.submitter.read(FindEntries(positions)))
+            self._check_seen(self._executor.group_commit.read(FindEntries(positions)))
 
     def _check_seen(self, rows: Iterable[JournalRow]) -> None:
         there = {row.lane: row for row in rows}
         for lane, (seq, seen) in self._place.items():
             row = there.get(lane)
             if seen and (row is None or row.seq != seq or digest(row.text) != seen):
-                which = f"entry {seq} of lane {lane}" if self._desk.submitter.engine.lanes > 1 else f"entry {seq}"
+                which = (
+                    f"entry {seq} of lane {lane}" if self._executor.group_commit.engine.lanes > 1 else f"entry {seq}"
+                )
                 raise CursorLost(
                     f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
                     "start anew, from the beginning or from cursor()"
@@ -154,17 +156,17 @@ class Follower:
         try:
             self._named.keep(encode_cursor(self._place, self.generation) if behind is None else behind.cursor)
         except EngineError:
-            if not self._desk.submitter.committed.closed:
+            if not self._executor.group_commit.committed.closed:
                 raise
 
 
-def end_of_journal(desk: Desk, back: int = 0) -> str:
+def end_of_journal(executor: Executor, back: int = 0) -> str:
     """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
-    rows = desk.submitter.read(FindEnds())
+    rows = executor.group_commit.read(FindEnds())
     if back:
         earlier = tuple((row.lane, row.seq - back) for row in rows if row.seq > back)
-        rows = desk.submitter.read(FindEntries(earlier)) if earlier else []
-    generation = desk.submitter.read(ReadGeneration())
+        rows = executor.group_commit.read(FindEntries(earlier)) if earlier else []
+    generation = executor.group_commit.read(ReadGeneration())
     return encode_cursor({row.lane: (row.seq, digest(row.text)) for row in rows}, generation)
 
 

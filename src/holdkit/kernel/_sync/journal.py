@@ -10,8 +10,8 @@ from ...core.model import MAX_SLOT
 from ...core.reading import ReadGeneration, ReadHistory, entry_of, touches
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
+from ..normalise import hold_id, reference
 from ..remembering import CursorStore, OnGeneration, Remember, store_of
-from ..spelling import hold_id, reference
 from ..surface import Hold, JournalEntry
 from ..tenants import Tenants, whose
 from .calls import Calls
@@ -34,14 +34,14 @@ class Journal(Calls, Verbs):
         """
         whole(limit, "limit", 1, 10_000)
         name = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
-        first = self._submitter.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
+        first = self._group_commit.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
         if not first and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
             name = hold_id(name)
         elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
-            return self._page(Follower(self._desk, self._tenant, pool=(self._tenant, name)), after, limit)
+            return self._page(Follower(self._executor, self._tenant, pool=(self._tenant, name)), after, limit)
         place = {} if after is None else decode_cursor(after)
-        rows = self._submitter.read(ReadHistory(self._tenant, name))
-        now = self._desk.now()
+        rows = self._group_commit.read(ReadHistory(self._tenant, name))
+        now = self._executor.now()
         return [JournalEntry(row, {}, now) for row in rows if row.seq > place.get(row.lane, (0, ""))[0]]
 
     def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> list[JournalEntry]:
@@ -51,7 +51,7 @@ class Journal(Calls, Verbs):
         Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        return self._page(Follower(self._desk, whose(tenant, self._tenant)), after, limit)
+        return self._page(Follower(self._executor, whose(tenant, self._tenant)), after, limit)
 
     def _page(self, follower: Follower, after: str | None, limit: int) -> list[JournalEntry]:
         follower.begin(after)
@@ -62,11 +62,11 @@ class Journal(Calls, Verbs):
 
     def cursor(self, *, back: int = 0) -> str:
         """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
-        return end_of_journal(self._desk, whole(back, "back", 0, MAX_SLOT))
+        return end_of_journal(self._executor, whole(back, "back", 0, MAX_SLOT))
 
     def generation(self) -> str:
         """Which life of the journal this is: an opaque word that a promotion, a restore or an import changes."""
-        return self._submitter.read(ReadGeneration())
+        return self._group_commit.read(ReadGeneration())
 
     def follow(
         self,
@@ -93,7 +93,7 @@ class Journal(Calls, Verbs):
         """
         check_following(name, after, wait, poll)
         store = check_remembering(name, remember, on_generation)
-        follower = Follower(self._desk, whose(tenant, self._tenant), name, store=store, on_generation=on_generation)
+        follower = Follower(self._executor, whose(tenant, self._tenant), name, store=store, on_generation=on_generation)
         follower.begin(after)
         for entry in follower.follow(None, wait, poll):
             yield entry

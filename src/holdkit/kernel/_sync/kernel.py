@@ -9,16 +9,16 @@ from typing import Any, Self, Unpack
 
 from ...core.commands import ChangeLimits, Ttl
 from ...core.validation import MAX_SWEEP, invalid, text, whole
+from ..bounded_queue import Stats
 from ..context import Actor
 from ..limiting import LimitsInForce, changes_of, limits_of
-from ..spelling import What
+from ..normalise import What
 from ..surface import JournalEntry
 from ..tenants import Tenants, whose
-from ..turnstile import Stats
 from .background import Subscription, Sweeper, check_listener
+from .blocks import Holding, Lease
 from .calls import Call
-from .desk import Desk
-from .lending import Holding, Lease
+from .executor import Executor
 from .listening import Ear
 from .reads import Reads
 
@@ -32,7 +32,7 @@ class Holds(Reads):
     def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
-        return type(self)(self._submitter, self._mint, text(name, "tenant", 64))
+        return type(self)(self._group_commit, self._mint, text(name, "tenant", 64))
 
     @property
     def limits(self) -> LimitsInForce:
@@ -41,7 +41,7 @@ class Holds(Reads):
 
     def limits_in_force(self) -> LimitsInForce:
         """The limits as they are stored now, whoever changed them last."""
-        return limits_of(self._desk.limits_now())
+        return limits_of(self._executor.limits_now())
 
     def change_limits(
         self,
@@ -62,25 +62,25 @@ class Holds(Reads):
             raise invalid("tenant", "tenant_bound", "limits hold for all tenants: use the kernel that connect gave you")
         call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
-        done = self._desk.do(command, faces=True)
+        done = self._executor.execute(command, faces=True)
         if done.replayed:
-            return limits_of(self._desk.limits_now(durable=True))
-        return limits_of(self._submitter.engine.stored.adopt(done.record))  # a look that failed now would deny it
+            return limits_of(self._executor.limits_now(durable=True))
+        return limits_of(self._group_commit.engine.stored.adopt(done.record))  # a look that failed now would deny it
 
     @property
     def url(self) -> str:
         """Where it stores."""
-        return self._submitter.engine.url
+        return self._group_commit.engine.url
 
     @property
-    def desk(self) -> Desk:
+    def executor(self) -> Executor:
         """Where faces and the server hand in commands of their own, reserved names included."""
-        return self._desk
+        return self._executor
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._submitter.committed.closed
+        return self._group_commit.committed.closed
 
     def holding(
         self,
@@ -95,12 +95,12 @@ class Holds(Reads):
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
         command = self._placing(what, quantity, ttl, None, None, None, None, metadata, call)
-        return Holding(self._desk, command, entity)
+        return Holding(self._executor, command, entity)
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
         _no_transaction(call)
-        return Lease(self._desk, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        return Lease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> Sweeper:
         """Sweep in the background every so many seconds. Nobody needs it to be right; it keeps tables small.
@@ -108,7 +108,7 @@ class Holds(Reads):
         It works for all tenants; on a kernel bound to one, `expired` counts that tenant's holds."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
-        return Sweeper(self, self._desk, every, whole(limit, "limit", 1, MAX_SWEEP))
+        return Sweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP))
 
     def on(
         self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None
@@ -119,17 +119,17 @@ class Holds(Reads):
         For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all tenants.
         """
         check_listener(action, callback)
-        ear = Ear(self._desk, whose(tenant, self._tenant), self.cursor())
-        return Subscription(ear, self._desk.employ, action, callback)
+        ear = Ear(self._executor, whose(tenant, self._tenant), self.cursor())
+        return Subscription(ear, self._executor.start_worker, action, callback)
 
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
-        self._submitter.close()
+        self._group_commit.close()
 
     @property
     def stats(self) -> Stats:
         """What the group commit has done since `connect`: batches, commands, the largest batch."""
-        return self._submitter.stats
+        return self._group_commit.stats
 
     def __enter__(self) -> Self:
         return self

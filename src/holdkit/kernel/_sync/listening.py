@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from ..surface import JournalEntry
 from ..workers import Signal
-from .desk import Desk
+from .executor import Executor
 from .following import Follower, end_of_journal
 
 POLL = 0.5
@@ -54,20 +54,20 @@ class EarPort(Protocol[Told_co]):
 class Ear:
     """At the journal of this process's own kernel."""
 
-    def __init__(self, desk: Desk, tenant: str | None, after: str) -> None:
-        self._desk, self._tenant = desk, tenant
+    def __init__(self, executor: Executor, tenant: str | None, after: str) -> None:
+        self._executor, self._tenant = executor, tenant
         self._after: str | None = after
         self.stop = Signal()
 
     @property
     def closed(self) -> bool:
         """Whether the kernel is."""
-        return self._desk.submitter.committed.closed
+        return self._executor.group_commit.committed.closed
 
     def listen(self) -> Iterator[JournalEntry]:
         """Entries from where it was left."""
-        follower = Follower(self._desk, self._tenant)
-        follower.begin(self._after or end_of_journal(self._desk))
+        follower = Follower(self._executor, self._tenant)
+        follower.begin(self._after or end_of_journal(self._executor))
         told: JournalEntry | None = None
         try:
             for entry in follower.follow(self.stop, wait=True, poll=POLL):
@@ -84,4 +84,4 @@ class Ear:
     def hang_up(self) -> None:
         """Listen no more."""
         self.stop.close()
-        self._desk.submitter.committed.notify()
+        self._executor.group_commit.committed.notify()

@@ -10,7 +10,7 @@ from ...core.validation import text
 from ...errors import CursorLost, OutcomeUnknown, Overloaded, VersionConflict
 from ..cursor import decode_cursor
 from ..places import Kept, Tenure, body_of, kept_of
-from .desk import Desk
+from .executor import Executor
 
 CURSORS = "~cursor"
 CURSORS_OF_ALL = "~cursor-all"
@@ -21,14 +21,14 @@ MAX_NAME = 255
 class NamedPlace:
     """The place of one follower under its name."""
 
-    def __init__(self, desk: Desk, tenant: str | None, name: str) -> None:
-        self._desk, self._tenant, self._name = desk, tenant, name
+    def __init__(self, executor: Executor, tenant: str | None, name: str) -> None:
+        self._executor, self._tenant, self._name = executor, tenant, name
         self._tenure = Tenure()
 
     def begin(self) -> Kept | None:
         """The place to go on from, if one was kept."""
-        now = self._desk.submitter.read(ReadClock())
-        kept = kept_place(self._desk, self._tenant, self._name)
+        now = self._executor.group_commit.read(ReadClock())
+        kept = kept_place(self._executor, self._tenant, self._name)
         self._tenure.begin(kept, now)
         return kept
 
@@ -39,12 +39,12 @@ class NamedPlace:
             tenure = self._tenure
             try:
                 kept = keep_place(
-                    self._desk, self._tenant, self._name, cursor, tenure.version, follower=tenure.follower
+                    self._executor, self._tenant, self._name, cursor, tenure.version, follower=tenure.follower
                 )
             except (Overloaded, OutcomeUnknown):
                 return
             except CursorLost:
-                found = kept_place(self._desk, self._tenant, self._name)
+                found = kept_place(self._executor, self._tenant, self._name)
                 if found is None:
                     raise CursorLost(f"the place of the follower named {self._name!r} was removed") from None
                 if not tenure.adopts(found):
@@ -54,13 +54,13 @@ class NamedPlace:
                 return
 
 
-def kept_place(desk: Desk, tenant: str | None, name: str) -> Kept | None:
+def kept_place(executor: Executor, tenant: str | None, name: str) -> Kept | None:
     """The place under a name, if there is one yet."""
-    return kept_of(desk.submitter.read(FindRecord(_key(tenant, name))))
+    return kept_of(executor.group_commit.read(FindRecord(_key(tenant, name))))
 
 
 def keep_place(
-    desk: Desk,
+    executor: Executor,
     tenant: str | None,
     name: str,
     cursor: str,
@@ -74,7 +74,9 @@ def keep_place(
     owner, kind, id = _key(tenant, name)
     body = body_of(cursor, follower)
     try:
-        done = desk.do(PutRecord(tenant=owner, kind=kind, id=id, body=body, if_version=version, op=op), faces=True)
+        done = executor.execute(
+            PutRecord(tenant=owner, kind=kind, id=id, body=body, if_version=version, op=op), faces=True
+        )
     except VersionConflict:
         raise CursorLost(f"another follower named {name!r} moved the cursor: give each its own name") from None
     assert done.record is not None

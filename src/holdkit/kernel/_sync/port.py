@@ -10,11 +10,11 @@ from ...core.commands import AnyCommand, Consume, PlaceHold
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
 from ...engines.clocks import Reading
-from ..waiters import Undo
+from ..group_commit import Undo
 from ..workers import Signal, Work, Worker
 
 
-class DeskPort(Protocol):
+class ExecutorPort(Protocol):
     """A desk: commands go in, what they came to comes out, a refusal as an exception."""
 
     @property
@@ -25,19 +25,19 @@ class DeskPort(Protocol):
     def closed(self) -> bool:
         """Whether its kernel, or its client, was closed: nothing can be done here any more."""
 
-    def do(
+    def execute(
         self,
         command: AnyCommand,
         tx: Any = None,
         *,
         faces: bool = False,
-        wish: AnyCommand | None = None,
+        original: AnyCommand | None = None,
         undo: Undo | None = None,
-        stays: bool = False,
+        shielded: bool = False,
     ) -> Done:
-        """One command; `wish` is what its operation id stands for, where that is not the command itself."""
+        """One command; `original` is what its operation id stands for, where that is not the command itself."""
 
-    def do_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
+    def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
         """Commands of a face in one transaction: all of them or none, and then what stopped them is raised."""
 
     def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
@@ -61,5 +61,5 @@ class DeskPort(Protocol):
     def reading(self, *slots: Slot) -> Reading:
         """The later of that and these slots, for an answer that tells time after it was given."""
 
-    def employ(self, work: Work, name: str, stop: Signal) -> Worker:
+    def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start work that ends with the kernel, or when `stop` is closed."""

@@ -31,7 +31,7 @@ from ...engines.metering import Progress
 from ...engines.port import Repairable
 from ..answers import refusal_of
 from ..journal_entry import JournalEntry
-from ..spelling import moment, reference
+from ..normalise import moment, reference
 from ..surface import Hold, RepairReport, VerifyReport
 from ..tenants import unbound
 from .calls import Call
@@ -44,7 +44,7 @@ class Reads(Journal):
     def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
         pool_id(id, "id", faces=True)
-        found = self._desk.read(FindPool((self._tenant, id)), tx)
+        found = self._executor.read(FindPool((self._tenant, id)), tx)
         if found is None:
             raise refusal_of(Refusal(Reason.POOL_NOT_FOUND, id))
         return found
@@ -57,15 +57,15 @@ class Reads(Journal):
         flag(archived, "archived")
         _place(prefix, "prefix")
         _place(after, "after")
-        return self._desk.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
+        return self._executor.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         hold_id(id)
-        found = self._desk.read(FindHold((self._tenant, id)), tx)
+        found = self._executor.read(FindHold((self._tenant, id)), tx)
         if found is None:
-            raise refusal_of(missing(id, self._desk.limits_now(), self._submitter.engine.clock()))
+            raise refusal_of(missing(id, self._executor.limits_now(), self._group_commit.engine.clock()))
         return Hold(found)
 
     def holds(
@@ -88,17 +88,17 @@ class Reads(Journal):
         _place(after, "after")
         wanted = None if state is None else State(state)
         query = ListHolds(self._tenant, pool, wanted, entity, after, limit)
-        return [Hold(row) for row in self._desk.read(query, tx)]
+        return [Hold(row) for row in self._executor.read(query, tx)]
 
     def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """One record, or None."""
-        return self._desk.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
+        return self._executor.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
 
     def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
-        return self._desk.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
+        return self._executor.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
 
     def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Names of the tenants that have pools, in order; give the last one as `after` for the next page. The default tenant
@@ -106,7 +106,7 @@ class Reads(Journal):
         unbound(self._tenant)
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
-        return self._submitter.read(ListTenants(after, limit))
+        return self._group_commit.read(ListTenants(after, limit))
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
@@ -114,7 +114,7 @@ class Reads(Journal):
         `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
         journal: what does not fit is on disk meanwhile, in a temporary file.
         """
-        return self._submitter.call(lambda: VerifyReport(tuple(self._submitter.engine.verify(progress))))
+        return self._group_commit.call(lambda: VerifyReport(tuple(self._group_commit.engine.verify(progress))))
 
     def repair(self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]) -> RepairReport:
         """Make every row again what the journal says, of all tenants; each pool that is mended gets an entry
@@ -123,7 +123,7 @@ class Reads(Journal):
         If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend. Memory
         and `progress` are as with `verify`.
         """
-        engine = self._submitter.engine
+        engine = self._group_commit.engine
         if call.get("tx") is not None or call.get("op") is not None:
             raise invalid(
                 "call", "argument_unknown", "a repair takes neither tx nor op: it is a transaction of its own"
@@ -135,7 +135,7 @@ class Reads(Journal):
                 "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
             )
         command = Command(**self._frame(call))
-        found = self._submitter.call(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
+        found = self._group_commit.call(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
         return RepairReport(found.mended, found.left, dry_run)
 
 

@@ -32,10 +32,10 @@ from ...core.commands import (
 from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
-from ..spelling import What, amounts_of, hold_id, legs_of, moment, reference, span
+from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..surface import Hold, SweepReport
 from .calls import Call
-from .port import DeskPort
+from .port import ExecutorPort
 
 
 class Verbs:
@@ -44,7 +44,7 @@ class Verbs:
     if TYPE_CHECKING:  # an attribute of whoever has the verbs
 
         @property
-        def _desk(self) -> DeskPort: ...
+        def _executor(self) -> ExecutorPort: ...
 
     def _frame(self, call: Call) -> dict[str, Any]:
         """The fields every command has."""
@@ -54,7 +54,7 @@ class Verbs:
         """Make a pool with nothing held. Raises `PoolExists`, unless `exist_ok`: then the one that is there is returned as
         it is, with its own total."""
         command = CreatePool(id=id, total=total, exist_ok=exist_ok, **self._frame(call))
-        pool = pool_of(self._desk.do(command, call.get("tx")))
+        pool = pool_of(self._executor.execute(command, call.get("tx")))
         assert pool is not None
         return pool
 
@@ -62,26 +62,26 @@ class Verbs:
         """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed, and `VersionConflict` if anything
         about the pool changed since `if_version`."""
         command = ResizePool(id=id, total=total, if_version=if_version, **self._frame(call))
-        pool = pool_of(self._desk.do(command, call.get("tx")))
+        pool = pool_of(self._executor.execute(command, call.get("tx")))
         assert pool is not None
         return pool
 
     def remove_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Take a pool away for good; it is returned as it was. Raises `PoolInUse` if anything of it is held or consumed."""
-        pool = pool_of(self._desk.do(RemovePool(id=id, **self._frame(call)), call.get("tx")))
+        pool = pool_of(self._executor.execute(RemovePool(id=id, **self._frame(call)), call.get("tx")))
         assert pool is not None
         return pool
 
     def archive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Grant nothing more on a pool (`PoolArchived`), and leave it out of lists. What is held or consumed goes on as ever:
         extend, confirm, release and return work. Done already, it changes nothing."""
-        pool = pool_of(self._desk.do(ArchivePool(id=id, **self._frame(call)), call.get("tx")))
+        pool = pool_of(self._executor.execute(ArchivePool(id=id, **self._frame(call)), call.get("tx")))
         assert pool is not None
         return pool
 
     def unarchive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Let an archived pool grant again. Done already, it changes nothing."""
-        pool = pool_of(self._desk.do(UnarchivePool(id=id, **self._frame(call)), call.get("tx")))
+        pool = pool_of(self._executor.execute(UnarchivePool(id=id, **self._frame(call)), call.get("tx")))
         assert pool is not None
         return pool
 
@@ -100,7 +100,7 @@ class Verbs:
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
         command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
-        return hold_of(self._desk.place(command, call.get("tx")), owner)
+        return hold_of(self._executor.place(command, call.get("tx")), owner)
 
     def _placing(
         self,
@@ -145,7 +145,7 @@ class Verbs:
             metadata=metadata,
             **self._frame(call),
         )
-        return hold_of(self._desk.place(command, call.get("tx")), owner)
+        return hold_of(self._executor.place(command, call.get("tx")), owner)
 
     def confirm(
         self,
@@ -169,7 +169,7 @@ class Verbs:
             overage=overage,
             **self._frame(call),
         )
-        return hold_of(self._desk.do(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def release(
         self,
@@ -183,7 +183,7 @@ class Verbs:
         """Held units become available. `force=True` with a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
         command = ReleaseHold(id=id, owner=token, quantity=amounts_of(quantity), force=force, **self._frame(call))
-        return hold_of(self._desk.do(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def extend(
         self,
@@ -205,12 +205,12 @@ class Verbs:
             until=None if until is None else moment(until, "until"),
             **self._frame(call),
         )
-        return hold_of(self._desk.do(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
         """Say that a hold's deadline has come. Nobody needs to: it is true anyway. Raises `NotDue`."""
         id, _ = reference(hold, None)
-        return hold_of(self._desk.do(ExpireHold(id=id, **self._frame(call)), call.get("tx")), None)
+        return hold_of(self._executor.execute(ExpireHold(id=id, **self._frame(call)), call.get("tx")), None)
 
     @overload
     def return_units(
@@ -247,22 +247,22 @@ class Verbs:
             )
         if pool is not None:
             by_pool = ReturnToPool(id=pool, quantity=quantity, force=force, **self._frame(call))
-            found = pool_of(self._desk.do(by_pool, call.get("tx")))
+            found = pool_of(self._executor.execute(by_pool, call.get("tx")))
             assert found is not None
             return found
         id, token = reference(hold, owner)
         command = ReturnUnits(id=id, owner=token, quantity=amounts_of(quantity), force=force, **self._frame(call))
-        return hold_of(self._desk.do(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def put_record(
         self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
     ) -> Record | None:
         """Write (or with body None remove) a small JSON document. Raises `VersionConflict`."""
         command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **self._frame(call))
-        return record_of(self._desk.do(command, call.get("tx")))
+        return record_of(self._executor.execute(command, call.get("tx")))
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.
 
         It works for all tenants; a kernel bound to one is told of its own holds only."""
-        return report_of(self._desk.do(Sweep(limit=limit, **self._frame({}))))
+        return report_of(self._executor.execute(Sweep(limit=limit, **self._frame({}))))

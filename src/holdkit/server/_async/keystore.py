@@ -21,7 +21,7 @@ from ...core.reading import FindRecord, ListRecords
 from ...core.validation import invalid, text
 from ...errors import EngineError, OutcomeUnknown, Overloaded, VersionConflict
 from ...faces._async.kernel import AsyncKernel
-from ...kernel.spelling import span
+from ...kernel.normalise import span
 from ..keys import KeyInfo, NewKey, Scope, StoredKey, check_name, check_scope, hash_secret, mint_key, shown, spell_key
 
 KEYS: Final = "~key"
@@ -45,7 +45,7 @@ class AsyncKeys:
     ) -> None:
         if pepper is not None and not 16 <= len(pepper) <= 64:
             raise invalid("pepper", "pepper_length", "must be 16 to 64 bytes")
-        self._desk, self._pepper, self._randomness = kernel.desk, pepper, randomness
+        self._executor, self._pepper, self._randomness = kernel.executor, pepper, randomness
 
     async def make(self, name: str, *, scope: Scope = "hold", tenant: str = "", ttl: Ttl | None = None) -> NewKey:
         """A new key. Its text is in the answer, and nowhere else."""
@@ -53,7 +53,7 @@ class AsyncKeys:
         check_scope(scope)
         if tenant != "":
             text(tenant, "tenant", 64)
-        now = self._desk.now()
+        now = self._executor.now()
         expires_at = None if ttl is None else now + self._life(ttl)
         if len(await self.stored()) >= MAX_KEYS:
             raise invalid("name", "keys_too_many", f"at most {MAX_KEYS} keys are kept")
@@ -67,14 +67,14 @@ class AsyncKeys:
 
     async def listed(self, *, tenant: str | None = None) -> list[KeyInfo]:
         """All keys in order of id, or those of one tenant; nothing of their secrets."""
-        now = self._desk.now()
+        now = self._executor.now()
         return [shown(key, now) for key in await self.stored() if tenant is None or key.tenant == tenant]
 
     async def revoke(self, id: str, *, tenant: str | None = None) -> KeyInfo:
         """From now on it counts no more, here at once, on other servers within a second or two. Twice is quiet."""
         while True:
             key, version = await self._find(id, tenant)
-            now = self._desk.now()
+            now = self._executor.now()
             if key.revoked_at is not None:
                 return shown(key, now)
             key = replace(key, revoked_at=now, old_hash=None, old_until=None)
@@ -87,7 +87,7 @@ class AsyncKeys:
     async def rotate(self, id: str, *, grace: Ttl = GRACE, tenant: str | None = None) -> NewKey:
         """A new secret under the same id; the old one counts for `grace` seconds more."""
         key, version = await self._find(id, tenant)
-        now = self._desk.now()
+        now = self._executor.now()
         if key.revoked_at is not None:
             raise invalid("id", "key_revoked", "a revoked key cannot be rotated: make a new one")
         kept = 0 if grace == 0 else self._life(grace, "grace")
@@ -106,7 +106,7 @@ class AsyncKeys:
         found: list[StoredKey] = []
         after = ""
         while True:
-            rows = await self._desk.submitter.read(ListRecords("", KEYS, after, _PAGE))
+            rows = await self._executor.group_commit.read(ListRecords("", KEYS, after, _PAGE))
             for row in rows:
                 try:
                     found.append(_stored.decode(row.body))
@@ -118,18 +118,18 @@ class AsyncKeys:
 
     async def changes(self) -> int:
         """A number that grows with every change of any key."""
-        found = await self._desk.submitter.read(FindRecord(("", SERVER, "keys")))
+        found = await self._executor.group_commit.read(FindRecord(("", SERVER, "keys")))
         return 0 if found is None else found.version
 
     async def pepper(self) -> bytes:
         """The server's own secret; made and kept on first use, unless it was given."""
         while self._pepper is None:
-            found = await self._desk.read(FindRecord(("", SERVER, "pepper")), durable=True)  # it is kept for good
+            found = await self._executor.read(FindRecord(("", SERVER, "pepper")), durable=True)  # it is kept for good
             if found is None:
                 body = msgspec.json.encode(self._randomness(32).hex()).decode()
                 try:
                     command = PutRecord(kind=SERVER, id="pepper", body=body, if_version=0, reason="keys")
-                    await self._desk.do(command, faces=True)
+                    await self._executor.execute(command, faces=True)
                 except VersionConflict:
                     continue  # another process was first: take its
             else:
@@ -137,7 +137,7 @@ class AsyncKeys:
         return self._pepper
 
     async def _find(self, id: str, tenant: str | None) -> tuple[StoredKey, int]:
-        found = await self._desk.read(
+        found = await self._executor.read(
             FindRecord(("", KEYS, text(id, "id", 64))), durable=True
         )  # that it is revoked is an answer
         key = None if found is None else _stored.decode(found.body)
@@ -147,11 +147,11 @@ class AsyncKeys:
 
     async def _put(self, key: StoredKey, version: int) -> None:
         body = msgspec.json.encode(key).decode()
-        await self._desk.do(PutRecord(kind=KEYS, id=key.id, body=body, if_version=version), faces=True)
+        await self._executor.execute(PutRecord(kind=KEYS, id=key.id, body=body, if_version=version), faces=True)
         # Second, so that who sees the count sees the key. If it fails the key is there all the same, and must not be denied:
         # a server's regular reading of all finds it.
         with suppress(EngineError, Overloaded, OutcomeUnknown):
-            await self._desk.do(PutRecord(kind=SERVER, id="keys", body="{}"), faces=True)
+            await self._executor.execute(PutRecord(kind=SERVER, id="keys", body="{}"), faces=True)
 
     def _life(self, value: Ttl, field: str = "ttl") -> Slot:
         slots = span(value, field)

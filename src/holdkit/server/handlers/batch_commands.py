@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from ...core import commands as core
 from ...kernel.context import Context, actor_text, current
 from ...kernel.guarding import op_within
-from ...kernel.spelling import normalise
+from ...kernel.normalise import normalise
 from .. import batch_bodies as bodies
 from ..request import Caller
 from .shared import legs_of, need_admin

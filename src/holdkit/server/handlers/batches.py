@@ -26,11 +26,11 @@ async def apply_batch(request: Request) -> Answer:
     key = request.op
     if key is None and any(command.op is None for command in batch.commands):
         raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, or give every command its own op")
-    limits = request.kernel.desk.limits
+    limits = request.kernel.executor.limits
     if len(batch.commands) > limits.max_batch:
         raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
     prepared = commands_of(batch, request.caller, key)
-    outcomes = await request.kernel.desk.do_framed(prepared, atomic=batch.atomic, op=key)
+    outcomes = await request.kernel.executor.execute_framed(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
         raise first  # no command has the key itself for its own: it is the batch that is another

@@ -36,7 +36,7 @@ async def show_end(request: Request) -> Answer:
 async def show_cursor(request: Request) -> Answer:
     """Where a named follower is."""
     name = _name(request)
-    kept = await kept_place(request.kernel.desk, _whose(request), name)
+    kept = await kept_place(request.kernel.executor, _whose(request), name)
     if kept is None:
         raise Problem(404, "cursor_not_found", "no follower of this name has kept its place yet")
     return answer(_kept(request, name, kept))
@@ -48,7 +48,7 @@ async def move_cursor(request: Request) -> Answer:
     name = _name(request)
     follower = text(body.follower, "follower", MAX_FOLLOWER) if body.follower else ""
     kept = await keep_place(
-        request.kernel.desk, _whose(request), name, body.cursor, body.if_version, follower=follower, op=request.op
+        request.kernel.executor, _whose(request), name, body.cursor, body.if_version, follower=follower, op=request.op
     )
     return answer(_kept(request, name, kept))
 

@@ -17,7 +17,7 @@ log = logging.getLogger("holdkit.server")
 
 
 def _hooks(request: Request) -> Hooks:
-    return Hooks(request.kernel.desk, request.caller.tenant)
+    return Hooks(request.kernel.executor, request.caller.tenant)
 
 
 async def _find(request: Request, *, durable: bool = False) -> Hook:
@@ -43,7 +43,7 @@ async def make_hook(request: Request) -> Answer:
     """The one answer that has the signing secret."""
     wish: NewHook = request.body
     hook = await _hooks(request).make(wish.url, wish.actions, await request.kernel.cursor())
-    await request.running.courier.attend(request.kernel, request.caller.tenant)
+    await request.running.webhook_sender.attend(request.kernel, request.caller.tenant)
     return answer(_shown(request, hook, secret=True), 201)
 
 
@@ -57,9 +57,9 @@ async def remove_hook(request: Request) -> Answer:
     """No more deliveries; what is parked is dropped."""
     hook = await _find(request, durable=True)  # that it is gone is an answer
     await _hooks(request).remove(hook.id)
-    await request.running.courier.attend(request.kernel, request.caller.tenant)
+    await request.running.webhook_sender.attend(request.kernel, request.caller.tenant)
     try:
-        await request.running.courier.forget(request.kernel, request.caller.tenant, hook.id)
+        await request.running.webhook_sender.forget(request.kernel, request.caller.tenant, hook.id)
     except EngineError as left:  # it is removed all the same, and its id is nobody else's
         log.warning("webhook %s is removed: %s", hook.id, left)
     return answer(_shown(request, hook))
@@ -77,8 +77,8 @@ async def replay_hook(request: Request) -> Answer:
     hook = await _find(request, durable=True)  # and so is that it goes on
     hooks = _hooks(request)
     if hook.state == "stopped":
-        await request.running.courier.forget(request.kernel, request.caller.tenant, hook.id)
+        await request.running.webhook_sender.forget(request.kernel, request.caller.tenant, hook.id)
         await hooks.set_state(hook, "active", None)
-        await request.running.courier.attend(request.kernel, request.caller.tenant)
-    taken, parked = await request.running.courier.replay(hooks, hook)
+        await request.running.webhook_sender.attend(request.kernel, request.caller.tenant)
+    taken, parked = await request.running.webhook_sender.replay(hooks, hook)
     return answer(ReplayAnswer(taken, parked, request.now()))

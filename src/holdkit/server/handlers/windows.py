@@ -35,8 +35,8 @@ async def decide(request: Request) -> Answer:
     (command,) = commands
     if command.op is None:
         raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, so that a retry is safe")
-    wish = None if body.wish is None else _command(request, body.wish)
-    done = await request.kernel.desk.do(command, faces=True, wish=wish)
+    original = None if body.original is None else _command(request, body.original)
+    done = await request.kernel.executor.execute(command, faces=True, original=original)
     now = request.now()
     told = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
@@ -51,7 +51,7 @@ async def _all(request: Request, commands: list[AnyCommand]) -> Answer:
         raise invalid("commands", "commands_mixed", "only resize_pool may come with others")
     if request.op is not None:
         raise invalid("op", "op_unsupported", "is not needed here: a total that is set twice is the same total")
-    await request.kernel.desk.do_all(commands)
+    await request.kernel.executor.execute_all(commands)
     now = request.now()
     return answer(WindowAnswer(decided=now, server_time=now))
 
@@ -65,6 +65,6 @@ async def look(request: Request) -> Answer:
     """In the order asked."""
     body: LookAtWindows = request.body
     keys = [(request.caller.tenant, window_pool(id)) for id in body.pools]
-    found = await request.kernel.desk.find_pools(keys, durable=body.durable)
+    found = await request.kernel.executor.find_pools(keys, durable=body.durable)
     shown = [None if pool is None else PoolAnswer(**pool_fields(pool)) for pool in found]
     return answer(WindowList(shown, request.now()))

@@ -42,7 +42,7 @@ class Stopped(Exception):
     """The hook is active no more."""
 
 
-class Courier:
+class WebhookSender:
     """Delivers the hooks of all tenants that have any."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Courier:
 
     async def attend(self, kernel: AsyncKernel, tenant: str) -> None:
         """See which hooks a tenant has, and deliver each by a task of its own."""
-        hooks = Hooks(kernel.desk, tenant)
+        hooks = Hooks(kernel.executor, tenant)
         active = {hook.id: hook for hook in await hooks.listed() if hook.state == "active"}
         for owner, id in list(self._tasks):
             if owner == tenant and (id not in active or self._tasks[owner, id].done()):
@@ -70,11 +70,11 @@ class Courier:
 
     async def attend_all(self, kernel: AsyncKernel) -> None:
         """The same for every tenant that has hooks."""
-        for tenant in await tenants_with_hooks(kernel.desk):
+        for tenant in await tenants_with_hooks(kernel.executor):
             await self.attend(kernel.tenant(tenant) if tenant else kernel, tenant)
 
     async def _run(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook) -> None:
-        lease = Lease(kernel.desk, hooks.tenant, hook.id, 2 * self._delivery.seconds)
+        lease = Lease(kernel.executor, hooks.tenant, hook.id, 2 * self._delivery.seconds)
         try:
             while not kernel.closed:
                 await self._go_on(kernel, hooks, hook, lease)
@@ -106,11 +106,11 @@ class Courier:
 
     async def _follow(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: Lease) -> None:
         """From the place that is kept: until the kernel closes, or another server may have moved that place."""
-        desk = kernel.desk
-        follower = AsyncFollower(desk, hooks.tenant, place_of(hook.id), store=self._store(hook.id))
+        executor = kernel.executor
+        follower = AsyncFollower(executor, hooks.tenant, place_of(hook.id), store=self._store(hook.id))
         await follower.begin(hook.after or None)
-        committed = desk.submitter.committed
-        desk.submitter.listen()
+        committed = executor.group_commit.committed
+        executor.group_commit.listen()
         while not committed.closed:
             count = committed.count
             entries = await follower.page(PAGE)
@@ -128,10 +128,10 @@ class Courier:
 
     async def forget(self, kernel: AsyncKernel, tenant: str, id: str) -> None:
         """Whether entries are gone that a hook was sent is asked no more."""
-        kernel.desk.submitter.shown.forget((tenant, place_of(id)))
+        kernel.executor.group_commit.shown.forget((tenant, place_of(id)))
         store = self._store(id)
         if store is not None:
-            await kernel.desk.submitter.call(store.forget)
+            await kernel.executor.group_commit.call(store.forget)
 
     async def _deliver_all(
         self, hooks: Hooks, hook: Hook, lease: Lease, follower: AsyncFollower, entries: list[JournalEntry]

@@ -15,7 +15,7 @@ from ...core.reading import FindEntries, FindRecord, ListRecords, ReadGeneration
 from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
 from ...errors import VersionConflict
-from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.executor import AsyncExecutor
 from ...kernel._async.places import CURSORS
 from ...kernel.surface import JournalEntry
 from .envelope import event_id, hook_of, new_secret, position_of
@@ -70,12 +70,12 @@ _hook: Final = msgspec.json.Decoder(Hook)
 _parked: Final = msgspec.json.Decoder(Parked)
 
 
-async def tenants_with_hooks(desk: AsyncDesk) -> list[str]:
+async def tenants_with_hooks(executor: AsyncExecutor) -> list[str]:
     """Every tenant that ever made one."""
     found: list[str] = []
     after = ""
     while True:
-        rows = await desk.submitter.read(ListRecords("", TENANTS, after, 1_000))
+        rows = await executor.group_commit.read(ListRecords("", TENANTS, after, 1_000))
         found += [row.id[1:] for row in rows]
         if len(rows) < 1_000:
             return found
@@ -85,8 +85,8 @@ async def tenants_with_hooks(desk: AsyncDesk) -> list[str]:
 class Hooks:
     """The hooks of one tenant."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str) -> None:
-        self._desk, self.tenant = desk, tenant
+    def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
+        self._executor, self.tenant = executor, tenant
 
     async def make(self, url: object, actions: list[str], after: str) -> Hook:
         """A new one; its secret is shown this one time."""
@@ -101,18 +101,20 @@ class Hooks:
             id=os.urandom(8).hex(), url=checked, secret=new_secret(os.urandom(32)), actions=tuple(actions), after=after
         )
         directory = PutRecord(kind=TENANTS, id=f"={self.tenant}", body="{}")
-        await self._desk.do(directory, faces=True)  # first: a server that looks there finds nothing, which is no harm
+        await self._executor.execute(
+            directory, faces=True
+        )  # first: a server that looks there finds nothing, which is no harm
         await self._put(HOOKS, hook.id, hook, 0)
         return hook
 
     async def listed(self) -> list[Hook]:
         """All, in order of id."""
-        rows = await self._desk.submitter.read(ListRecords(self.tenant, HOOKS, "", MAX_HOOKS + 1))
+        rows = await self._executor.group_commit.read(ListRecords(self.tenant, HOOKS, "", MAX_HOOKS + 1))
         return [_hook.decode(row.body) for row in rows]
 
     async def find(self, id: str, *, durable: bool = False) -> Hook | None:
         """One, or None. `durable`: an answer will rest on it."""
-        row = await self._desk.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))), durable=durable)
+        row = await self._executor.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))), durable=durable)
         return None if row is None else _hook.decode(row.body)
 
     async def remove(self, id: str) -> None:
@@ -126,7 +128,7 @@ class Hooks:
     async def set_state(self, hook: Hook, state: Literal["active", "stopped"], why: str | None) -> None:
         """Stop it, or let it go on."""
         while True:
-            row = await self._desk.submitter.read(FindRecord((self.tenant, HOOKS, hook.id)))
+            row = await self._executor.group_commit.read(FindRecord((self.tenant, HOOKS, hook.id)))
             if row is None:
                 return
             try:
@@ -146,18 +148,18 @@ class Hooks:
 
     async def entry(self, event: str) -> JournalEntry | None:
         """What an event tells of, if the journal has it still."""
-        rows = await self._desk.submitter.read(FindEntries((position_of(event),)))
-        generation = await self._desk.submitter.read(ReadGeneration())
+        rows = await self._executor.group_commit.read(FindEntries((position_of(event),)))
+        generation = await self._executor.group_commit.read(ReadGeneration())
         found = [JournalEntry(row, {}, generation=generation) for row in rows]
         same = [entry for entry in found if event_id(hook_of(event), entry) == event]
         return same[0] if same and same[0].entry.tenant == self.tenant else None
 
     async def parked(self, hook: str) -> list[Parked]:
         """What a hook could not deliver, in order of id."""
-        rows = await self._desk.submitter.read(ListRecords(self.tenant, PARKED, f"{hook}.", MAX_PARKED))
+        rows = await self._executor.group_commit.read(ListRecords(self.tenant, PARKED, f"{hook}.", MAX_PARKED))
         return [_parked.decode(row.body) for row in rows if row.id.startswith(f"{hook}.")]
 
     async def _put(self, kind: str, id: str, value: Hook | Parked | None, version: int | None) -> None:
         body = None if value is None else msgspec.json.encode(value).decode()
         command = PutRecord(tenant=self.tenant, kind=kind, id=id, body=body, if_version=version)
-        await self._desk.do(command, faces=True)
+        await self._executor.execute(command, faces=True)

@@ -19,7 +19,7 @@ from ...core.model import SECOND, Record, Slot
 from ...core.reading import FindRecord, ReadClock
 from ...engines.clocks import steady
 from ...errors import VersionConflict
-from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.executor import AsyncExecutor
 from .hooks import LEASES
 
 LOOK: Final = 1.0
@@ -41,8 +41,8 @@ _lease: Final = msgspec.json.Decoder(_Lease)
 class Lease:
     """One hook's lease, as one server sees it."""
 
-    def __init__(self, desk: AsyncDesk, tenant: str, hook: str, seconds: float) -> None:
-        self._desk, self._key, self._seconds = desk, (tenant, LEASES, hook), seconds
+    def __init__(self, executor: AsyncExecutor, tenant: str, hook: str, seconds: float) -> None:
+        self._executor, self._key, self._seconds = executor, (tenant, LEASES, hook), seconds
         self._ours = _Lease(os.urandom(8).hex(), round(seconds * SECOND))
         self._version = 0
         self._until = 0.0
@@ -96,7 +96,7 @@ class Lease:
             return  # it was taken from us
 
     async def _find(self) -> Record | None:
-        return await self._desk.submitter.read(FindRecord(self._key))
+        return await self._executor.group_commit.read(FindRecord(self._key))
 
     async def _taken(self, row: Record | None) -> bool:
         if row is None:
@@ -104,7 +104,7 @@ class Lease:
         lease = _lease.decode(row.body)
         if lease.holder == self._ours.holder:
             return False
-        now = await self._desk.submitter.read(ReadClock())
+        now = await self._executor.group_commit.read(ReadClock())
         return row.slot + lease.slots > now if row.slot <= now else not self._outlasted(row, lease)
 
     def _outlasted(self, row: Record, lease: _Lease) -> bool:
@@ -116,7 +116,7 @@ class Lease:
 
     async def _put(self, body: str | None, version: int) -> int:
         tenant, kind, hook = self._key
-        done = await self._desk.do(
+        done = await self._executor.execute(
             PutRecord(tenant=tenant, kind=kind, id=hook, body=body, if_version=version), faces=True
         )
         return 0 if done.record is None else done.record.version

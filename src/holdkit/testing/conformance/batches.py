@@ -119,11 +119,13 @@ def error_leaves_nothing(rig: Rig) -> None:
 def patience_changes_nothing(rig: Rig) -> None:
     """With nothing locked by others, nothing is left out of a batch, and a patient one is a batch like any other."""
     rig.pools(a=3)
-    for number, patient in ((1, False), (2, True)):
-        applied = rig.engine.apply([Group((placing(number),)), Group((placing(number + 10, "none"),))], patient=patient)
-        equal(dict(applied.left_out), {}, "groups left out")
+    for number, wait_for_locks in ((1, False), (2, True)):
+        applied = rig.engine.apply(
+            [Group((placing(number),)), Group((placing(number + 10, "none"),))], wait_for_locks=wait_for_locks
+        )
+        equal(dict(applied.skipped_locked), {}, "groups left out")
         words = [[said(outcome) for outcome in group] for group in applied.outcomes]
-        equal(words, [["done"], [Reason.POOL_NOT_FOUND]], f"answers with patient={patient}")
+        equal(words, [["done"], [Reason.POOL_NOT_FOUND]], f"answers with patient={wait_for_locks}")
     equal(rig.pool().held, 2, "units held")
     rig.sound()
 

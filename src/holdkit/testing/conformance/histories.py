@@ -62,8 +62,8 @@ class Recorder:
         before = self._known
         (group,) = [prepared(Group((command,)))]
         applied = self._engine.apply([group])
-        if applied.left_out:  # another thread had it locked
-            applied = self._engine.apply([group], patient=True)
+        if applied.skipped_locked:  # another thread had it locked
+            applied = self._engine.apply([group], wait_for_locks=True)
         outcome = applied.outcomes[0][0]
         with self._lock:
             self.linear = self.linear and applied.last_seq is not None

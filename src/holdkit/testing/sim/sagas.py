@@ -25,7 +25,7 @@ from ...faces.saga import Saga
 from ...faces.saga import SagaStep as Step
 from ...faces.saga_records import KIND, decode
 from ...faces.saga_steps import Phase
-from ...kernel._async.desk import AsyncDesk
+from ...kernel._async.executor import AsyncExecutor
 from ...kernel.minting import Mint, Randomness
 from ...kernel.workers import AsyncSignal, AsyncWork
 from .saga_plan import Intent
@@ -145,12 +145,12 @@ class Crew:
 
     def start(self, what: Callable[[AsyncSagas], Coroutine[Any, Any, Any]]) -> Driver:
         """One more driver; it stops before its first write."""
-        desk = _Desk(self, self._engine(), self._randomness)
-        sagas = AsyncSagas(desk, "")
+        executor = _Executor(self, self._engine(), self._randomness)
+        sagas = AsyncSagas(executor, "")
         sagas.register(Sale(self.outside, self._engine))
-        return self.employ(Driver(what(sagas)))
+        return self.start_worker(Driver(what(sagas)))
 
-    def employ(self, driver: Driver) -> Driver:
+    def start_worker(self, driver: Driver) -> Driver:
         """It gets turns from now on, unless it has ended already."""
         if not driver.over:
             self.drivers.append(driver)
@@ -200,7 +200,7 @@ class _Submitter:
         return self.engine.read(query, durable=durable)
 
 
-class _Desk(AsyncDesk):
+class _Executor(AsyncExecutor):
     """The kernel's desk, where the plan is the queue."""
 
     def __init__(self, crew: Crew, engine: LogEngine, randomness: Randomness) -> None:
@@ -212,7 +212,7 @@ class _Desk(AsyncDesk):
         """Never: a crash ends the drivers themselves."""
         return False
 
-    def employ(self, work: AsyncWork, name: str, stop: AsyncSignal) -> Any:  # noqa: ARG002  (nobody reads its name)
+    def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> Any:  # noqa: ARG002  (nobody reads its name)
         """A keeper of a lease is one more driver: each of its waits lasts until its next turn."""
 
         async def wait(_seen: int, _seconds: float) -> int:
@@ -220,7 +220,7 @@ class _Desk(AsyncDesk):
             return 0
 
         stop.wait = wait  # type: ignore[assignment, method-assign]
-        return _Keeper(self._crew, self._crew.employ(Driver(work())), stop)  # type: ignore[arg-type]
+        return _Keeper(self._crew, self._crew.start_worker(Driver(work())), stop)  # type: ignore[arg-type]
 
 
 class _Keeper:

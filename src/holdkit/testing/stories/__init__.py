@@ -1,4 +1,4 @@
-"""Stories: promises as plain text, run on any engine and in both colours.
+"""Stories: promises as plain text, run on any engine and in sync and async.
 
     pool   gpu total=2
     hold   a   gpu 2 ttl=60  -> held

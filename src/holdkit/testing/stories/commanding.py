@@ -1,4 +1,4 @@
-"""Commanding: lines become calls that a driver makes, and answers are judged. A generator, so that it serves both colours.
+"""Commanding: lines become calls that a driver makes, and answers are judged. A generator, so that it serves sync and async.
 
 Checks every answer where it comes; opens, closes and awaits nothing.
 """
@@ -35,7 +35,7 @@ from ... import (
     VerifyReport,
 )
 from ...core.commands import AnyCommand
-from ...kernel.spelling import datetime_of
+from ...kernel.normalise import datetime_of
 from ..clock import FakeClock
 from .expecting import complaints
 from .language import Line, Story

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ... import Claim, Hold, PlaceHold, items, key, units
 from ...core.commands import AnyCommand
-from ...kernel.spelling import Legs, legs_of
+from ...kernel.normalise import Legs, legs_of
 from .commanding import Commander, Step, StoryFailed
 from .language import Line
 

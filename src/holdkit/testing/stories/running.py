@@ -12,7 +12,7 @@ from ... import AsyncKernel, HoldkitError, Kernel, Limits, context
 from ..clock import FakeClock
 from .commanding import Call
 from .language import Story
-from .telling import Teller
+from .telling import Notifier
 
 
 class Told(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Told(Struct, frozen=True):
 def run_story(story: Story, connect: Callable[[FakeClock, Limits | None], Kernel], *, durable: bool) -> Told:
     """Tell a story to a kernel; `connect` opens it on the same storage each time. Raises `StoryFailed`."""
     clock = FakeClock()
-    script, reply, restarts = Teller(story, clock).tell(), None, 0
+    script, reply, restarts = Notifier(story, clock).tell(), None, 0
     kernel = connect(clock, story.limits)
     try:
         while True:
@@ -48,7 +48,7 @@ async def run_story_async(
 ) -> Told:
     """The same, awaited."""
     clock = FakeClock()
-    script, reply, restarts = Teller(story, clock).tell(), None, 0
+    script, reply, restarts = Notifier(story, clock).tell(), None, 0
     kernel = await connect(clock, story.limits)
     try:
         while True:

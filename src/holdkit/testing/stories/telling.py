@@ -11,7 +11,7 @@ from .language import VERBS, Line, family_of
 from .windows import Windows
 
 
-class Teller(Facing, Windows):
+class Notifier(Facing, Windows):
     """One telling of a story. A verb that has no method here or above is a command like any other."""
 
     def tell(self) -> Script:

@@ -1,0 +1,204 @@
+# Generated from ../_async/executor.py by tools/gen_sync.py: do not edit.
+"""The desk at a distance: faces and blocks hand in their commands here, and each is one request under one retry key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import httpx
+
+from ...core.commands import (
+    AnyCommand,
+    ArchivePool,
+    Consume,
+    CreatePool,
+    PlaceHold,
+    PoolCommand,
+    PutRecord,
+    RemovePool,
+    ReturnToPool,
+    UnarchivePool,
+)
+from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
+from ...core.outcomes import Done
+from ...core.validation import check
+from ...engines.clocks import Reading
+from ...engines.clocks import read as read_clock
+from ...errors import HoldNotFound, HoldRetired
+from ...kernel.answers import stamped
+from ...kernel.group_commit import Undo
+from ...kernel.normalise import combined
+from ...kernel.workers import Signal, Work, Worker
+from ..addresses import path_of, record_path
+from ..cancelling import Finisher
+from ..clock import ServerClock
+from ..command_wire import record_json, verb_json, verb_of, window_json
+from ..wire import (
+    done_from,
+    durability_of,
+    pool_answer,
+    pool_from,
+    read_entries,
+    read_hold,
+    read_record,
+    read_time,
+    read_window,
+    read_windows,
+    record_from,
+    slot_of,
+)
+from .calling import Calling, no_transaction
+from .transport import Transport, retry_key
+
+ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
+"""Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
+BIRTHS: Final = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+
+
+class RemoteExecutor(Calling):
+    """Speaks for the tenant of the key."""
+
+    def __init__(self, transport: Transport, clock: ServerClock) -> None:
+        super().__init__(transport, clock)
+        self.limits = ANY
+        self.workers: set[Worker] = set()
+        self._finisher = Finisher(self.workers, self.execute)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client was closed."""
+        return self._transport.closed
+
+    def execute(
+        self,
+        command: AnyCommand,
+        tx: Any = None,
+        *,
+        faces: bool = False,
+        original: AnyCommand | None = None,
+        undo: Undo | None = None,
+        shielded: bool = False,
+    ) -> Done:
+        """One command, in one request; a refusal is raised. `undo` and `shielded` say what becomes of it if the caller is
+        cancelled."""
+        no_transaction(tx)
+        check(command, self.limits, faces=faces)
+        if faces or original is not None:
+            return self._finisher.finish(self._window(command, original), undo, shielded=shielded)
+        if isinstance(command, PoolCommand):
+            return self._pool(command)
+        if isinstance(command, PutRecord):
+            return self._record(command)
+        id: str = getattr(command, "id", "")
+        path = path_of("holds", id, verb_of(command))
+        return self.send(path, verb_json(command), command.op, undo, shielded=shielded)
+
+    def _pool(self, command: PoolCommand) -> Done:
+        op, body = retry_key(command.op), verb_json(command)
+        if isinstance(command, CreatePool):
+            answer = self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
+        elif isinstance(command, RemovePool):
+            answer = self._transport.ask("DELETE", path_of("pools", command.id), body, op=op)
+        elif isinstance(command, ArchivePool | UnarchivePool):
+            verb = verb_of(command).removesuffix("_pool")
+            answer = self._transport.ask("POST", path_of("pools", command.id, verb), body, op=op)
+        elif isinstance(command, ReturnToPool):
+            answer = self._transport.ask("POST", path_of("pools", command.id, "return"), body, op=op)
+        else:
+            version = command.if_version
+            headers = {} if version is None else {"If-Match": f'"{version}.0"'}
+            answer = self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
+        pool = pool_answer(answer)
+        return Done(slot=self.now(), pool=pool, replayed=pool.replayed)
+
+    def _record(self, command: PutRecord) -> Done:
+        path, op = record_path(command.kind, command.id), retry_key(command.op)
+        answer = self._transport.ask("PUT", path, record_json(command), op=op)
+        wire = read_record(answer.content).record
+        record = None if wire is None else record_from(wire)
+        return Done(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
+
+    def _window(self, command: AnyCommand, original: AnyCommand | None) -> Done:
+        body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
+        answer = self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
+        wire = read_window(answer.content)
+        self._clock.told(wire.server_time, answer)
+        if wire.hold is not None:
+            return stamped(done_from(wire.hold, wire.decided), durability_of(answer))
+        pool = None if wire.pool is None else pool_from(wire.pool)
+        return Done(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
+
+    def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
+        """Windows resized, all or none."""
+        no_transaction(tx)
+        if len(commands) == 1:
+            self.execute(commands[0], faces=True)
+            return
+        body = {"commands": [window_json(command) for command in commands]}
+        self._transport.ask("POST", "/v1/windows", body)
+
+    def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
+        """Units, keys and items, in one request."""
+        no_transaction(tx)
+        check(command, self.limits, faces=combined(command))
+        return self.send(BIRTHS[type(command)], verb_json(command), command.op, undo)
+
+    def send(
+        self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, shielded: bool = False
+    ) -> Done:
+        """A change at an address of its own, whose answer is a hold."""
+        return self._finisher.finish(self._changed(path, body, op), undo, shielded=shielded)
+
+    def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Done:
+        answer = self._transport.ask("POST", path, body, op=retry_key(op))
+        self.hear(answer)
+        return stamped(done_from(read_hold(answer.content)), durability_of(answer))
+
+    def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
+        """Windows as they are now, in the order asked."""
+        no_transaction(tx)
+        if not keys:
+            return []
+        asked = {"pools": [id for _, id in keys]} | ({"durable": True} if durable else {})
+        answer = self._transport.ask("POST", "/v1/windows/look", asked)
+        page = read_windows(answer.content)
+        self._clock.told(page.server_time, answer)
+        return [None if wire is None else pool_from(wire) for wire in page.items]
+
+    def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
+        """A hold as it is now."""
+        no_transaction(tx)
+        try:
+            answer = self._get(path_of("holds", key[1]))
+        except (HoldNotFound, HoldRetired):
+            return None
+        return done_from(read_hold(answer.content)).hold
+
+    def forced(self, key: Key) -> bool:
+        """Whether a hold was last changed by force."""
+        answer = self._get(path_of("holds", key[1], "history"))
+        story = [entry for entry in read_entries(answer.content).items if not entry.part]
+        return bool(story) and story[-1].forced
+
+    def clock(self) -> Slot:
+        """The server's clock; asked for once, and told by every answer since."""
+        if not self._clock.known:
+            self.hear(self._get("/v1/whoami"))
+        return self.now()
+
+    def now(self) -> Slot:
+        """The server's clock, as far as its answers tell."""
+        return self._clock()
+
+    def reading(self, *slots: Slot) -> Reading:
+        """The later of that and these slots, for an answer that tells time after it was given."""
+        return read_clock(self._clock, *slots)
+
+    def hear(self, answer: httpx.Response) -> None:
+        """What time it is, by any answer."""
+        self._clock.told(read_time(answer.content).server_time, answer)
+
+    def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
+        """Start work that ends with the client, or when `stop` is closed."""
+        return Worker(self.workers, work, name, stop)

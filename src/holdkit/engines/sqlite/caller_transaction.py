@@ -1,0 +1,188 @@
+"""Joining a caller's transaction: both happen or neither.
+
+Every precondition is checked before anything is written. Each call runs in a savepoint of its own, so a refusal or an error
+leaves the caller's transaction as usable as it was. Never commits, closes or changes a setting of the caller's connection,
+and rolls back nothing but its own savepoint (or a transaction that it had begun itself in the same call).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import local
+
+from ...core.validation import invalid
+from ...errors import EngineError, InvalidRequest, Overloaded
+from .driver import Driver, OnStatement, Script
+from .opening import Identity, connect, identity, set_up, trouble
+from .script import ScriptResult
+
+ADVICE = "begin it with BEGIN IMMEDIATE, or let Holdkit begin it by passing a connection without an open transaction"
+
+
+class Joined:
+    """Remembers, per thread, the callers' transactions that are open still."""
+
+    def __init__(self) -> None:
+        self._mine = local()
+
+    def remember(self, tx: sqlite3.Connection) -> None:
+        """This thread's caller has an open transaction with our rows in it."""
+        open_ones = self._open()
+        if all(one is not tx for one in open_ones):
+            open_ones.append(tx)
+
+    def check(self) -> None:
+        """A plain call would wait for this very thread: refuse it at once."""
+        if self._open():
+            raise invalid(
+                "tx",
+                "tx_open_here",
+                "this thread has an open transaction with holds in it, which a call without tx= would wait for for ever: "
+                "pass tx= here too, or commit first",
+            )
+
+    def _open(self) -> list[sqlite3.Connection]:
+        # A sqlite3.Connection cannot be referenced weakly: it is let go at the first look after its transaction ended.
+        kept: list[sqlite3.Connection] = [one for one in getattr(self._mine, "open", ()) if in_transaction(one)]
+        self._mine.open = kept
+        return kept
+
+
+def in_transaction(connection: sqlite3.Connection) -> bool:
+    """Whether it has an open transaction; a closed one has none."""
+    try:
+        return connection.in_transaction
+    except sqlite3.ProgrammingError:  # closed
+        return False
+
+
+def run_joined(
+    connection: sqlite3.Connection,
+    path: str,
+    file: Identity,
+    make: Callable[[], Script[ScriptResult]],
+    on_statement: OnStatement | None,
+) -> ScriptResult:
+    """Run the script inside the caller's transaction, as often as a backlog of due legs comes first."""
+    driver = Driver(connection, on_statement)
+    began = not connection.in_transaction
+    try:
+        check_database(driver, path, file)
+        if began:
+            _begin(driver, path)
+        return _in_savepoint(driver, path, make, began=began)
+    except BaseException:
+        if began and in_transaction(connection):
+            with suppress(sqlite3.Error):
+                driver.tell("rollback")
+        raise
+    finally:
+        with suppress(sqlite3.Error):
+            driver.cursor.close()
+
+
+def check_connection(tx: object) -> sqlite3.Connection:
+    """An open sqlite3 connection of this thread, that gives text as text."""
+    if not isinstance(tx, sqlite3.Connection):
+        raise invalid("tx", "tx_unsupported", _advice(tx))
+    try:
+        tx.in_transaction  # noqa: B018  (raises if closed)
+        sqlite3.Cursor(tx).close()
+    except sqlite3.ProgrammingError as error:
+        raise invalid("tx", "tx_unusable", f"the connection cannot be used here: {error}") from error
+    if tx.text_factory is not str:
+        raise invalid(
+            "tx", "tx_text_factory", "the connection's text_factory must be str while Holdkit reads through it"
+        )
+    return tx
+
+
+def _advice(tx: object) -> str:
+    if isinstance(getattr(tx, "connection", None), sqlite3.Connection):
+        return f"must be the connection itself, not its {type(tx).__name__}"
+    name = f"{type(tx).__module__}.{type(tx).__name__}"
+    return f"must be a sqlite3.Connection, or SQLAlchemy's or Django's around one, not {name}"
+
+
+def check_database(driver: Driver, path: str, file: Identity, *, reading: bool = False) -> None:
+    """It must be our file, and writable, unless it is only read."""
+    main = [str(row[2]) for row in driver.tell("pragma database_list") if row[1] == "main"]
+    try:
+        same = bool(main and main[0]) and identity(main[0]) == file
+    except OSError:
+        same = False
+    if not same:
+        raise invalid("tx", "tx_other_database", f"the connection must be to {path} itself, as its main database")
+    if not reading and driver.tell("pragma query_only")[0][0]:
+        raise invalid("tx", "tx_read_only", "the connection is read-only (pragma query_only): switch that off first")
+
+
+def _begin(driver: Driver, path: str) -> None:
+    try:
+        driver.tell("begin immediate")
+    except sqlite3.Error as error:
+        raise _refusal(path, error) from error
+
+
+def _in_savepoint(driver: Driver, path: str, make: Callable[[], Script[ScriptResult]], *, began: bool) -> ScriptResult:
+    try:
+        driver.tell("savepoint holdkit")
+    except sqlite3.Error as error:
+        raise _refusal(path, error) from error
+    try:
+        if not began:
+            _claim(driver, path)
+        ran = driver.run(make())
+        while (
+            ran.outcomes is None
+        ):  # a backlog goes first; it is in the caller's transaction too, whose length is theirs
+            ran = driver.run(make())
+        driver.tell("release holdkit")
+    except BaseException as error:
+        with suppress(sqlite3.Error):
+            driver.connection.execute("rollback to holdkit")
+            driver.connection.execute("release holdkit")
+        if isinstance(error, sqlite3.Error):
+            raise _refusal(path, error) from error
+        raise
+    return ran
+
+
+def _claim(driver: Driver, path: str) -> None:
+    """Take the write lock now; a transaction that has only read may be too old to ever get it."""
+    patience = driver.tell("pragma busy_timeout")[0][0] / 1000
+    begin = time.monotonic()
+    try:
+        driver.ask("claim_write_lock")
+    except sqlite3.OperationalError as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        waited = time.monotonic() - begin
+        if code == sqlite3.SQLITE_BUSY and 0 < patience <= waited * 1.25:
+            raise Overloaded(f"another transaction kept the write lock of {path}", retry_after=1.0) from error
+        if code & 0xFF == sqlite3.SQLITE_BUSY:
+            raise invalid(
+                "tx",
+                "tx_cannot_write",
+                f"the transaction has only read so far, and others have written since: {ADVICE}",
+            ) from error
+        raise
+
+
+def _refusal(path: str, error: sqlite3.Error) -> InvalidRequest | EngineError | Overloaded:
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+        return invalid("tx", "tx_read_only", "the connection is read-only: open it for writing")
+    return trouble(path, error)
+
+
+def open_application_connection(path: str, *, timeout: float = 10.0) -> sqlite3.Connection:
+    """A connection for an application's own tables in the same file, safe beside ours.
+
+    Autocommit mode (begin transactions yourself, with BEGIN IMMEDIATE if they write), synchronous=FULL, and
+    wal_autocheckpoint=0: checkpoints are the engine's work, for SQLite can lose a commit that meets one.
+    """
+    connection = connect(path, timeout)
+    set_up(connection)
+    return connection

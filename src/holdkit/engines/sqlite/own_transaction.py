@@ -1,0 +1,128 @@
+"""Lending: a transaction of our own, on a connection of its own, with application code in it.
+
+The turn of the only writer is taken first, then the write lock, then `work` runs; so what it reads is what nobody else can
+change before it commits. The application can read and write through the connection, and end nothing. What `work` raises
+rolls everything back. A commit that failed is looked for, and *unknown* if it is not found.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self, TypeVar
+
+from ...core.commands import Group
+from ...errors import EngineError, OutcomeUnknown
+from ..port import Applied, Lent
+from .caller_transaction import run_joined
+from .driver import Driver, OnStatement, Row, Script
+from .opening import connect, set_up, trouble
+from .script import ScriptResult
+from .writer import Writer
+
+T = TypeVar("T")
+Make = Callable[[Sequence[Group]], Callable[[], Script[ScriptResult]]]
+
+_ENDED: Final = (
+    "this transaction is Holdkit's: it is committed when your function returns, and rolled back if it raises"
+)
+
+
+class LentConnection(sqlite3.Connection):
+    """A connection with an open transaction that is not its holder's to end."""
+
+    def commit(self) -> NoReturn:
+        """Not here."""
+        raise sqlite3.ProgrammingError(_ENDED)
+
+    def rollback(self) -> NoReturn:
+        """Not here."""
+        raise sqlite3.ProgrammingError(_ENDED)
+
+    def close(self) -> NoReturn:
+        """Not here."""
+        raise sqlite3.ProgrammingError(_ENDED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Any:  # sqlite3's own would commit
+        return False
+
+
+class _Loan:
+    """One transaction that was lent."""
+
+    def __init__(self, tx: LentConnection, writer: Writer, make: Make, on_statement: OnStatement | None) -> None:
+        self.tx = tx
+        self._writer, self._make, self._on_statement = writer, make, on_statement
+        self.mark: tuple[str, Row] | None = None
+        self.written = 0
+
+    def apply(self, groups: Sequence[Group]) -> Applied:
+        """In a savepoint of its own, like any call in a caller's transaction."""
+        ran = run_joined(self.tx, self._writer.path, self._writer.identity, self._make(groups), self._on_statement)
+        assert ran.outcomes is not None
+        self.mark = ran.mark or self.mark
+        self.written += ran.written
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0)
+
+
+def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement | None, work: Callable[[Lent], T]) -> T:
+    """Begin, run `work`, commit."""
+    writer.check_file()
+    with writer.turn():
+        connection = connect(writer.path, seconds, factory=LentConnection)
+        assert isinstance(connection, LentConnection)
+        loan = _Loan(connection, writer, make, on_statement)
+        driver = Driver(connection, on_statement)
+        try:
+            try:
+                set_up(connection)
+                driver.tell("begin immediate")
+            except sqlite3.Error as error:
+                raise trouble(writer.path, error) from error
+            result = work(loan)
+            if not connection.in_transaction:
+                raise OutcomeUnknown("your function ended the transaction it was lent: what it did before may be there")
+            failed = _commit(driver, writer.path)
+        finally:
+            _let_go(driver)  # rolls back what was not committed
+        if failed is not None:
+            writer.came_of(loan.mark, failed)
+        writer.checkpoints.wrote(loan.written)
+        return result
+
+
+_CERTAIN: Final = {
+    sqlite3.SQLITE_FULL: "there was no room for it",
+    sqlite3.SQLITE_BUSY: "another writer came between",
+}
+"""Errors of COMMIT after which the transaction is still open: certainly nothing was committed."""
+
+
+def _commit(driver: Driver, path: str) -> sqlite3.Error | None:
+    """The error, if its fate is open."""
+    try:
+        driver.tell("commit")
+    except sqlite3.Error as error:
+        why = _CERTAIN.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        if why is None or not driver.connection.in_transaction:
+            return error
+        raise EngineError(f"the transaction in {path} was rolled back: {why} ({error})") from error
+    return None
+
+
+def _let_go(driver: Driver) -> None:
+    """Closing alone would keep the locks until the last statement, cached or in the cursor, is collected."""
+    connection = driver.connection
+    with suppress(sqlite3.Error):
+        driver.cursor.close()
+    with suppress(sqlite3.Error):
+        sqlite3.Connection.rollback(connection)
+    with suppress(sqlite3.Error):
+        sqlite3.Connection.close(connection)

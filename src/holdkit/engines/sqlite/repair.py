@@ -1,0 +1,64 @@
+"""Repair: rows are made again what the journal says, in one transaction of the writer."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from ...core.commands import Command
+from ...core.model import Limits, Slot
+from ...core.repair import Mended, Repaired, mend, sort_out
+from ..metering import Progress
+from .audit import Audit
+from .driver import Driver, Row, Script, Statement, ask, write
+from .rows import entry_row, new_hold_row, new_pool_row, record_row, setting_row
+from .script import ScriptResult
+
+
+class Repair:
+    """One repair; `report` says what it came to."""
+
+    def __init__(
+        self, limits: Limits, now: Slot, command: Command, progress: Progress | None = None, *, dry_run: bool
+    ) -> None:
+        self._limits, self._now, self._command, self._dry_run = limits, now, command, dry_run
+        self._progress = progress
+        self.report = Repaired((), ())
+
+    def script(self, driver: Driver) -> Script[ScriptResult]:
+        """Verify under the write lock, and write what differs."""
+        with closing(Audit(driver, self._limits, self._progress)) as audit:
+            self.report = sort_out(audit.differences(self._now))
+            last_seq = audit.folded.last_seq
+            if not self.report.mended:
+                return ScriptResult([], last_seq, 0, None)
+            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, self.report.mended, self._command,
+                          last_seq + 1)  # fmt: skip
+        self.report = Repaired(self.report.mended, self.report.left, tuple(mended.entries))
+        if self._dry_run:
+            return ScriptResult([], last_seq, 0, None)
+        statements = rows_of(mended)
+        yield tuple(statements)
+        rows = [entry_row(entry) for entry in mended.entries]
+        return ScriptResult([], last_seq + len(rows), len(statements), ("journal", rows[0]) if rows else None)
+
+
+def rows_of(mended: Mended) -> list[Statement]:
+    """Everything that was mended, as statements: a row goes, and comes back as it should be."""
+    statements: list[tuple[str, list[Row]]] = [
+        ("delete_pools", [*mended.pools]),
+        ("insert_pools", [new_pool_row(pool) for pool in mended.pools.values() if pool is not None]),
+        ("delete_holds", [*mended.holds]),
+        (
+            "insert_whole_holds",
+            [new_hold_row(hold, int(hold.open)) for hold in mended.holds.values() if hold is not None],
+        ),
+        ("delete_legs", [*mended.legs]),
+        ("insert_legs", [(*key, units) for key, units in mended.legs.items() if units]),
+        ("delete_records", [*mended.records]),
+        ("put_records", [record_row(record) for record in mended.records.values() if record is not None]),
+        ("insert_journal", [entry_row(entry) for entry in mended.entries]),
+    ]
+    found: list[Statement] = [write(name, rows) for name, rows in statements if rows]
+    if mended.fence_floor is not None:
+        found.append(ask("put_setting", setting_row("fence_floor", mended.fence_floor)))
+    return found

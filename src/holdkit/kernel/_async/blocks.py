@@ -1,0 +1,212 @@
+"""Blocks that hold: `holding` confirms or releases at the end, `lease` renews while inside and always releases."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Self
+
+from ...core.commands import ConfirmHold, ExtendHold, PlaceHold, ReleaseHold
+from ...core.model import SECOND, Slot
+from ...core.validation import invalid
+from ...engines.clocks import steady
+from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
+from ..answers import hold_of
+from ..surface import Hold
+from ..workers import AsyncSignal, AsyncWorker
+from .executor import undo_grant
+from .port import AsyncExecutorPort
+
+log = logging.getLogger("holdkit")
+
+RENEWALS = 3
+"""How often a lease is renewed within its ttl: two may fail before it is lost."""
+
+
+class AsyncBlock:
+    """What both blocks share: one hold, placed at the beginning and ended at the end, by the same actor."""
+
+    def __init__(self, executor: AsyncExecutorPort, command: PlaceHold) -> None:
+        self._executor, self._command = executor, command
+        self._entered = False
+        self._hold: Hold | None = None
+
+    @property
+    def hold(self) -> Hold:
+        """The hold behind the block."""
+        if self._hold is None:
+            raise invalid("block", "block_not_entered", "has no hold before `with` has entered it")
+        return self._hold
+
+    def _begin(self) -> None:
+        if self._entered:
+            raise invalid("block", "block_reused", "can be entered once: call holding() or lease() again")
+        self._entered = True
+
+    async def _enter(self) -> Hold:
+        self._begin()
+        self._hold = hold_of(await self._executor.place(self._command, undo=undo_grant), None)
+        return self._hold
+
+    async def _release(self, why: type[BaseException] | None) -> None:
+        reason = "lease_ended" if why is None else why.__name__ if why.__name__.isidentifier() else "error"
+        command = self._command
+        await self._end(
+            ReleaseHold(
+                id=self.hold.id,
+                owner=self.hold.owner,
+                tenant=command.tenant,
+                actor=command.actor,
+                correlation_id=command.correlation_id,
+                reason=reason[:200],
+            )
+        )
+
+    async def _end(self, command: ConfirmHold | ReleaseHold) -> None:
+        await self._executor.execute(command, shielded=True)  # done even if the caller is cancelled while it waits
+
+    async def _forced(self) -> bool:
+        return await self._executor.forced((self._command.tenant, self.hold.id))
+
+
+class AsyncHolding(AsyncBlock):
+    """``with hk.holding(...) as hold``: leaves normally → confirmed; raises → released."""
+
+    def __init__(self, executor: AsyncExecutorPort, command: PlaceHold, entity: str | None) -> None:
+        super().__init__(executor, command)
+        self._entity = entity
+
+    async def __aenter__(self) -> Hold:
+        return await self._enter()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self._confirm()
+            return
+        try:
+            await self._release(kind)
+        except HoldkitError as failed:
+            if error is not None and not isinstance(failed, AlreadyConfirmed | AlreadyReleased):
+                error.add_note(f"the hold {self.hold.id} could not be released ({failed}); its deadline will do it")
+
+    async def _confirm(self) -> None:
+        command = self._command
+        try:
+            await self._end(
+                ConfirmHold(
+                    id=self.hold.id,
+                    owner=self.hold.owner,
+                    entity=self._entity,
+                    tenant=command.tenant,
+                    actor=command.actor,
+                    correlation_id=command.correlation_id,
+                    reason=command.reason,
+                )
+            )
+        except AlreadyConfirmed:
+            return  # the body did it itself
+        except AlreadyReleased:
+            if self.hold.replayed or await self._forced():
+                raise  # not by this body: what it did is not covered by any units
+
+
+class AsyncLease(AsyncBlock):
+    """``with hk.lease(...) as lease``: a job slot, renewed while inside, always released; `lost` tells the holder."""
+
+    def __init__(self, executor: AsyncExecutorPort, command: PlaceHold) -> None:
+        super().__init__(executor, command)
+        self._stop = AsyncSignal()
+        self._worker: AsyncWorker | None = None
+        self._safe_until = 0.0
+        self._ended: Refused | None = None
+
+    @property
+    def fence(self) -> int:
+        """Pass it to whatever the job writes to: an older one is a stale holder."""
+        return self.hold.fence
+
+    @property
+    def lost(self) -> bool:
+        """Whether the units may belong to someone else by now: stop working if so."""
+        deadline = self.hold.deadline
+        assert deadline is not None
+        late = steady() >= self._safe_until or self._executor.now() >= deadline
+        return late or self._ended is not None
+
+    def check(self) -> None:
+        """Raise `HoldExpired` if the lease is lost."""
+        if self.lost:
+            why = "" if self._ended is None else f" ({self._ended})"
+            raise HoldExpired(f"the lease is lost, its units may belong to someone else{why}", subject=self.hold.id)
+
+    async def renew(self) -> None:
+        """Renew now; happens by itself every third of the ttl. Near `max_lifetime` it renews for what is left of that."""
+        try:
+            await self._extend(ttl_slots=self._span())
+        except LifetimeExceeded as longest:
+            await self._extend(until=self.hold.held_slot + longest.max_lifetime)
+        except Refused as refused:
+            self._ended = refused
+            raise
+
+    async def _extend(self, *, ttl_slots: Slot | None = None, until: Slot | None = None) -> None:
+        began, now = steady(), self._executor.now()
+        command = self._command
+        done = await self._executor.execute(
+            ExtendHold(
+                id=self.hold.id,
+                owner=self.hold.owner,
+                ttl_slots=ttl_slots,
+                until=until,
+                tenant=command.tenant,
+                actor=command.actor,
+                correlation_id=command.correlation_id,
+            )
+        )
+        self._hold = hold_of(done, self.hold.owner)
+        if ttl_slots is None:
+            assert self._hold.deadline is not None
+            ttl_slots = self._hold.deadline - now
+        self._safe_until = began + ttl_slots / SECOND
+
+    def _span(self) -> Slot:
+        assert self._command.ttl_slots is not None
+        return self._command.ttl_slots
+
+    async def _keep(self) -> None:
+        """Renew until told to stop or refused; a failing engine is asked again until the deadline has passed."""
+        while not self._stop.closed and not self.lost:
+            await self._stop.wait(0, max(0.001, self._span() / RENEWALS / SECOND))
+            try:
+                if not self._stop.closed:
+                    await self.renew()
+            except Refused as refused:
+                log.warning("lease %s will not be renewed: %s", self.hold.id, refused)
+                return
+            except HoldkitError as failed:
+                if self._executor.closed:
+                    return  # whoever closed the kernel knows
+                log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
+
+    async def __aenter__(self) -> Self:
+        began = steady()
+        await self._enter()
+        self._safe_until = began + self._span() / SECOND
+        self._worker = self._executor.start_worker(self._keep, "holdkit-lease", self._stop)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.close()
+        try:
+            await self._release(kind)
+        except HoldkitError as failed:
+            if error is not None:
+                error.add_note(f"the lease's hold {self.hold.id} could not be released: {failed}")
+            elif not isinstance(failed, Refused) and not self._executor.closed:
+                log.warning("lease %s could not be released, its deadline will do it: %s", self.hold.id, failed)
+        assert self._worker is not None
+        await self._worker.end()

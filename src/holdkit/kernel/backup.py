@@ -1,0 +1,106 @@
+"""Backup and restore of what is kept in files: a copy as of one moment, checked before it gets its name."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from ..core.reading import TakeSurvey
+from ..core.validation import invalid
+from ..engines.metering import Progress
+from ..errors import EngineError, InvalidRequest
+from .import_ import beside
+from .opening import is_postgres, open_engine
+
+ADVICE = (
+    "PostgreSQL has its own tools: pg_dump --schema=holdkit for a copy, pg_basebackup and WAL archiving for all of it"
+)
+
+
+def back_up(url: str, file: Path, progress: Progress, *, verify: bool = True) -> int:
+    """Copy what is behind a URL to a new file (a log: to a new directory), and give the number of its entries."""
+    kind, path = _files(url)
+    if file.exists():
+        raise invalid("file", "file_exists", f"{file} is there already: choose another name")
+    return _copied(kind, path, file.absolute(), progress, verify, None, at_rest=False)
+
+
+def restore(file: Path, url: str, progress: Progress, *, force: bool = False, verify: bool = True) -> int:
+    """Put a copy of a backup where a URL says, and give the number of its entries. What is there already is replaced only
+    with `force`, and only if nobody has it open; the backup itself is not touched."""
+    kind, path = _files(url)
+    if not file.exists():
+        raise invalid("file", "file_not_found", f"there is nothing at {file}")
+    if file.is_dir() != (kind == "log"):
+        raise invalid("file", "file_malformed", f"{file} is not a backup of a {kind} URL")
+    if path.exists() and not force:
+        raise invalid(
+            "url", "target_exists", f"{path} is there already: choose another place, or replace it with --force"
+        )
+    old: Path | None = None
+    if path.exists():
+        _vacate(kind, path)
+        if kind == "log":  # a directory that is not empty cannot be renamed over
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.replaced-", dir=path.absolute().parent)) / path.name
+    entries = _copied(kind, file, path.absolute(), progress, verify, old, at_rest=True)
+    if old is not None:
+        shutil.rmtree(old.parent, ignore_errors=True)
+    return entries
+
+
+def _copied(
+    kind: str, path: Path, to: Path, progress: Progress, verify: bool, old: Path | None, *, at_rest: bool
+) -> int:  # fmt: skip
+    with beside(to) as made:
+        if kind == "log":
+            from ..engines.log.backup import copy as copy_log
+            from ..engines.log.backup import renew_generation as renew_log
+
+            entries = copy_log(str(path), made, progress)
+            if at_rest:
+                renew_log(made)
+        else:
+            from ..engines.sqlite.backup import copy as copy_sqlite
+            from ..engines.sqlite.backup import renew_generation as renew_sqlite
+
+            copy_sqlite(str(path), made, progress, at_rest=at_rest)
+            made.chmod(0o600)
+            entries = _check(f"sqlite:///{quote(str(made))}", verify)
+            if at_rest:
+                renew_sqlite(made)
+        if old is not None:
+            to.rename(old)
+    return entries
+
+
+def _check(url: str, verify: bool) -> int:
+    """Open the copy, as whoever needs it will; a copy that is not sound is no backup."""
+    engine = open_engine(url)
+    try:
+        for difference in engine.verify() if verify else ():
+            raise EngineError(f"the copy is not sound, and was thrown away: {difference}; see `holdkit verify`")
+        return engine.read(TakeSurvey()).entries
+    finally:
+        engine.close()
+
+
+def _vacate(kind: str, path: Path) -> None:
+    if kind == "log":
+        from ..engines.log.backup import vacate as vacate_log
+
+        vacate_log(str(path))
+    else:
+        from ..engines.sqlite.backup import vacate as vacate_sqlite
+
+        vacate_sqlite(str(path))
+
+
+def _files(url: str) -> tuple[str, Path]:
+    scheme, _, rest = url.partition(":///")
+    if is_postgres(url):
+        raise InvalidRequest(ADVICE, field="url", code="backup_unsupported")
+    if scheme not in ("sqlite", "log") or not rest:
+        raise invalid("url", "backup_unsupported", "there is no file behind it to copy")
+    return scheme, Path(unquote(rest))

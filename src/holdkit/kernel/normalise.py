@@ -1,0 +1,259 @@
+"""The many ways people spell things, brought to one: intervals, deadlines, legs, ids. Raises `InvalidRequest`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from math import isfinite
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from ..core.codec import read_ticket
+from ..core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    Consume,
+    ExpireHold,
+    ExtendHold,
+    PlaceHold,
+    ReleaseHold,
+    ReturnUnits,
+    Ttl,
+)
+from ..core.model import Leg, Slot
+from ..core.validation import hold_id as check_hold_id
+from ..core.validation import invalid
+
+
+class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
+    """A leg that a face has made: it may name a pool that is reserved for faces."""
+
+    asked: Leg | None = None
+    """What the caller asked for, where the pool follows from the moment, as a window does: an operation id stands for that."""
+
+
+class Legs(tuple[Leg, ...]):
+    """Several legs that a face has made, to stand among others."""
+
+    __slots__ = ()
+
+
+What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | Legs | str | tuple[str, int]]"
+"""A pool id (with a quantity), a mapping of pool to quantity, or a list of legs; faces may give several at once."""
+
+MOST_LEGS: Final = 10_000
+"""Of one hold, whatever the limits are."""
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
+_UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_LONGEST: Final = 2**53  # microseconds that a float still counts exactly: 285 years
+
+
+def span(value: Ttl, field: str = "ttl") -> Slot:
+    """An interval as slots: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
+    if type(value) is int:
+        return _bounded(value * 1_000_000, field)
+    if isinstance(value, timedelta):
+        return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    if isinstance(value, str):
+        match = _spelled.fullmatch(value) if len(value) <= 32 else None
+        if match is None:
+            raise invalid(field, f"{field}_malformed", "must look like '90s', '5m', '2h', '1d' or '250ms'")
+        number = match[1]
+        slots = int(number) * _UNITS[match[2]] if number.isdigit() else round(float(number) * _UNITS[match[2]])
+        return _bounded(slots, field)
+    if isinstance(value, float) and isfinite(value):
+        return _bounded(round(max(-1e12, min(value, 1e12)) * 1e6), field)
+    given = "not a finite number" if isinstance(value, float) else f"not {type(value).__name__}"
+    raise invalid(field, f"{field}_malformed", f"must be seconds, a timedelta, or text such as '5m', {given}")
+
+
+def _bounded(slots: int, field: str) -> Slot:
+    if slots > _LONGEST:
+        raise invalid(field, f"{field}_too_long", "is longer than any clock here can count")
+    if slots < -_LONGEST:
+        raise invalid(field, f"{field}_too_short", "must be above 0")
+    return slots
+
+
+def moment(value: Any, field: str = "deadline") -> Any:
+    """A point in time as a slot; a datetime must know its time zone. What is neither is passed on to be refused."""
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise invalid(field, f"{field}_naive", "a datetime must know its time zone: datetime.now(timezone.utc)")
+        gap = value - EPOCH
+        return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
+    return value
+
+
+def datetime_of(slot: Slot | None) -> datetime | None:
+    """A slot as an aware datetime, where the calendar reaches that far."""
+    if slot is None:
+        return None
+    try:
+        return EPOCH + timedelta(microseconds=slot)
+    except OverflowError:
+        return None
+
+
+def text_of(slot: Slot | None) -> str | None:
+    """A slot as ISO 8601 text, where the calendar reaches that far."""
+    at = datetime_of(slot)
+    return None if at is None else at.isoformat(timespec="microseconds")
+
+
+_TIMES: Final = {"held_at": ("held_slot", "held_at"), "ended_at": ("ended_slot", "ended_at"),
+                 "deadline": ("deadline", "deadline_at"), "slot": ("slot", "at")}  # fmt: skip
+"""What stored fields are called where users meet them: the slot, and the same as a datetime."""
+
+
+def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored fields as users meet them: each time as a slot and as an aware datetime."""
+    shown: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in _TIMES:
+            slot, at = _TIMES[name]
+            shown[slot], shown[at] = value, datetime_of(value)
+        else:
+            shown[name] = value
+    return shown
+
+
+def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
+    """The legs behind `what`: the same everywhere in the API. How many there may be is for the limits to say; more than
+    `MOST_LEGS` are not even counted."""
+    if isinstance(what, str):
+        return (Leg(what, 1 if quantity is None else quantity),)
+    if isinstance(what, Leg):
+        what = [what]
+    if quantity is not None:
+        raise invalid("quantity", "quantity_ambiguous", "goes with a single pool id; name amounts in `what` instead")
+    if isinstance(what, Mapping):
+        what = what.items()
+    try:
+        legs: list[Leg] = []
+        for item in islice(what, MOST_LEGS + 1):
+            legs.extend(item) if isinstance(item, Legs) else legs.append(_leg(item))
+    except TypeError:
+        raise invalid("what", "what_malformed", "must be a pool id, a mapping, or a list of legs") from None
+    if len(legs) > MOST_LEGS:
+        raise invalid("legs", "legs_too_many", f"at most {MOST_LEGS} legs can be asked for at once")
+    return tuple(legs)
+
+
+def _leg(item: Any) -> Leg:
+    """A leg, a pool id (of which one unit is meant), or a pair of pool id and quantity."""
+    if isinstance(item, Leg):
+        return item
+    return Leg(item) if isinstance(item, str) else _spread(*item)
+
+
+def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) -> Leg:
+    """As much of a leg as a tuple may say."""
+    return Leg(pool, quantity, create_with_total)
+
+
+def combined(command: AnyCommand) -> bool:
+    """Whether faces have made some of its legs. The others must not name what is reserved, and there must be a deadline."""
+    legs = _face_legs(command)
+    if not any(type(leg) is FaceLeg for leg in legs):
+        return False
+    for leg in legs:
+        if type(leg) is FaceLeg or not isinstance(leg, Leg):
+            continue  # a face's, or nonsense, which the check that follows names
+        if str(leg.pool).startswith("~") or (leg.label, leg.opens, leg.closes, leg.total, leg.in_use) != (None,) * 5:
+            raise invalid("pool", "pool_reserved", "ids that begin with ~ are reserved")
+    if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
+        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
+    return True
+
+
+def original_of(command: AnyCommand) -> AnyCommand | None:
+    """The command as the caller wrote it, where faces have chosen some of its pools for the moment."""
+    legs = _face_legs(command)
+    if all(getattr(leg, "asked", None) is None for leg in legs):
+        return None
+    return replace(command, legs=tuple([getattr(leg, "asked", None) or leg for leg in legs]))
+
+
+def _face_legs(command: AnyCommand) -> tuple[Any, ...]:
+    """The legs in which faces may have a part; none of a command that has none, or something else in their place."""
+    legs: Any = command.legs if isinstance(command, _BIRTHS) else ()
+    return legs if isinstance(legs, tuple) else ()
+
+
+def amounts_of(quantity: Any) -> Any:
+    """How much of a hold; a mapping is copied, so that it can neither change under way nor be of a strange kind."""
+    return dict(quantity) if isinstance(quantity, Mapping) else quantity
+
+
+def hold_id(value: Any) -> Any:
+    """An id in its one form, 32 hex digits; what is not an id is passed on for validation to refuse."""
+    if isinstance(value, UUID):
+        return value.hex
+    if isinstance(value, str) and len(value) == 36:
+        return value.replace("-", "").lower()
+    return value.lower() if isinstance(value, str) else value
+
+
+def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
+    """Id and token of whatever names a hold: a `Hold`, a ticket, or an id with `owner=`."""
+    if isinstance(value, str):
+        if value.startswith("hk1."):
+            parts = read_ticket(value)
+            if parts is None:
+                raise invalid("hold", "ticket_malformed", "this ticket is cut short or damaged")
+            named = check_hold_id(hold_id(parts[0]), "hold")
+            if owner is not None and owner != parts[1]:
+                raise invalid("owner", "owner_ambiguous", "the ticket carries another token: give one of the two")
+            return named, parts[1]
+        return check_hold_id(hold_id(value), "hold"), owner
+    if isinstance(value, UUID):
+        return value.hex, owner
+    if hasattr(value, "hold_id"):
+        raise invalid("hold", "hold_is_claim", "is a claim: hk.claims confirms, extends and releases it")
+    if hasattr(value, "id") and hasattr(value, "owner"):
+        return value.id, value.owner if owner is None else owner
+    raise invalid("hold", "hold_malformed", "must be a Hold, a ticket, or an id with owner=")
+
+
+def normalise(command: AnyCommand) -> AnyCommand:
+    """A command as the core wants it: intervals and deadlines as slots, ids in their one form.
+
+    Change by change: most commands need one, and collecting them in a dict first takes longer.
+    """
+    if isinstance(command, _BIRTHS):
+        legs: object = command.legs
+        if isinstance(legs, list) or (isinstance(legs, tuple) and any(isinstance(leg, Legs) for leg in legs)):
+            command = replace(command, legs=_flat(legs))
+    if isinstance(command, PlaceHold):
+        if command.ttl is not None:
+            command = replace(command, ttl=None, ttl_slots=span(command.ttl))
+        if command.deadline is not None:
+            command = replace(command, deadline=moment(command.deadline))
+    elif isinstance(command, ExtendHold):
+        if command.ttl is not None:
+            command = replace(command, ttl=None, ttl_slots=span(command.ttl))
+        if command.by is not None:
+            command = replace(command, by=None, by_slots=span(command.by, "by"))
+        if command.until is not None:
+            command = replace(command, until=moment(command.until, "until"))
+    elif isinstance(command, _AMOUNTS) and command.quantity is not None:
+        command = replace(command, quantity=amounts_of(command.quantity))
+    if isinstance(command, _NAMES_HOLD) and command.id is not None:
+        command = replace(command, id=hold_id(command.id))
+    return command
+
+
+def _flat(legs: Iterable[Any]) -> tuple[Any, ...]:
+    """Several legs that a face has made stand among the others; what is no leg is passed on to be refused."""
+    return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
+
+
+_BIRTHS: Final = (PlaceHold, Consume)
+_AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
+_NAMES_HOLD: Final = (PlaceHold, Consume, ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits)
