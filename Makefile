@@ -11,7 +11,7 @@ READY := .venv/ready
 # Folders appear as the project grows; naming one that is missing would stop ruff and mypy.
 CODE := $(wildcard src tests tools bench examples)
 TYPED := $(wildcard src tests tools bench examples)
-QUICK := tests/core tests/kernel tests/faces tests/engines/memory tests/test_stories.py
+QUICK := tests/unit/core tests/unit/kernel tests/unit/faces tests/engines/memory tests/stories
 COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
 
@@ -70,7 +70,7 @@ dashboard: ## build the dashboard into the package (needs node 20 and npm; nobod
 	cd dashboard && npm ci --no-audit --no-fund && npm run build
 
 shots: $(READY) ## take the pictures of the dashboard in docs/images anew
-	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/dashboard/test_trial.py
+	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/dashboard/test_trial.py
 
 sim: $(READY) ## simulate the log engine: 2,000 seeds, or one (SEED=7)
 	$(BIN)/python -m holdkit.sim $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -89,7 +89,7 @@ bench: $(READY) ## measure
 
 cover: $(READY) ## the core's tests must reach every branch of the core
 	@mkdir -p .build
-	$(BIN)/coverage run -m pytest -q tests/core
+	$(BIN)/coverage run -m pytest -q tests/unit/core
 	$(BIN)/coverage report --include='src/holdkit/core/*' --fail-under=100
 
 mutate: $(READY) ## the core's tests must notice changed rules (SCORE=90; some 15 minutes)

@@ -15,8 +15,7 @@ from holdkit.core.model import Limits
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.testing.postgres import ServerAddress
 from holdkit.testing.postgres.shared import memory
-
-from .databases import Database, Databases
+from tests.support.databases import Database, Databases
 
 pytest_plugins = ["holdkit.testing.postgres.plugin"]
 
@@ -30,11 +29,16 @@ settings.register_profile(
 settings.load_profile("holdkit")
 
 Migrated = Callable[..., str]
-LONGEST = ("tests/machine/", "tests/sim/", "tests/faults/", "tests/server/test_soak.py")
+LONGEST = (
+    "tests/acceptance/state_machine/",
+    "tests/acceptance/sim/",
+    "tests/faults/",
+    "tests/integration/server/test_soak.py",
+)
 NOT_QUICK = frozenset({"log", "postgres", "lanes", "apart"})
 """Engines that `--quick` leaves to the whole run."""
 
-CITUS = Path(__file__).parent / "citus"
+CITUS = Path(__file__).parent / "engines" / "citus"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -42,7 +46,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     asked = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
     if "HOLDKIT_TEST_CITUS_URL" not in os.environ and any(CITUS.is_relative_to(path) for path in asked):
         terminalreporter.write_line(
-            "tests/citus: not collected, because they need a Citus cluster. Set HOLDKIT_TEST_CITUS_URL to a database on its "
+            "tests/engines/citus: not collected, because they need a Citus cluster. Set HOLDKIT_TEST_CITUS_URL to a database on its "
             "coordinator (compose.yaml starts one); they drop the schema holdkit there."
         )
 

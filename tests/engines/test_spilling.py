@@ -16,7 +16,7 @@ from holdkit.core.audit_rows import Folded, RowsInMemory
 from holdkit.core.model import MAX_SLOT, Pool
 from holdkit.engines.spilling import OVERHEAD, Spill, SpillTable
 from holdkit.errors import EngineError
-from tests.core.rows import bit_of_everything, stored, with_hold, with_pool
+from tests.unit.core.rows import bit_of_everything, stored, with_hold, with_pool
 
 TEXTS = st.text(st.sampled_from("ab~/\u00e9\uffff\U0001f600"), max_size=3)
 KEYS = st.tuples(TEXTS, st.sampled_from([0, 1, 255, 256, MAX_SLOT]))

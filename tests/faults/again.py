@@ -14,9 +14,9 @@ from pathlib import Path
 
 from msgspec import convert
 
-from . import tracing, trials
-from .points import Fault
-from .trials import Nursery, Verdict
+from tests.faults import tracing, trials
+from tests.faults.points import Fault
+from tests.faults.trials import Nursery, Verdict
 
 
 def parse(spec: str) -> Fault | str:

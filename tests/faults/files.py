@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from . import script
+from tests.faults import script
 
 IGNORED = frozenset({"crc"})
 """Columns that follow from the others; `verify` checks them."""

@@ -21,9 +21,8 @@ from msgspec import Struct
 import holdkit
 from holdkit.engines.sqlite import checkpointing
 from holdkit.testing import FakeClock
-
-from . import canaries, points, script
-from .points import POINTS, Fault
+from tests.faults import canaries, points, script
+from tests.faults.points import POINTS, Fault
 
 ATTEMPTS = 6
 """How often a step that failed is tried before the child gives up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from .trials import Verdict
+from tests.faults.trials import Verdict
 
 
 class Tally:

@@ -15,9 +15,9 @@ from typing import Final
 
 from msgspec import structs
 
-from . import script
-from .nursery import Job, Report
-from .trials import PATIENCE, Ended, Judge, Nursery, Verdict, bury, closed
+from tests.faults import script
+from tests.faults.nursery import Job, Report
+from tests.faults.trials import PATIENCE, Ended, Judge, Nursery, Verdict, bury, closed
 
 CALLS: Final = ("openat", "pread64", "pwrite64", "write", "fsync", "fdatasync", "ftruncate", "unlink", "flock")
 """Calls on files that can fail. (SQLite's own locks, by fcntl, cannot fail for want of disk.)"""

@@ -22,11 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from holdkit.testing import FakeClock
-
-from . import script
-from .files import copy_as_crashed, difference, dump
-from .nursery import Job, Report
-from .points import Fault
+from tests.faults import script
+from tests.faults.files import copy_as_crashed, difference, dump
+from tests.faults.nursery import Job, Report
+from tests.faults.points import Fault
 
 PATIENCE = 120.0
 """Seconds without a word from a child before it counts as hanging."""

@@ -12,8 +12,7 @@ import pytest
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.log import frames
 from holdkit.errors import EngineError
-
-from .places import SimPlace, open_log, place_hold, say, script, state
+from tests.engines.log.places import SimPlace, open_log, place_hold, say, script, state
 
 
 def sealed_log(*, snapshot: bool = False, segment_bytes: int = 900, seed: int = 3) -> tuple[SimPlace, list[Any]]:

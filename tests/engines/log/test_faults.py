@@ -15,9 +15,8 @@ from holdkit.engines.log import LogEngine
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.sim import Broken, Plan, World
 from holdkit.testing.sim.plan import START, Apply, Fault, Reopen, Step, TakeSnapshot
-from tests.sim.canaries import CANARIES
-
-from .places import SimPlace, live, open_log, place_hold, say, script, sealed, state
+from tests.acceptance.sim.canaries import CANARIES
+from tests.engines.log.places import SimPlace, live, open_log, place_hold, say, script, sealed, state
 
 
 class Failing:

@@ -12,8 +12,7 @@ from holdkit.engines.log import open_engine
 from holdkit.engines.log.segments import segment_name
 from holdkit.engines.log.snapshots import snapshot_name
 from holdkit.errors import EngineError
-
-from .places import Place, RealPlace, SimPlace, live, open_log, place_hold, say, script, state
+from tests.engines.log.places import Place, RealPlace, SimPlace, live, open_log, place_hold, say, script, state
 
 
 def grown(place: Place, seed: int = 1, holds: int = 0) -> Place:

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from holdkit.core.commands import Group
 from holdkit.core.reading import FindPool, ListHolds, ListPools, ReadJournal, entry_of
-from tests.core.test_properties import Program
-from tests.core.wishes import ANY_JUMPS, FORWARD, LIMITS, programs
-from tests.core.world import World, signed
-
-from .workbench import Bench
+from tests.engines.memory.workbench import Bench
+from tests.unit.core.test_properties import Program
+from tests.unit.core.wishes import ANY_JUMPS, FORWARD, LIMITS, programs
+from tests.unit.core.world import World, signed
 
 often = settings(max_examples=int(os.environ.get("HOLDKIT_EXAMPLES", "150")))
 SPANS: st.SearchStrategy[tuple[Program, dict[str, Any]]] = st.one_of(

@@ -9,9 +9,8 @@ import pytest
 from holdkit.core.commands import CreatePool, Sweep
 from holdkit.core.outcomes import Done
 from holdkit.engines.memory import engine as module
-from tests.core.world import confirm, done, expire, hold_id, place, said
-
-from .workbench import Bench
+from tests.engines.memory.workbench import Bench
+from tests.unit.core.world import confirm, done, expire, hold_id, place, said
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from holdkit.core.model import Leg, State
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindEnds, ReadHistory, ReadJournal, entry_of
 from holdkit.errors import CursorLost
-from tests.core.world import confirm, consume, done, give_back, hold_id, place, release, said
-
-from .workbench import Bench
+from tests.engines.memory.workbench import Bench
+from tests.unit.core.world import confirm, consume, done, give_back, hold_id, place, release, said
 
 # Holds
 

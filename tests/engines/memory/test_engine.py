@@ -16,9 +16,8 @@ from holdkit.engines.port import Engine
 from holdkit.engines.resident.engine import BOUNDED
 from holdkit.errors import EngineError, InvalidRequest
 from holdkit.testing import FakeClock
-from tests.core.world import done, hold_id, place, release, said
-
-from .workbench import Bench
+from tests.engines.memory.workbench import Bench
+from tests.unit.core.world import done, hold_id, place, release, said
 
 
 def test_it_is_an_engine() -> None:

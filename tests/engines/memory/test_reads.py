@@ -20,9 +20,8 @@ from holdkit.core.reading import (
     ReadJournal,
     entry_of,
 )
-from tests.core.world import confirm, consume, done, hold_id, place, release
-
-from .workbench import Bench
+from tests.engines.memory.workbench import Bench
+from tests.unit.core.world import confirm, consume, done, hold_id, place, release
 
 
 @pytest.fixture

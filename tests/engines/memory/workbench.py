@@ -10,7 +10,7 @@ from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.memory import MemoryEngine
 from holdkit.testing import FakeClock
-from tests.core.world import hold_id, signed
+from tests.unit.core.world import hold_id, signed
 
 
 class Bench:

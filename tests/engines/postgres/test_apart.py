@@ -28,10 +28,10 @@ from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing import FakeClock
-from tests.b.racing import with_threads
 from tests.engines.postgres import scenes
 from tests.engines.postgres.scenes import confirm, create, done, groups, hold_id, place, pool_in, put, release
 from tests.engines.postgres.test_row_counts import RIVALS, meet
+from tests.regressions.racing import with_threads
 
 LANES = 4
 

@@ -19,7 +19,7 @@ from holdkit.testing import FakeClock
 from tests.engines.postgres import scenes
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.scenes import await_waiter, caller, confirm, create, done, groups, place, pool_in, put
-from tests.kernel.lockable import queued_in_rooms
+from tests.unit.kernel.lockable import queued_in_rooms
 
 TAKEN, OTHER = pool_in(0), pool_in(0, 1)
 START = 1_000_000 * SECOND

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 import holdkit
 from holdkit import InvalidRequest
 from holdkit.testing.postgres import ServerAddress
-from tests.kernel.frameworks import Application, Asynchronous, Psycopg, PsycopgAsync, alchemy_url, make_tables
+from tests.unit.kernel.frameworks import Application, Asynchronous, Psycopg, PsycopgAsync, alchemy_url, make_tables
 
 
 @pytest.fixture(params=[Psycopg, PsycopgAsync])

@@ -20,8 +20,8 @@ from holdkit.core.outcomes import Done
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.kernel.minting import Mint
 from holdkit.testing import FakeClock
-from tests.kernel.frameworks import make_tables
-from tests.kernel.rig import Riders, Sync, wait_until
+from tests.unit.kernel.frameworks import make_tables
+from tests.unit.kernel.rig import Riders, Sync, wait_until
 
 POOLS = [f"p{number}" for number in range(6)]
 

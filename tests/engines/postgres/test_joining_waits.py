@@ -21,8 +21,8 @@ from holdkit import AsyncKernel, EngineError, Overloaded
 from holdkit.core.commands import Group, PlaceHold
 from holdkit.core.model import SECOND, Leg
 from holdkit.engines.settings import StoredLimits
-from tests.kernel.frameworks import Application, Psycopg, PsycopgAsync, make_tables
-from tests.kernel.rig import Riders, wait_until
+from tests.unit.kernel.frameworks import Application, Psycopg, PsycopgAsync, make_tables
+from tests.unit.kernel.rig import Riders, wait_until
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from holdkit.core.reading import (
     ReadJournal,
 )
 from holdkit.engines.sqlite import SqliteEngine
-
-from .conftest import Open
-from .scenes import (
+from tests.engines.sqlite.conftest import Open
+from tests.engines.sqlite.scenes import (
     START,
     Clock,
     confirm,

@@ -12,9 +12,8 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindEnds, FindPool
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, OutcomeUnknown
-
-from .conftest import Open
-from .scenes import consistent, create, done, groups, outside, place, pool, rows
+from tests.engines.sqlite.conftest import Open
+from tests.engines.sqlite.scenes import consistent, create, done, groups, outside, place, pool, rows
 
 
 class Script:

@@ -13,9 +13,20 @@ from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.port import Applied
 from holdkit.engines.sqlite import SqliteEngine, open_application_connection
 from holdkit.errors import EngineError, InvalidRequest, Overloaded
-
-from .conftest import Open
-from .scenes import Clock, confirm, consistent, create, done, groups, hold_id, outside, place, pool, rows
+from tests.engines.sqlite.conftest import Open
+from tests.engines.sqlite.scenes import (
+    Clock,
+    confirm,
+    consistent,
+    create,
+    done,
+    groups,
+    hold_id,
+    outside,
+    place,
+    pool,
+    rows,
+)
 
 
 @pytest.fixture

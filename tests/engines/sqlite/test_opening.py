@@ -17,9 +17,8 @@ from holdkit.engines.sqlite.driver import Driver
 from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file, trouble
 from holdkit.engines.sqlite.statements import load, migrations
 from holdkit.errors import EngineError, InvalidRequest, Overloaded
-
-from .conftest import Open
-from .scenes import consistent, create, done, outside, place, pool, rows
+from tests.engines.sqlite.conftest import Open
+from tests.engines.sqlite.scenes import consistent, create, done, outside, place, pool, rows
 
 
 class Interrupted(Exception):

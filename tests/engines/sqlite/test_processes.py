@@ -15,9 +15,8 @@ from holdkit.core.model import SECOND, Limits
 from holdkit.engines.sqlite import checkpointing, open_engine
 from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 from holdkit.errors import Overloaded
-
-from .conftest import Open
-from .scenes import consistent, create, done, groups, outside, place, pool
+from tests.engines.sqlite.conftest import Open
+from tests.engines.sqlite.scenes import consistent, create, done, groups, outside, place, pool
 
 PATIENCE = 120.0
 TURNS = 1_000

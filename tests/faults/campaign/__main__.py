@@ -20,13 +20,13 @@ from typing import Final
 
 import msgspec
 
-from . import disk, failovers, report, strikes
-from .check import Verdict
-from .failovers import CUT_BACK, FAILOVERS
-from .ledger import now
-from .pair import Pair
-from .report import Canary, Part, Report
-from .stores import STORES
+from tests.faults.campaign import disk, failovers, report, strikes
+from tests.faults.campaign.check import Verdict
+from tests.faults.campaign.failovers import CUT_BACK, FAILOVERS
+from tests.faults.campaign.ledger import now
+from tests.faults.campaign.pair import Pair
+from tests.faults.campaign.report import Canary, Part, Report
+from tests.faults.campaign.stores import STORES
 
 PARTS: Final = {
     "failovers": 64,

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from .ledger import Said, correlation
+from tests.faults.campaign.ledger import Said, correlation
 
 WIDE, SIDE, NARROW = "wide", "side", "narrow"
 """Two pools that are never short, in different lanes, and one for which callers compete."""

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 import holdkit
-
-from .callers import EFFECTS, TOTALS
-from .ledger import DENIED, KEPT, Line, correlation
+from tests.faults.campaign.callers import EFFECTS, TOTALS
+from tests.faults.campaign.ledger import DENIED, KEPT, Line, correlation
 
 Effect = holdkit.JournalEntry
 

@@ -17,10 +17,9 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 import holdkit
-
-from . import canaries
-from .callers import EFFECTS, HABITS, SETTLES, Answer, Attempt
-from .ledger import Ledger, Line, Said, now
+from tests.faults.campaign import canaries
+from tests.faults.campaign.callers import EFFECTS, HABITS, SETTLES, Answer, Attempt
+from tests.faults.campaign.ledger import Ledger, Line, Said, now
 
 MOMENT: Final = 0.02
 """Seconds between two attempts of one call."""

@@ -10,9 +10,9 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Final
 
-from . import client
-from .client import Job
-from .ledger import KEPT, Line, Reader, now
+from tests.faults.campaign import client
+from tests.faults.campaign.client import Job
+from tests.faults.campaign.ledger import KEPT, Line, Reader, now
 
 PATIENCE: Final = 180.0
 

@@ -19,8 +19,7 @@ from typing import Final, Self
 
 from holdkit.testing.postgres.server import wait_for
 from holdkit.testing.postgres.shared import memory
-
-from .ledger import now
+from tests.faults.campaign.ledger import now
 
 SHUTDOWN: Final = 0x8004587D
 """_IOR('X', 125, __u32)"""

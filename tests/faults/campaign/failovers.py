@@ -16,13 +16,12 @@ from msgspec import Struct
 
 import holdkit
 from holdkit.testing.postgres.shared import memory
-
-from .callers import TOTALS
-from .check import Told, Verdict, check, check_follower
-from .client import Job, Style
-from .clients import Clients, NotServed
-from .ledger import now
-from .pair import Pair, await_that
+from tests.faults.campaign.callers import TOTALS
+from tests.faults.campaign.check import Told, Verdict, check, check_follower
+from tests.faults.campaign.client import Job, Style
+from tests.faults.campaign.clients import Clients, NotServed
+from tests.faults.campaign.ledger import now
+from tests.faults.campaign.pair import Pair, await_that
 
 WARM: Final = 60
 """Answers before a fault."""

@@ -18,8 +18,7 @@ from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.address import USER
 from holdkit.testing.postgres.server import ServerFailed, wait_for
 from holdkit.testing.postgres.shared import memory
-
-from .network import Link
+from tests.faults.campaign.network import Link
 
 STANDBY: Final = "standby"
 STREAMING: Final = (

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .check import KINDS, Verdict
+from tests.faults.campaign.check import KINDS, Verdict
 
 TIMED: Final = frozenset({"killed", "stopped", "network_cut"})
 """The kinds of failover for which times are promised."""

@@ -9,8 +9,7 @@ from typing import Final, Protocol, TypeAlias
 
 from holdkit.engines.postgres import migrate
 from holdkit.testing.postgres import PostgresServer
-
-from .client import Style
+from tests.faults.campaign.client import Style
 
 Clients: TypeAlias = tuple[tuple[str, Style], ...]
 

@@ -20,14 +20,13 @@ from msgspec import Struct
 import holdkit
 from holdkit.testing.postgres.server import ServerFailed
 from holdkit.testing.postgres.shared import memory
-
-from .callers import TOTALS
-from .check import Told, Verdict, check
-from .client import Job
-from .clients import Clients, wait_until
-from .disk import Disk
-from .ledger import Line, now
-from .stores import Postgres, Store, open_store
+from tests.faults.campaign.callers import TOTALS
+from tests.faults.campaign.check import Told, Verdict, check
+from tests.faults.campaign.client import Job
+from tests.faults.campaign.clients import Clients, wait_until
+from tests.faults.campaign.disk import Disk
+from tests.faults.campaign.ledger import Line, now
+from tests.faults.campaign.stores import Postgres, Store, open_store
 
 LIVES: Final = 25
 """Faults until a trial begins anew: the check reads all of its ledgers each time."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from . import disk, failovers, strikes
-from .check import Verdict
-from .pair import Pair
-from .stores import STORES
+from tests.faults.campaign import disk, failovers, strikes
+from tests.faults.campaign.check import Verdict
+from tests.faults.campaign.pair import Pair
+from tests.faults.campaign.stores import STORES
 
 SEED = 13
 

@@ -18,7 +18,7 @@ from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres.scenes import LANES
 from tests.faults.postgres.proxy import Proxy
 from tests.faults.postgres.test_silence import NEVER
-from tests.kernel.rig import Async, Sync
+from tests.unit.kernel.rig import Async, Sync
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,11 @@ from holdkit.engines.postgres import durability, migrate
 from holdkit.errors import EngineError
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.cli.stage import run, told
 from tests.engines.postgres.scenes import LANES, await_that
 from tests.faults.postgres.test_failovers import follow, set_synchronous
-from tests.kernel.rig import Async, Sync
-from tests.server.rig import live
+from tests.integration.cli.stage import run, told
+from tests.integration.server.rig import live
+from tests.unit.kernel.rig import Async, Sync
 
 LOSES = "a failover may lose the last moments"
 ROLE = """

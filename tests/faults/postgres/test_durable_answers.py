@@ -36,7 +36,7 @@ from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import scenes
 from tests.engines.postgres.scenes import ask, await_that
-from tests.server.rig import live
+from tests.integration.server.rig import live
 
 Mode = Literal["sync", "async"]
 COLOURS: Final[tuple[Mode, ...]] = ("sync", "async")

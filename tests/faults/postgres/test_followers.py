@@ -20,8 +20,7 @@ from holdkit.testing.postgres.processes import running
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import scenes
 from tests.engines.postgres.scenes import ask, await_that
-
-from .test_failovers import follow, interrupt_wait, promote, set_synchronous
+from tests.faults.postgres.test_failovers import follow, interrupt_wait, promote, set_synchronous
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from holdkit.core.outcomes import Done, Reason
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.driver import StatementFailed
-from tests.b.racing import race
 from tests.engines.postgres import scenes
 from tests.engines.postgres.scenes import create, done, one, place
+from tests.regressions.racing import race
 
 HOT = "seats"
 PROCESSES, THREADS, EACH = 4, 2, 15

@@ -1,0 +1,70 @@
+"""Every engine of ours passes the kit that we ship for the engines of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdkit.core.model import Limits
+from holdkit.engines.clocks import Clock
+from holdkit.engines.log import LogEngine, open_engine
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.port import Engine
+from holdkit.engines.sqlite import SqliteEngine
+from holdkit.testing.conformance import DurableEngineConformance, EngineConformance
+from tests.support.laned import Laned
+
+
+class TestMemory(EngineConformance):
+    def make_engine(self, clock: Clock, limits: Limits) -> Engine:
+        return MemoryEngine(clock=clock, limits=limits)
+
+
+class TestLog(DurableEngineConformance):
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path: Path) -> None:
+        self.directory = tmp_path
+        self.places: dict[int, Path] = {}
+
+    def make_engine(self, clock: Clock, limits: Limits) -> Engine:
+        return self.open(self.directory / str(len(self.places)), clock, limits)
+
+    def open(self, path: Path, clock: Clock, limits: Limits | None) -> Engine:
+        engine = open_engine(path, clock, limits)
+        self.places[id(engine)] = path
+        return engine
+
+    def reopen(self, engine: Engine) -> Engine:
+        """One left lying as after a crash has given its lock back, and has sealed nothing."""
+        assert isinstance(engine, LogEngine)
+        engine._disk.close()
+        engine._log.close()
+        engine._closed = True
+        return self.open(self.places[id(engine)], engine.clock, None)
+
+
+class TestSqlite(DurableEngineConformance):
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path: Path) -> None:
+        self.directory = tmp_path
+
+    def make_engine(self, clock: Clock, limits: Limits) -> Engine:
+        number = len(list(self.directory.glob("*.db")))
+        return SqliteEngine(self.directory / f"{number}.db", clock=clock, limits=limits)
+
+    def reopen(self, engine: Engine) -> Engine:
+        assert isinstance(engine, SqliteEngine)
+        return SqliteEngine(engine.path, clock=engine.clock, limits=engine.limits)
+
+
+@pytest.mark.parametrize("by_lane", [False, True])
+class TestSeveralLanes(EngineConformance):
+    """The kit asks for order within a lane only: so a journal in several lanes passes it."""
+
+    @pytest.fixture(autouse=True)
+    def mixed(self, by_lane: bool) -> None:
+        self.by_lane = by_lane
+
+    def make_engine(self, clock: Clock, limits: Limits) -> Engine:
+        return Laned(7, clock=clock, limits=limits, by_lane=self.by_lane)

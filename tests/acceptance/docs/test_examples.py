@@ -1,0 +1,54 @@
+"""Every Python block of README and docs runs, page by page from top to bottom, and prints exactly what the page shows."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdkit
+from tests.acceptance.docs.pages import PAGES, ROOT, Block, blocks
+
+EXECUTED = [page for page in PAGES if any(block.language == "python" for block in blocks(page.read_text("utf-8")))]
+
+
+def shown_output(text: str, found: list[Block], index: int) -> str:
+    """The `text` block that follows a Python block directly; no such block means no output."""
+    if index + 1 < len(found):
+        following = found[index + 1]
+        if following.language == "text" and not text[found[index].end : following.start].strip():
+            return following.text
+    return ""
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text("utf-8")
+    found = blocks(text)
+    namespace: dict[str, Any] = {"__name__": "example"}
+    try:
+        for index, block in enumerate(found):
+            if block.language != "python":
+                continue
+            printed = io.StringIO()
+            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
+            with redirect_stdout(printed):
+                exec(code, namespace)
+            assert printed.getvalue() == shown_output(text, found, index), f"{page.name}, line {block.line}"
+    finally:
+        for value in namespace.values():
+            if isinstance(value, holdkit.Kernel):
+                value.close()
+
+
+def test_the_first_example_is_short() -> None:
+    first = next(block for block in blocks((ROOT / "README.md").read_text("utf-8")) if block.language == "python")
+    assert len(first.text.splitlines()) <= 16
+
+
+def test_examples_are_found() -> None:
+    assert {"README.md", "docs/tutorial.md"} <= {str(page.relative_to(ROOT)) for page in EXECUTED}

@@ -1,0 +1,22 @@
+"""Lives that once broke: sound now, and broken again when their bug is planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdkit.testing.sim import Broken, World
+from tests.acceptance.sim.canaries import CANARIES
+from tests.acceptance.sim.corpus import CORPUS
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_what_was_found_stays_mended(name: str) -> None:
+    World(CORPUS[name]).run()
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_each_still_finds_its_bug(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary = CANARIES[name]
+    canary.plant(monkeypatch)
+    with pytest.raises(Broken):
+        World(CORPUS[name], canary.engine).run()

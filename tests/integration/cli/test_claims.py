@@ -1,0 +1,52 @@
+"""Claims on the command line: one key, one owner; what scripts and people see of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdkit.cli.shapes import ClaimDocument, ErrorDocument
+from tests.integration.cli.stage import each, read, run, told
+
+KEY = ("email", "alice@example.com")
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDKIT_URL", f"sqlite:///{tmp_path}/holds.db")
+    run("pools", "create", "p", 1)
+
+
+def test_a_key_from_claim_to_forgetting() -> None:
+    claim = told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", "5m", "--actor", "user:7")
+    assert (claim.key, claim.state, claim.entity) == ("email:alice@example.com", "held", None)
+    assert claim.ticket is not None
+    done = told(ClaimDocument, "claim", "confirm", "-", "--entity", "user:7", stdin=claim.ticket + "\n")
+    assert (done.id, done.state, done.entity) == (claim.id, "confirmed", "user:7")
+    (found,) = each(ClaimDocument, "claim", "find", *KEY)
+    assert (found.state, found.entity, found.ticket) == ("confirmed", "user:7", None)
+    freed = told(ClaimDocument, "claim", "forget", claim.ticket, "--reason", "account closed")
+    assert freed.id == claim.id
+    assert told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", 60).fence > claim.fence
+
+
+def test_another_owner_is_refused_and_told_whose_it_is_not() -> None:
+    first = told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
+    again = told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
+    assert (again.hold, again.replayed) == (first.hold, True)
+    said = run("claim", "reserve", *KEY, "--ttl", "5m", "--json", code=1)
+    error = read(ErrorDocument, said.err)
+    assert error.reason == "already_claimed"
+    assert "mine" not in said.err
+    told(ClaimDocument, "claim", "release", first.ticket or "", "--reason", "user_cancelled")
+    people = run("claim", "reserve", *KEY, "--ttl", "5m").out
+    assert people.startswith("hk1.")
+
+
+def test_what_is_not_there_or_not_a_key() -> None:
+    assert run("claim", "find", "email", "nobody@example.com", "--json").out == ""
+    bad = read(ErrorDocument, run("claim", "reserve", "e:mail", "x", "--ttl", "5m", "--json", code=2).err)
+    assert bad.field == "type"
+    long = read(ErrorDocument, run("claim", "reserve", *KEY, "--ttl", "25h", "--json", code=2).err)
+    assert long.code == "ttl_too_long"

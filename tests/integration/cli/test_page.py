@@ -1,0 +1,49 @@
+"""docs/cli.md is about the commands there are: each of them, each exit code, each shape."""
+
+from __future__ import annotations
+
+import re
+
+import click
+from msgspec import Struct
+
+from holdkit.cli import shapes, words
+from holdkit.cli.root import root
+from tests.acceptance.docs.pages import ROOT, prose, table_rows
+
+PAGE = ROOT / "docs/cli.md"
+
+
+def leaves(command: click.Command, path: str = "holdkit") -> list[str]:
+    if not isinstance(command, click.Group):
+        return [path]
+    return [leaf for name, inner in command.commands.items() for leaf in leaves(inner, f"{path} {name}")]
+
+
+def test_every_command_is_listed_and_no_other() -> None:
+    listed = [row[0].strip("`") for row in table_rows(PAGE) if row[0].startswith("`holdkit ")]
+    assert sorted(listed) == sorted(leaves(root))
+
+
+def test_every_exit_code_is_listed() -> None:
+    codes = {value for name, value in vars(words).items() if name.isupper() and isinstance(value, int)}
+    listed = {int(code) for row in table_rows(PAGE) for code in re.findall(r"\d+", row[0]) if row[0][0].isdigit()}
+    assert codes <= listed
+
+
+def test_every_shape_is_named() -> None:
+    documents = {name for name, kind in vars(shapes).items() if name.endswith("Document") and issubclass(kind, Struct)}
+    named = set(re.findall(r"`(\w+Document)`", prose(PAGE)))
+    parts = {"LegDocument", "EffectDocument"}
+    assert named == documents - parts
+
+
+def test_every_command_takes_json() -> None:
+    assert len(leaves(root)) > 30
+    for leaf in leaves(root):
+        command: click.Command = root
+        for name in leaf.split()[1:]:
+            assert isinstance(command, click.Group)
+            command = command.commands[name]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--json" in options or leaf == "holdkit completion"

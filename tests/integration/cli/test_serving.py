@@ -1,0 +1,110 @@
+"""`serve`, `keys` and `bench`: a real server that stops when told; keys shown once; a measurement that leaves nothing held."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+import holdkit
+from holdkit.cli.shapes import BenchDocument, KeyDocument, PoolDocument
+from tests.integration.cli.stage import each, run, told
+
+RUN = [sys.executable, "-m", "holdkit"]
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    place = f"sqlite:///{tmp_path}/holds.db"
+    monkeypatch.setenv("HOLDKIT_URL", place)
+    told(PoolDocument, "pools", "create", "gpu", 5)
+    return place
+
+
+@pytest.mark.parametrize("secret", ["", "kept outside of the database"])
+def test_serves_until_it_is_told_to_stop(url: str, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With keys that were made on the command line, by the same secret."""
+    monkeypatch.setenv("HOLDKIT_SERVER_SECRET", secret)
+    key = told(KeyDocument, "keys", "make", "checkout").key
+    process = subprocess.Popen(
+        [*RUN, "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    address = json.loads(process.stdout.readline())["listens"]
+    try:
+        assert httpx.get(f"{address}/v1/pools", timeout=120).status_code == 401
+        answer = httpx.get(f"{address}/v1/pools", headers={"authorization": f"Bearer {key}"}, timeout=120)
+        assert answer.status_code == 200
+        assert "gpu" in answer.text
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode in (0, -signal.SIGTERM), err
+    assert "Traceback" not in err
+
+
+def test_does_not_listen_unguarded(url: str) -> None:
+    unguarded = [*RUN, "serve", "--host", "0.0.0.0", "--port", "0", "--open"]
+    done = subprocess.run(unguarded, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode in (2, 5)
+    assert "it may listen on loopback only" in done.stderr
+    assert run("serve", "--port", 70_000, code=2).err
+
+
+def test_keys_are_shown_once(url: str) -> None:
+    new = told(KeyDocument, "keys", "make", "checkout", "--scope", "admin", "--tenant", "acme", "--ttl", "1d")
+    assert new.key is not None
+    (listed,) = each(KeyDocument, "keys", "list")
+    assert (listed.id, listed.name, listed.scope, listed.tenant, listed.state) == (
+        new.id, "checkout", "admin", "acme", "active")  # fmt: skip
+    assert listed.key is None
+    assert new.key not in run("keys", "list").out
+    assert run("keys", "make", "second").out.startswith("hk_")
+    rotated = told(KeyDocument, "keys", "rotate", new.id, "--grace", "1m")
+    assert rotated.key not in (None, new.key)
+    assert told(KeyDocument, "keys", "revoke", new.id).state == "revoked"
+    assert run("keys", "revoke", "nobody", code=2 if _named_badly() else 1).err
+    assert run("keys", "make", "", code=2).err
+    assert run("keys", "make", "x", "--scope", "god", code=2).err
+
+
+def _named_badly() -> bool:
+    """Which of the two a key that is not there is: the store's to say."""
+    from holdkit.server import Keys
+
+    with holdkit.connect("memory://") as hk:
+        try:
+            Keys(hk).revoke("nobody")
+        except holdkit.InvalidRequest:
+            return True
+        except holdkit.Refused:
+            return False
+    raise AssertionError("a key that is not there was revoked")
+
+
+def test_bench_leaves_nothing_behind(url: str) -> None:
+    found = told(BenchDocument, "bench", "--seconds", 0.3, "--threads", 4)
+    assert found.pairs > 0
+    assert 0 < found.p50_ms <= found.p99_ms
+    with holdkit.connect(url) as hk:
+        assert [(pool.id, pool.held) for pool in hk.pools()] == [("gpu", 0)]
+        assert hk.verify().ok
+    assert told(BenchDocument, "bench", "--seconds", 0.2, "--threads", 2, "--pool", "gpu").pool == "gpu"
+    assert "pairs of hold and release" in run("bench", "--seconds", 0.1).out
+    assert "pool_not_found" in run("bench", "--seconds", 5, "--pool", "nowhere", code=1).err
+
+
+def test_without_the_servers_libraries_it_says_what_to_install(url: str) -> None:
+    hidden = (
+        "import importlib.util as u, sys; real = u.find_spec\n"
+        "u.find_spec = lambda n, *more: None if n == 'uvicorn' else real(n, *more)\n"
+        "from holdkit.cli.root import run; sys.exit(run(['serve']))"
+    )
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False, env=os.environ)
+    assert (done.returncode, "pip install 'holdkit[server]'" in done.stderr) == (5, True)

@@ -1,0 +1,81 @@
+"""How long a whole call of a client may take: attempts and pauses together, whatever the server does."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+import holdkit
+from holdkit import OutcomeUnknown, Overloaded
+from holdkit.client import Policy, connect
+from tests.integration.conftest import Near
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that accepts requests, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def at(near: Near, url: str, **more: Any) -> Any:
+    """A client that is pointed there."""
+    return near.open(SimpleNamespace(url=url, admin="hk_a_b"), **more)  # type: ignore[arg-type]
+
+
+def test_a_server_that_never_answers(near: Near, silent: str) -> None:
+    """The request was sent, so nobody knows; with a kernel's own timeout, and with a call's."""
+    for policy, timeout in ((None, "200ms"), (Policy(seconds=0.2), None)):
+        remote = at(near, silent, policy=policy)
+        with holdkit.context(timeout=timeout):
+            with pytest.raises(OutcomeUnknown):
+                remote.hold("a", ttl=60)
+            with pytest.raises(OutcomeUnknown):
+                remote.pool("a")
+        remote.close()
+
+
+def test_a_server_that_is_not_there(near: Near) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    remote = at(near, f"http://127.0.0.1:{port}", policy=Policy(attempts=10**9, seconds=3600))
+    with pytest.raises(Overloaded), holdkit.context(timeout="200ms"):
+        remote.hold("a", ttl=60)
+    remote.close()
+
+
+def test_a_later_attempt_has_what_is_left() -> None:
+    seen: list[dict[str, float]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.extensions["timeout"])
+        return httpx.Response(
+            503, json={"reason": "overloaded", "effect": "none", "retry_after": 0.01, "detail": "busy"}
+        )
+
+    http = httpx.Client(transport=httpx.MockTransport(answer), timeout=httpx.Timeout(None, connect=3.0))
+    remote = connect("http://localhost", http=http, policy=Policy(attempts=3, seconds=20))
+    with pytest.raises(Overloaded):
+        remote.hold("a", ttl=60)
+    assert len(seen) == 3
+    assert [each["connect"] for each in seen] == [3.0] * 3, "the client's own, where that is less"
+    reads = [each["read"] for each in seen]
+    assert 20 >= reads[0] > reads[1] > reads[2] > 0
+
+
+def test_a_long_job_has_a_long_time() -> None:
+    seen: list[dict[str, float]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.extensions["timeout"])
+        return httpx.Response(200, json={"ok": True, "found": [], "more": False})
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    with holdkit.context(timeout="1s"):
+        assert connect("http://localhost", http=http).verify().ok
+    assert [each["read"] > 60 for each in seen] == [True]

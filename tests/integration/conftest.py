@@ -1,0 +1,53 @@
+"""A client of either colour at a real server, behind one way of calling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdkit.client import connect, connect_async
+from tests.integration.server.rig import Live, live
+from tests.unit.kernel.rig import Async, Sync
+
+
+class Near:
+    """Opens clients of one colour; closes what a test has left open."""
+
+    def __init__(self, mode: Sync | Async) -> None:
+        self.mode = mode
+        self._opened: list[Any] = []
+
+    def open(self, server: Live, key: str | None = None, **more: Any) -> Any:
+        chosen = key or server.admin
+        if isinstance(self.mode, Sync):
+            hk: Any = connect(server.url, key=chosen, **more)
+        else:
+            hk = self.mode.run(connect_async, server.url, key=chosen, **more)
+        self._opened.append(hk)
+        return hk
+
+    def close(self) -> None:
+        for hk in self._opened:
+            hk.close()
+        self.mode.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def near(request: pytest.FixtureRequest) -> Iterator[Near]:
+    made = Near(Sync() if request.param == "sync" else Async())
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def distant() -> Iterator[Live]:
+    with live() as running:
+        yield running
+
+
+@pytest.fixture
+def remote(near: Near, distant: Live) -> Any:
+    """A client with an admin's key."""
+    return near.open(distant)

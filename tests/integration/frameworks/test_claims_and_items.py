@@ -1,0 +1,56 @@
+"""Claims and items with `tx=` in every framework that is named: refused and gone on, rolled back, committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from tests.unit.kernel.frameworks import ON_POSTGRES, ON_SQLITE, Application, make_tables
+
+WHERE = [("postgres", kind) for kind in ON_POSTGRES] + [("sqlite", kind) for kind in ON_SQLITE]
+
+
+@pytest.fixture(params=WHERE, ids=lambda where: f"{where[1].__name__}-{where[0]}")
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Application]:
+    where, kind = request.param
+    url = request.getfixturevalue("migrated")(lanes=4) if where == "postgres" else f"sqlite:///{tmp_path}/shop.db"
+    make_tables(url)
+    application: Application = kind(url)
+    application.hk.items.add(["seat:1", "seat:2"])
+    yield application
+    application.close()
+
+
+def sign_up(app: Application) -> str:
+    """An order, a key and an item in the application's own transaction; refusals on the way leave it usable."""
+    claims, items, tx = app.hk.claims, app.hk.items, app.tx
+    app.begin()
+    claim = claims.reserve("email", "a@b.c", ttl=300, owner="me", op="sign-up", tx=tx)
+    with pytest.raises(holdkit.AlreadyClaimed):
+        claims.reserve("email", "a@b.c", ttl=300, owner="you", tx=tx)
+    app.order("a")
+    again = claims.reserve("email", "a@b.c", ttl=300, owner="me", op="sign-up", tx=tx)
+    assert (again.hold_id, again.replayed) == (claim.hold_id, True)
+    hold = items.best_available(1, prefix="seat:", op="seat", tx=tx)
+    with pytest.raises(holdkit.ItemsTaken):
+        items.reserve(["seat:1"], tx=tx)
+    items.finalize(hold, tx=tx)
+    assert claims.confirm(claim.id, owner="me", entity="user:1", tx=tx).state == "confirmed"
+    assert not claims.is_reserved("email", "a@b.c"), "nobody else sees it yet"
+    return str(claim.id)
+
+
+def test_rolled_back_and_committed(app: Application) -> None:
+    sign_up(app)
+    app.roll_back()
+    assert app.hk.claims.find(entity="user:1") is None
+    assert [item.state for item in app.hk.items.states(["seat:1"])] == ["available"]
+    claim = sign_up(app)
+    app.commit()
+    assert app.orders() == ["a"]
+    assert app.hk.claims.find(entity="user:1").id == claim
+    assert [item.state for item in app.hk.items.states(["seat:1", "seat:2"])] == ["spent", "available"]
+    assert app.hk.verify().ok

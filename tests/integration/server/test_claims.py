@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdkit import EngineError, Saga
+from holdkit.testing import FakeClock
+from tests.integration.server.rig import Stand, stand
+
+NOW = 1_700_000_000_000_000
+EMAIL = {"type": "email", "value": "alice@example.com", "ttl": 300}
+
+
+def run(work: Any) -> None:
+    clock = FakeClock(start=NOW)
+
+    async def main() -> None:
+        async with stand(clock=clock) as here:
+            await work(here, clock)
+
+    asyncio.run(main())
+
+
+def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        made = await here.call("POST", "/v1/claims", EMAIL, op="a", key="hold")
+        assert made.status_code == 201, made.text
+        claim = made.json()
+        assert (claim["key"], claim["state"]) == ("email:alice@example.com", "held")
+        again = await here.call("POST", "/v1/claims", EMAIL, op="a", key="hold")
+        assert again.json()["owner"] == claim["owner"]
+        assert again.headers["idempotency-replayed"] == "true"
+        rival = await here.call("POST", "/v1/claims", EMAIL, op="b", key="hold")
+        assert (rival.status_code, rival.json()["reason"]) == (409, "already_claimed")
+        assert (rival.json()["claim"], rival.json()["remaining"]) == (claim["id"], 300)
+        assert (rival.json()["transient"], rival.json()["deadline"]) == (True, claim["deadline"])
+        assert claim["owner"] not in rival.text
+        at = f"/v1/claims/{claim['id']}"
+        longer = await here.call("POST", f"{at}/extend", {"owner": claim["owner"], "by": 60}, op="c")
+        assert longer.json()["deadline"] > claim["deadline"]
+        thief = await here.call("POST", f"{at}/confirm", {"owner": "x", "entity": "user:2"}, op="d")
+        assert (thief.status_code, thief.json()["reason"]) == (403, "not_owner")
+        done = await here.call("POST", f"{at}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="e")
+        assert (done.json()["state"], done.json()["entity"]) == ("confirmed", "user:1")
+        for query in ("key=email%3Aalice%40example.com", "type=email&value=alice%40example.com", "entity=user%3A1"):
+            (found,) = (await here.call("GET", f"/v1/claims?{query}", key="read")).json()["items"]
+            assert found["id"] == claim["id"], query
+            assert "owner" not in found
+        assert (await here.call("GET", at, key="read")).json()["state"] == "confirmed"
+        never = await here.call("POST", "/v1/claims", EMAIL, op="b2", key="hold")
+        assert (never.status_code, never.json()["reason"], never.json()["state"]) == (
+            409,
+            "already_claimed",
+            "confirmed",
+        )
+        assert (never.json()["transient"], never.json()["remaining"], never.json()["deadline"]) == (False, None, None)
+        by_hold = f"/v1/claims/{claim['hold']}"
+        again = await here.call("POST", f"{by_hold}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="e")
+        assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true"), again.text
+        gone = await here.call("POST", f"{at}/forget", {"owner": claim["owner"]}, op="f")
+        assert gone.json()["state"] == "released"
+        fresh = await here.call("POST", "/v1/claims", EMAIL, op="g")
+        assert fresh.json()["fence"] > claim["fence"]
+        let_go = await here.call("POST", f"{at}/release", {"owner": fresh.json()["owner"]}, op="h")
+        assert let_go.json()["state"] == "released"
+
+    run(work)
+
+
+def test_a_batch_takes_keys_and_items() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await here.call("POST", "/v1/items", {"ids": ["seat"]})
+        await here.call("POST", "/v1/pools", {"id": "show", "total": 1})
+        legs = [{"pool": "show"}, {"key": "email:a@b.c"}, {"item": "seat"}]
+        batch = {"commands": [
+            {"type": "hold", "legs": legs, "ttl": 60},
+            {"type": "hold", "legs": [{"key": "email:a@b.c"}], "ttl": 60},
+            {"type": "consume", "legs": [{"item": "no seat"}]},
+        ]}  # fmt: skip
+        for replayed in (None, "true"):
+            answer = await here.call("POST", "/v1/batch", batch, op="k", key="hold")
+            assert (answer.status_code, answer.headers.get("idempotency-replayed")) == (200, replayed), answer.text
+            held, taken, missing = answer.json()["answers"]
+            assert (held["status"], len(held["hold"]["legs"])) == ("done", 3)
+            assert (taken["reason"], taken["transient"], taken["facts"]["subject"]) == (
+                "insufficient_capacity", True, "email:a@b.c")  # fmt: skip
+            (short,) = taken["facts"]["shortfalls"]
+            assert (short["label"], short["holder"]) == ("email:a@b.c", held["hold"]["id"])
+            assert (missing["reason"], missing["facts"]["subject"]) == ("pool_not_found", "no seat")
+        behind = {"commands": [{"type": "hold", "legs": [{"pool": "~item/seat"}, {"key": "email:x"}], "ttl": 60}]}
+        no = await here.call("POST", "/v1/batch", behind, op="l")
+        assert (no.status_code, no.json()["code"]) == (400, "pool_reserved")
+
+    run(work)
+
+
+def test_a_claim_that_cannot_be() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        for body, field in (
+            ({**EMAIL, "type": "e:mail"}, "type"),
+            ({**EMAIL, "value": " "}, "value"),
+            ({**EMAIL, "ttl": 90_000}, "ttl"),
+            ({**EMAIL, "ttl": 0.5}, "ttl"),
+        ):
+            no = await here.call("POST", "/v1/claims", body, op="a")
+            assert (no.status_code, no.json()["field"]) == (400, field)
+        assert (await here.call("GET", "/v1/claims/res_" + "0" * 32)).json()["reason"] == "claim_not_found"
+        assert (await here.call("GET", "/v1/claims/nonsense")).status_code == 400
+        assert (await here.call("GET", "/v1/claims?type=email")).status_code == 400
+        assert (await here.call("GET", "/v1/claims?key=email%3Anobody")).json()["items"] == []
+
+    run(work)
+
+
+def test_items_are_taken_all_or_none_and_spent() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        ids = ["posting:1", "posting:2", "posting:3"]
+        added = await here.call("POST", "/v1/items", {"ids": ids})
+        assert [one["state"] for one in added.json()["items"]] == ["available"] * 3
+        held = await here.call("POST", "/v1/items/reserve", {"ids": ids[:2], "owner": "saga-77"}, op="a", key="hold")
+        assert held.status_code == 201, held.text
+        assert held.json()["deadline"] is None
+        rival = await here.call("POST", "/v1/items/reserve", {"ids": ids[1:]}, op="b", key="hold")
+        assert (rival.status_code, rival.json()["reason"]) == (409, "items_taken")
+        assert rival.json()["taken"] == ["posting:2"]
+        spent = await here.call(
+            "POST", "/v1/items/finalize", {"hold": held.json()["id"], "owner": "saga-77"}, op="c", key="hold"
+        )
+        assert spent.json()["state"] == "confirmed"
+        looked = await here.call("POST", "/v1/items/states", {"ids": [*ids, "posting:9"]}, key="read")
+        assert [one["state"] for one in looked.json()["items"]] == ["spent", "spent", "available", "missing"]
+        third = await here.call("POST", "/v1/items/reserve", {"ids": ids[2:], "ttl": 60}, op="d")
+        body = {"hold": third.json()["id"], "owner": third.json()["owner"]}
+        assert (await here.call("POST", "/v1/items/release", body, op="e")).json()["state"] == "released"
+
+    run(work)
+
+
+class Errand(Saga):
+    """Takes a seat."""
+
+    name = "errand"
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "seat"
+
+    def effect(self, intent: Any, step: Any) -> str:
+        return f"did {intent['what']}"
+
+
+def test_sagas_can_be_looked_at() -> None:
+    async def work(here: Stand, clock: FakeClock) -> None:
+        await here.call("POST", "/v1/pools", {"id": "seat", "total": 1})
+        errands = here.running.kernel.sagas.register(Errand())
+        await errands.run("one", {"what": "this"})
+        await errands.begin("two", {"what": "that"})
+        listed = (await here.call("GET", "/v1/sagas", key="read")).json()
+        assert [(one["id"], one["phase"]) for one in listed["items"]] == [("one", "done"), ("two", "reserving")]
+        one = (await here.call("GET", "/v1/sagas/one", key="read")).json()
+        assert (one["result"], one["intent"]) == ("did this", {"what": "this"})
+        assert [one["id"] for one in (await here.call("GET", "/v1/sagas?phase=done")).json()["items"]] == ["one"]
+        clock.advance(3600)
+        assert [one["id"] for one in (await here.call("GET", "/v1/sagas?stuck=true")).json()["items"]] == ["two"]
+        assert (await here.call("GET", "/v1/sagas?phase=odd")).status_code == 400
+        missing = await here.call("GET", "/v1/sagas/none")
+        assert (missing.status_code, missing.json()["reason"]) == (404, "saga_not_found")
+
+    run(work)
+
+
+def test_some_fields_need_an_admins_key() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        born = {"legs": [{"pool": "new", "quantity": 1, "create_with_total": 5}], "ttl": 60}
+        no = await here.call("POST", "/v1/holds", born, op="a", key="hold")
+        assert (no.status_code, no.json()["reason"]) == (403, "scope_too_small")
+        hold = await here.call("POST", "/v1/holds", born, op="a", key="admin")
+        assert hold.status_code == 201
+        forced = {"force": True, "reason": "admin_override"}
+        at = f"/v1/holds/{hold.json()['id']}/release"
+        assert (await here.call("POST", at, forced, op="b", key="hold")).status_code == 403
+        for one in (
+            {"type": "create_pool", "id": "p", "total": 1},
+            {"type": "release", "id": hold.json()["id"], **forced},
+        ):
+            batch = await here.call("POST", "/v1/batch", {"commands": [one]}, op="c", key="hold")
+            assert (batch.status_code, batch.json()["reason"]) == (403, "scope_too_small")
+        assert (await here.call("POST", at, forced, op="b", key="admin")).json()["state"] == "released"
+
+    run(work)
+
+
+def test_claims_and_items_are_listed_page_by_page_and_by_prefix() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        for n in range(5):
+            await here.call("POST", "/v1/claims", {**EMAIL, "value": f"u{n}@example.com"}, op=f"c{n}")
+        await here.call("POST", "/v1/claims", EMAIL, op="theirs", tenant="acme")
+        first = (await here.call("GET", "/v1/claims?limit=3", key="read")).json()
+        rest = (await here.call("GET", "/v1/claims", params={"limit": 3, "after": first["next"]}, key="read")).json()
+        seen = [claim["value"] for claim in first["items"] + rest["items"]]
+        assert sorted(seen) == [f"u{n}@example.com" for n in range(5)]
+        assert (len(first["items"]), rest["next"]) == (3, None)
+        assert all("owner" not in claim for claim in first["items"])
+        await here.call("POST", "/v1/items", {"ids": ["seat:a1", "seat:a2", "seat:b1", "voucher:1"]})
+        await here.call("POST", "/v1/items/reserve", {"ids": ["seat:a2"]}, op="r")
+        seats = (await here.call("GET", "/v1/items?prefix=seat%3A&limit=2", key="read")).json()
+        assert [(item["id"], item["state"]) for item in seats["items"]] == [
+            ("seat:a1", "available"),
+            ("seat:a2", "held"),
+        ]
+        more = (await here.call("GET", f"/v1/items?prefix=seat%3A&after={seats['next']}", key="read")).json()
+        assert [item["id"] for item in more["items"]] == ["seat:b1"]
+        assert (await here.call("GET", "/v1/items", key="read", tenant="acme")).json()["items"] == []
+
+    run(work)
+
+
+def test_items_that_were_added_and_cannot_be_looked_at_are_not_denied() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await here.key()
+        items = type(here.running.kernel.items)
+        with pytest.MonkeyPatch.context() as patched:
+
+            async def fail(*_: object, **__: object) -> None:
+                raise EngineError("the server is gone")
+
+            patched.setattr(items, "states", fail)
+            lost = await here.call("POST", "/v1/items", {"ids": ["A1"]}, op="a")
+            assert (lost.status_code, lost.json()["effect"]) == (503, "unknown")
+        again = await here.call("POST", "/v1/items", {"ids": ["A1"]}, op="a")
+        assert again.json()["items"][0]["state"] == "available"
+
+    run(work)

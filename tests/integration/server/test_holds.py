@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdkit.testing import FakeClock
+from tests.integration.server.rig import Stand, live, stand
+
+
+def run(work: Any, **more: Any) -> None:
+    async def main() -> None:
+        async with stand(**more) as here:
+            await work(here)
+
+    asyncio.run(main())
+
+
+def test_a_hold_is_placed_and_confirmed_over_a_real_socket() -> None:
+    with live() as server, server.client() as http:
+        assert http.post("/v1/pools", json={"id": "show/42", "total": 5}).status_code == 201
+        placed = http.post(
+            "/v1/holds", json={"pool": "show/42", "quantity": 2, "ttl": "5m"}, headers={"Idempotency-Key": "a"}
+        )
+        assert placed.status_code == 201, placed.text
+        hold = placed.json()
+        assert hold["state"] == "held"
+        assert hold["position"] == {"lane": 0, "seq": hold["position"]["seq"]}
+        shown = http.get("/v1/pools/show%2F42").json()
+        assert (shown["held"], shown["available"]) == (2, 3)
+        done = http.post(
+            f"/v1/holds/{hold['id']}/confirm",
+            json={"owner": hold["owner"], "entity": "order:9"},
+            headers={"Idempotency-Key": "b"},
+        )
+        assert done.status_code == 200, done.text
+        assert done.json()["state"] == "confirmed"
+        assert "owner" not in done.json()
+        assert http.get("/v1/pools/show%2F42").json()["consumed"] == 2
+
+
+def test_a_refusal_is_a_problem_with_its_numbers() -> None:
+    async def work(here: Stand) -> None:
+        await here.call("POST", "/v1/pools", {"id": "gpu", "total": 1})
+        no = await here.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="a")
+        assert no.status_code == 409
+        assert no.headers["content-type"] == "application/problem+json"
+        told = no.json()
+        assert told["reason"] == "insufficient_capacity"
+        assert told["effect"] == "none"
+        assert told["transient"] is True
+        assert told["shortfalls"] == [{"pool": "gpu", "requested": 2, "available": 1, "total": 1}]
+        assert told["request_id"] == no.headers["x-request-id"]
+        missing = await here.call("POST", "/v1/holds", {"pool": "cpu", "quantity": 2, "ttl": 60}, op="b")
+        assert (missing.status_code, missing.json()["reason"]) == (404, "pool_not_found")
+
+    run(work)
+
+
+def test_times_are_rfc_3339_and_the_clock_is_the_engines() -> None:
+    clock = FakeClock()
+
+    async def work(here: Stand) -> None:
+        await here.call("POST", "/v1/pools", {"id": "gpu", "total": 1})
+        held = (await here.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 60}, op="a")).json()
+        assert held["deadline_at"] == "1970-01-01T00:01:00Z"
+        assert held["server_time"] == "1970-01-01T00:00:00Z"
+        clock.advance(60)
+        late = await here.call("POST", f"/v1/holds/{held['id']}/confirm", {"owner": held["owner"]}, op="b")
+        assert (late.status_code, late.json()["reason"]) == (409, "hold_expired")
+        assert late.json()["deadline_at"] == "1970-01-01T00:01:00Z"
+        assert late.json()["server_time"] == "1970-01-01T00:01:00Z"
+
+    run(work, clock=clock)
+
+
+def test_every_verb_of_a_hold() -> None:
+    clock = FakeClock()
+
+    async def work(here: Stand) -> None:
+        await here.call("POST", "/v1/pools", {"id": "a", "total": 9})
+        await here.call("POST", "/v1/pools", {"id": "b", "total": 9})
+        legs = [{"pool": "a", "quantity": 3}, {"pool": "b"}]
+        placed = await here.call("POST", "/v1/holds", {"legs": legs, "ttl": 60, "metadata": {"n": [1]}}, op="1")
+        hold = placed.json()
+        assert hold["metadata"] == {"n": [1]}
+        mine = {"owner": hold["owner"]}
+        at = f"/v1/holds/{hold['id']}"
+        assert (await here.call("POST", f"{at}/extend", {**mine, "by": 60}, op="2")).json()["deadline_at"] == (
+            "1970-01-01T00:02:00Z"
+        )
+        part = await here.call("POST", f"{at}/confirm", {**mine, "quantity": {"a": 1}, "keep_rest": True}, op="3")
+        assert part.json()["legs"][0] == {"pool": "a", "quantity": 3, "held": 2, "confirmed": 1, "returned": 0}
+        assert (await here.call("POST", f"{at}/release", {"owner": "x"}, op="4")).status_code == 403
+        assert (await here.call("POST", f"{at}/expire", {}, op="5")).json()["reason"] == "not_due"
+        assert (await here.call("POST", f"{at}/release", mine, op="6")).json()["state"] == "released"
+        assert (await here.call("POST", f"{at}/return", mine, op="7")).json()["legs"][0]["returned"] == 1
+        spent = await here.call("POST", "/v1/consume", {"pool": "a", "quantity": 2}, op="8")
+        assert (spent.status_code, spent.json()["state"]) == (201, "confirmed")
+        story = (await here.call("GET", f"{at}/history")).json()["items"]
+        assert [one["action"] for one in story] == [
+            "hold.held",
+            "hold.extended",
+            "hold.partly_confirmed",
+            "hold.released",
+            "hold.returned",
+        ]
+        assert hold["owner"] not in str(story)
+
+    run(work, clock=clock)
+
+
+def test_a_batch_answers_command_by_command() -> None:
+    async def work(here: Stand) -> None:
+        commands = [
+            {"type": "create_pool", "id": "a", "total": 1},
+            {"type": "hold", "pool": "a", "ttl": 60},
+            {"type": "hold", "pool": "a", "ttl": 60},
+        ]
+        first = await here.call("POST", "/v1/batch", {"commands": commands}, op="k")
+        assert first.status_code == 200, first.text
+        answers = first.json()["answers"]
+        assert [one["status"] for one in answers] == ["done", "done", "refused"]
+        assert answers[2]["reason"] == "insufficient_capacity"
+        none = await here.call("POST", "/v1/batch", {"commands": commands})
+        assert (none.status_code, none.json()["reason"]) == (400, "idempotency_key_required")
+
+    run(work)

@@ -1,0 +1,96 @@
+"""Limits over HTTP: an operator reads and changes them, nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+import holdkit
+from holdkit.client import NotAdmitted, connect, connect_async
+from tests.integration.server.rig import Stand, live, stand
+
+
+def test_only_an_operator_may() -> None:
+    async def main() -> None:
+        async with stand() as here:
+            await _only_an_operator(here)
+
+    asyncio.run(main())
+
+
+async def _only_an_operator(here: Stand) -> None:
+    body = {"limits": {"retention": "90d", "max_legs": 7}, "reason": "audit", "actor": "user:7"}
+    for key, tenant, status in (("admin", "acme", 403), ("hold", "", 403), ("read", "", 403)):
+        assert (await here.call("POST", "/v1/limits", body, key=key, tenant=tenant)).status_code == status
+    assert (await here.call("GET", "/v1/limits", tenant="acme")).status_code == 403
+    before = (await here.call("GET", "/v1/limits", key="read")).json()
+    assert (before["version"], before["limits"]["retention"]) == (0, 30 * 86_400)
+    told = await here.call("POST", "/v1/limits", body)
+    assert told.status_code == 200
+    assert told.json()["limits"] | {"retention": 7_776_000, "max_legs": 7} == told.json()["limits"]
+    assert told.json()["version"] == 1
+    again = await here.call("POST", "/v1/limits", {**body, "if_version": 0})
+    assert again.status_code in (200, 409, 412)
+    (entry,) = (await here.call("GET", "/v1/journal")).json()["items"]
+    assert (entry["action"], entry["actor"], entry["reason"]) == ("limits.changed", "user:7", "audit")
+    assert (await here.call("GET", "/v1/journal", tenant="acme")).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ({}, "limits_required"),
+        ({"retention": "soon"}, "retention_malformed"),
+        ({"if_version": 3}, "limit_unknown"),
+        ({"max_legs": "many"}, "max_legs_malformed"),
+    ],
+)
+def test_bad_input_names_the_limit(limits: dict[str, object], code: str) -> None:
+    async def main() -> None:
+        async with stand() as here:
+            answer = await here.call("POST", "/v1/limits", {"limits": limits})
+            assert answer.status_code in (400, 422)
+            assert answer.json()["code"] == code
+
+    asyncio.run(main())
+
+
+def test_the_client_reads_and_changes_them() -> None:
+    with live() as server, connect(server.url, key=server.admin) as hk:
+        assert hk.limits_in_force().version == 0
+        changed = hk.change_limits(
+            retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once"
+        )
+        assert (changed.retention, changed.max_ttl, changed.version) == (timedelta(days=90), timedelta(hours=1), 1)
+        assert (
+            hk.change_limits(retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once")
+            == changed
+        )
+        assert hk.limits_in_force() == changed
+        assert [str(entry.action) for entry in hk.journal()] == ["limits.changed"]
+        hk.create_pool("p", 1)
+        with pytest.raises(holdkit.InvalidRequest) as caught:
+            hk.hold("p", ttl="2h")
+        assert caught.value.code == "ttl_too_long"
+        with pytest.raises(holdkit.VersionConflict):
+            hk.change_limits(max_legs=3, if_version=0)
+        with pytest.raises(holdkit.InvalidRequest):
+            hk.change_limits(max_queue=3)
+
+        async def main() -> None:
+            async with connect_async(server.url, key=server.admin) as other:
+                assert (await other.change_limits(max_legs=3, if_version=1)).max_legs == 3
+                assert (await other.limits_in_force()).version == 2
+
+        asyncio.run(main())
+
+
+def test_a_tenants_client_is_refused() -> None:
+    with live() as server:
+        with connect(server.url, key=server.admin) as hk:
+            hk.create_pool("p", 1)
+        theirs = server.key("admin", "acme")
+        with connect(server.url, key=theirs) as hk, pytest.raises(NotAdmitted):
+            hk.change_limits(retention="90d")

@@ -1,0 +1,65 @@
+"""Generated requests at every route, by the document the server itself gives: no 5xx, answers as described, nothing lost."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of libraries that it imports: not ours to mend
+    import schemathesis
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
+from holdkit.server import Settings
+from holdkit.server.openapi import document
+from holdkit.server.routes import ROUTES
+from tests.integration.server.rig import Live, live
+
+EXAMPLES = 12
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    with live(settings=Settings(key_refresh=0.05, sweep_every=0, rate=1e6, burst=10**6, stream_timeout=0.5)) as running:
+        with running.client() as http:
+            http.post("/v1/pools", json={"id": "0", "total": 5})
+        yield running
+        with running.client() as http:
+            assert http.get("/readyz").status_code == 200
+            assert http.post("/v1/verify").json()["ok"]
+
+
+def without_streams() -> dict[str, Any]:
+    """The document without what never ends, and without the keys, which would be made up too."""
+    made = document(ROUTES)
+    del made["paths"]["/v1/events"]
+    del made["security"], made["components"]["securitySchemes"]
+    return made
+
+
+schema = schemathesis.openapi.from_dict(without_streams())
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_every_route_keeps_to_its_description(case: Any, server: Live) -> None:
+    answer = case.call(base_url=server.url, headers={"Authorization": f"Bearer {server.admin}"})
+    case.validate_response(answer, checks=CHECKS)
+    assert answer.status_code != 401, "the key was lost on the way"

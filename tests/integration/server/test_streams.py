@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from holdkit.server import Settings, streams
+from tests.integration.server.rig import PATIENCE, live, stand
+
+
+def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:
+    """(event, id, data) of each event as it comes; pings are passed over."""
+    event, id = "", None
+    for line in answer.iter_lines():
+        if line.startswith("event: "):
+            event = line[7:]
+        elif line.startswith("id: "):
+            id = line[4:]
+        elif line.startswith("data: "):
+            yield event, id, json.loads(line[6:])
+            event, id = "", None
+
+
+def test_the_journal_comes_as_events_and_resumes_behind_the_last_one_seen() -> None:
+    with live() as server, server.client() as http:
+        with http.stream("GET", "/v1/events") as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            told = frames(answer)
+            assert next(told)[0] == "hello"
+            http.post("/v1/pools", json={"id": "a", "total": 5})
+            event, seen, data = next(told)
+            assert (event, data["subject"]) == ("pool.created", "a")
+        http.post("/v1/pools", json={"id": "b", "total": 5})
+        with http.stream("GET", "/v1/events", headers={"Last-Event-ID": seen or ""}) as answer:
+            told = frames(answer)
+            assert next(told)[0] == "hello"
+            assert next(told)[2]["subject"] == "b"
+
+
+def test_summaries_tell_what_changed_and_add_up() -> None:
+    with live() as server, server.client() as http:
+        http.post("/v1/pools", json={"id": "a", "total": 5})
+        with http.stream("GET", "/v1/events?kind=summary") as answer:
+            told = frames(answer)
+            event, _, first = next(told)
+            assert (event, first["reset"]) == ("summary", True)
+            assert (first["sums"]["pools"], first["sums"]["available"]) == (1, 5)
+            for n in range(3):
+                http.post("/v1/holds", json={"pool": "a", "ttl": 60}, headers={"Idempotency-Key": str(n)})
+            seen: dict[str, int] = {}
+            latest: dict[str, Any] = {}
+            data: dict[str, Any] = {}
+            while seen.get("hold.held", 0) < 3:
+                _, _, data = next(told)
+                for action, count in data["actions"].items():
+                    seen[action] = seen.get(action, 0) + count
+                latest |= {pool["id"]: pool for pool in data["pools"]}
+            assert latest["a"]["held"] == 3
+            assert data["sums"]["held"] == 3
+        overview = http.get("/v1/overview").json()
+        assert overview["sums"]["held"] == 3
+        assert overview["fullest"][0]["id"] == "a"
+
+
+def test_a_server_that_stops_says_goodbye_to_its_streams() -> None:
+    with live() as server:
+        http = server.client()
+        stream = http.stream("GET", "/v1/events")
+        told = frames(stream.__enter__())
+        assert next(told)[0] == "hello"
+    assert next(told)[0] == "bye"
+    http.close()
+
+
+def test_there_are_only_so_many_streams() -> None:
+    settings = Settings(key_refresh=0.1, sweep_every=0, max_streams=1)
+    with live(settings=settings) as server, server.client() as http:
+        with http.stream("GET", "/v1/events") as answer:
+            told = frames(answer)  # kept: a generator that is dropped closes its connection
+            assert next(told)[0] == "hello"
+            turned_away = http.get("/v1/events")
+            assert (turned_away.status_code, turned_away.json()["reason"]) == (503, "streams_too_many")
+        while http.get("/v1/stats").json()["streams"]:
+            pass  # until the server has seen that the reader is gone
+        lost = http.get("/v1/events?after=hkc2.nonsense")
+        assert (lost.status_code, lost.json()["code"]) == (400, "cursor_malformed")
+
+
+def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
+    async def main() -> None:
+        async with stand() as here:
+            feed = here.running.feeds.get(here.running.kernel, "")
+            await feed.ready.wait()
+            waiting = asyncio.create_task(feed.news(feed.tick, 3_600))
+            await asyncio.sleep(0)
+            here.running.stop()
+            await asyncio.wait_for(waiting, PATIENCE)
+
+    asyncio.run(main())
+
+
+def test_streams_that_begin_together_are_counted_too() -> None:
+    async def main() -> None:
+        async with stand(settings=Settings(key_refresh=1, sweep_every=0, max_streams=1)) as here:
+            await here.key()
+            calls = [asyncio.create_task(here.call("GET", "/v1/events")) for _ in range(3)]
+            turned_away = [await one for one in calls[1:]]
+            assert [one.json()["reason"] for one in turned_away] == ["streams_too_many"] * 2
+            here.running.stop()
+            assert (await calls[0]).status_code == 200
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+def test_a_tenant_too_many_to_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with stand() as here:
+            monkeypatch.setattr("holdkit.server.feed.MAX_FEEDS", 0)
+            answer = await here.call("GET", "/v1/events?kind=summary")
+            assert (answer.status_code, answer.json()["reason"]) == (503, "feeds_too_many")
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_is_cut_off_by_the_stop_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the server complains of an answer that was never completed."""
+
+    class CutOff:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"event: hello\n\n", "more_body": True})
+
+    monkeypatch.setattr(streams, "EventSourceResponse", CutOff)
+    said: list[Any] = []
+
+    async def main() -> None:
+        async with stand() as here:
+            headers = [(b"authorization", f"Bearer {await here.key('read')}".encode())]
+            scope = {"type": "http", "method": "GET", "path": "/v1/events", "raw_path": b"/v1/events",
+                     "query_string": b"", "headers": headers}  # fmt: skip
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            async def receive() -> Any:
+                return {"type": "http.disconnect"}
+
+            await here.application(scope, receive, send)
+
+    asyncio.run(main())
+    assert [bool(one.get("more_body")) for one in said] == [False, True, False]
+    assert said[-1] == {"type": "http.response.body", "body": b""}

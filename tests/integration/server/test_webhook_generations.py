@@ -1,0 +1,135 @@
+"""Webhooks of a journal that was put back: a hook that was sent what is gone stops, and says so; receivers can tell."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdkit.errors import EngineError
+from holdkit.kernel._async.places import kept_place
+from holdkit.kernel.backup import back_up, restore
+from holdkit.kernel.cursor import decode_cursor
+from holdkit.server.settings import Delivery, Settings
+from holdkit.server.webhooks.hooks import place_of
+from tests.integration.server.rig import PATIENCE, Stand, stand
+from tests.integration.server.test_webhooks import Receiver
+
+
+async def shown(here: Stand, state: str) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            (hook,) = (await here.call("GET", "/v1/webhooks")).json()["items"]
+            if hook["state"] == state:
+                return dict(hook)
+
+
+async def kept(here: Stand, hook: str, seq: int) -> None:
+    """Its place lies behind this entry."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            place = await kept_place(here.running.kernel.executor, "", place_of(hook))
+            if place is not None and decode_cursor(place.cursor)[0][0] >= seq:
+                return
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_path: Path, remembers: bool) -> None:
+    url, state = f"sqlite:///{tmp_path}/holds.db", tmp_path / "state"
+    state.mkdir()
+
+    async def main() -> None:
+        receiver = Receiver()
+        server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+        delivery = Delivery(allowed=frozenset(["127.0.0.1"]), state=str(state) if remembers else None)
+        settings = Settings(key_refresh=1, sweep_every=0, webhooks=delivery)
+
+        async def send(here: Stand, *pools: str) -> list[dict[str, Any]]:
+            for pool in pools:
+                await here.call("POST", "/v1/pools", {"id": pool, "total": 5})
+            await receiver.wait(len(pools))
+            await kept(here, made.json()["id"], (await here.running.kernel.history(pools[-1]))[0].position.seq)
+            return [json.loads(body) for _, body in receiver.taken[-len(pools) :]]
+
+        async with server:
+            async with stand(url, settings=settings) as here:
+                made = await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
+                (a,) = await send(here, "a")
+            back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
+            async with stand(url, settings=settings) as here:
+                b, c = await send(here, "b", "c")
+            restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
+            assert a["generation"] == b["generation"]
+            async with stand(url, settings=settings) as here:
+                if remembers:
+                    hook = await shown(here, "stopped")
+                    assert hook["why"].startswith("the journal was cut back by a failover or a restore: at least ")
+                    replayed = await here.call("POST", f"/v1/webhooks/{made.json()['id']}/replay")
+                    assert replayed.status_code == 200
+                    await shown(here, "active")
+                (x,) = await send(here, "x")
+                assert [event["subject"] for event in (a, b, c, x)] == ["a", "b", "c", "x"]
+                assert x["generation"] != b["generation"], "the receiver can tell"
+                assert len({event["id"] for event in (a, b, c, x)}) == 4
+                await here.call("DELETE", f"/v1/webhooks/{made.json()['id']}")
+                assert list(state.iterdir()) == []
+
+    asyncio.run(main())
+
+
+def test_a_hook_that_is_removed_is_gone_though_its_file_cannot_be(tmp_path: Path) -> None:
+    """A failure behind the commit must not deny it; before it, it is told and nothing is done."""
+    state = tmp_path / "state"
+    state.mkdir()
+
+    async def main() -> None:
+        delivery = Delivery(allowed=frozenset(["127.0.0.1"]), state=str(state))
+        settings = Settings(sweep_every=0, webhooks=delivery)
+        async with stand(f"sqlite:///{tmp_path}/holds.db", settings=settings) as here:
+            made = await here.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/hook"})
+            hook = made.json()["id"]
+            file = state / f"webhook-{hook}.cursor"
+            async with asyncio.timeout(PATIENCE):
+                while not file.exists():
+                    await here.call("GET", "/v1/webhooks")
+            file.unlink()
+            file.mkdir()  # not even root can unlink this
+            webhook_sender, kernel = here.running.webhook_sender, here.running.kernel
+            with pytest.raises(EngineError, match=r"cannot forget what .* remembers: .*; remove it by hand"):
+                await webhook_sender.forget(kernel, "", hook)
+            removed = await here.call("DELETE", f"/v1/webhooks/{hook}")
+            assert (removed.status_code, removed.json()["id"]) == (200, hook)
+            assert (await here.call("GET", "/v1/webhooks")).json()["items"] == []
+
+    asyncio.run(main())
+
+
+def test_another_entry_at_the_same_position_is_no_repetition(tmp_path: Path) -> None:
+    """A receiver that passes over ids it has seen must not pass over what stands there now."""
+    url = f"sqlite:///{tmp_path}/holds.db"
+
+    async def main() -> None:
+        receiver = Receiver()
+        server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+        settings = Settings(sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+        async with server:
+            async with stand(url, settings=settings) as here:
+                await here.key()  # before the copy: it is an entry too
+                await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
+            back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
+            for pool in ("b", "x"):
+                async with stand(url, settings=settings) as here:
+                    made = await here.running.kernel.create_pool(pool, 5)
+                    assert made.id == pool
+                    await receiver.wait(1)
+                restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
+        b, x = (json.loads(body) for _, body in receiver.taken)
+        assert b["data"]["position"] == x["data"]["position"]
+        assert b["id"] != x["id"]
+
+    asyncio.run(main())

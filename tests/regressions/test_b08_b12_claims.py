@@ -1,0 +1,131 @@
+"""B8–B12: what is known to go wrong with claims of unique keys."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+
+import pytest
+
+import holdkit
+from holdkit.faces.keys import claim_id
+from tests.regressions.racing import PATIENCE
+from tests.regressions.stage import Stage, differences
+
+
+def test_b8_claim_confirm_claim_again(stage: Stage) -> None:
+    hk = stage.open()
+    claim = hk.claims.reserve("email", "alice@example.com", ttl=300)
+    hk.claims.confirm(claim, entity="user:1")
+    for _ in range(2):
+        with pytest.raises(holdkit.AlreadyClaimed) as refused:
+            hk.claims.reserve("email", "alice@example.com", ttl=300)
+        assert (refused.value.claim, refused.value.state, refused.value.remaining) == (claim.id, "confirmed", None)
+        assert claim.owner not in f"{refused.value} {refused.value.details}"
+        hk = stage.again(hk)
+    stage.clock.advance(40 * 86_400)  # the hold has retired: the key remembers by itself
+    hk.sweep()
+    with pytest.raises(holdkit.AlreadyClaimed):
+        hk.claims.reserve("email", "alice@example.com", ttl=300)
+    found = hk.claims.find(id=claim.id)
+    assert (found.state, found.entity, found.fence) == ("confirmed", "user:1", 1)
+    assert differences(hk) == ()
+
+
+def test_b9_claim_release_claim_confirm(stage: Stage) -> None:
+    hk = stage.open()
+    first = hk.claims.reserve("email", "alice@example.com", ttl=300)
+    hk.claims.release(first)
+    second = hk.claims.reserve("email", "alice@example.com", ttl=300)
+    assert (second.id, second.fence) == (first.id, first.fence + 1)
+    assert second.hold_id != first.hold_id
+    assert hk.claims.confirm(second, entity="user:2").state == "confirmed"
+    with pytest.raises(holdkit.AlreadyReleased):
+        hk.claims.confirm(first, entity="user:1")
+    assert hk.claims.find(entity="user:2") == hk.claims.find(id=first.id)
+    assert hk.claims.find(entity="user:1") is None
+
+
+def test_b10_claim_ttl_passes_unswept_claim_confirm(stage: Stage) -> None:
+    hk = stage.open()
+    first = hk.claims.reserve("email", "alice@example.com", ttl=300)
+    stage.clock.advance(300)
+    second = hk.claims.reserve("email", "alice@example.com", ttl=300)
+    assert hk.claims.confirm(second, entity="user:2").entity == "user:2"
+    with pytest.raises(holdkit.HoldExpired):
+        hk.claims.confirm(first, entity="user:1")
+    assert differences(hk) == ()
+
+
+def test_b11_a_million_random_keys_no_id_twice() -> None:
+    made = {claim_id(f"email:{number}@example.com") for number in range(1_000_000)}
+    assert len(made) == 1_000_000
+    assert all(len(id) == 36 for id in list(made)[:1_000])
+
+
+def test_b11_ids_are_of_the_key_alone_and_of_all_of_it() -> None:
+    value = secrets.token_hex(8)
+    assert claim_id(f"email:{value}") == claim_id(f"email:{value}")
+    others = [
+        f"email:{value} ",
+        f"Email:{value}",
+        f"email::{value}",
+        f"user:{value}",
+        f"email:{value}é",
+        f"email:{value}e\u0301",
+    ]
+    assert len({claim_id(key) for key in others}) == len(others)
+
+
+def test_b12_a_retry_safe_claim_by_another_owner(stage: Stage) -> None:
+    hk = stage.open()
+    mine = hk.claims.reserve("email", "alice@example.com", ttl=300, owner="session-1")
+    stage.clock.advance(60)
+    again = hk.claims.reserve("email", "alice@example.com", ttl=900, owner="session-1")
+    assert (again.hold_id, again.deadline, again.owner, again.replayed) == (
+        mine.hold_id,
+        mine.deadline,
+        "session-1",
+        True,
+    )
+    for owner in ("session-2", None):
+        with pytest.raises(holdkit.AlreadyClaimed) as refused:
+            hk.claims.reserve("email", "alice@example.com", ttl=900, owner=owner)
+        assert (refused.value.claim, refused.value.remaining, refused.value.transient) == (mine.id, 240, True)
+        assert "session-1" not in repr(refused.value.details)
+
+
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "postgres"])
+def test_of_many_at_once_exactly_one_gets_the_key(
+    engine: str, tmp_path: object, request: pytest.FixtureRequest
+) -> None:
+    """Seed 003: two concurrent reserve() calls, exactly one succeeds and the other is told that it is taken."""
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
+    url = urls.get(engine) or request.getfixturevalue("postgres_url")
+    if engine == "postgres":
+        holdkit.migrate(url)
+    hk = holdkit.connect(url)
+    told: list[object] = []
+
+    def sign_up(start: threading.Barrier) -> None:
+        start.wait(PATIENCE)
+        try:
+            told.append(hk.claims.reserve("email", "alice@example.com", ttl=300))
+        except holdkit.HoldkitError as refused:
+            told.append(refused)
+
+    with hk:
+        for _ in range(3):
+            start = threading.Barrier(6)
+            threads = [threading.Thread(target=sign_up, args=(start,)) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE)
+            granted = [one for one in told if isinstance(one, holdkit.Claim)]
+            assert len(granted) == 1
+            assert len(told) == 6
+            assert all(isinstance(one, holdkit.AlreadyClaimed) for one in told if one not in granted)
+            hk.claims.release(granted[0])
+            told.clear()
+        assert hk.verify().ok

@@ -1,0 +1,83 @@
+"""B19: what happens in one instant is told in the order in which it happened."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdkit
+from holdkit import ConfirmHold, Leg, PlaceHold
+from tests.regressions.stage import Stage, differences
+
+
+def test_b19_held_and_confirmed_in_the_same_instant(stage: Stage) -> None:
+    hk = stage.open()
+    hk.create_pool("p", 500)
+    holds = [hk.hold("p", 2, ttl=60) for _ in range(20)]
+    for hold in reversed(holds):
+        hk.extend(hold, by=1)
+        hk.confirm(hold, quantity=1, keep_rest=True)
+        hk.release(hold)
+    hk = stage.again(hk)
+    for hold in holds:
+        history = hk.history(hold)
+        assert [entry.action for entry in history] == [
+            "hold.held",
+            "hold.extended",
+            "hold.partly_confirmed",
+            "hold.released",
+        ]
+        assert {entry.slot for entry in history} == {0}
+        assert history == sorted(history, key=lambda entry: entry.position)
+        assert holdkit.reconstruct(history) == hk.get(hold)
+    assert differences(hk) == ()
+
+
+def test_b19_one_step_and_one_batch(stage: Stage) -> None:
+    """Hold and confirm in a single command, and as two commands of one transaction."""
+    hk = stage.open()
+    hk.create_pool("p", 9)
+    consumed = hk.consume("p", 1)
+    place = PlaceHold(legs=(Leg("p", 2),), ttl=60, id=f"{1:032x}", owner="me")
+    batched = hk.apply([place, ConfirmHold(id=f"{1:032x}", owner="me")])[-1]
+    for hold in (consumed, batched):
+        assert hold.state == "confirmed"
+        assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.confirmed"]
+        assert holdkit.reconstruct(hk.history(hold)) == hk.get(hold)
+
+
+@pytest.mark.parametrize("step", [-30, -1, 0, 1])
+def test_b19_a_clock_that_stands_or_steps_back_changes_no_order(stage: Stage, step: int) -> None:
+    stage.clock.set(100_000_000)
+    hk = stage.open()
+    hk.create_pool("p", 9)
+    hold = hk.hold("p", 3, ttl=600)
+    for _ in range(3):
+        stage.clock.advance(step)
+        hk.confirm(hold, quantity=1, keep_rest=True)
+    history = hk.history(hold)
+    assert [entry.action for entry in history] == ["hold.held", *["hold.partly_confirmed"] * 2, "hold.confirmed"]
+    slots = [entry.slot for entry in history]
+    assert slots == sorted(slots), "time never moves backwards along a pool"
+    assert holdkit.reconstruct(history) == hk.get(hold)
+
+
+def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(stage: Stage) -> None:
+    hk = stage.open()
+    hk.create_pool("p", 9)
+    hold = hk.hold("p", 2, ttl=60)
+    stage.clock.advance(59)
+    early = hk.history(hold)
+    assert holdkit.reconstruct(early) == hk.get(hold)
+    stage.clock.advance(1)
+    history = hk.history(hold)
+    assert [entry.action for entry in history] == ["hold.held"]
+    found = holdkit.reconstruct(history)
+    assert found is not None
+    assert (found.state, found.deadline) == ("expired", 60_000_000)
+    assert found == hk.get(hold)
+    before = holdkit.reconstruct(early, at=59_999_999)
+    assert before is not None
+    assert before.state == "held"
+    assert holdkit.reconstruct(early, at=60_000_000) == found
+    assert holdkit.reconstruct(hk.journal()[-1:]) == found
+    assert holdkit.reconstruct([]) is None

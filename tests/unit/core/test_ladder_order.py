@@ -1,0 +1,224 @@
+"""Every rung of every ladder, and their order: where two troubles meet, the upper one is named (SPEC section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdkit.core.codec import minted_id
+from holdkit.core.commands import ArchivePool, CreatePool, PutRecord, RemovePool, ResizePool, Sweep, UnarchivePool
+from holdkit.core.model import Leg
+from tests.unit.core.ladders import NOW, Rung, Scene, cases, name_of
+from tests.unit.core.world import confirm, consume, expire, extend, give_back, place, release
+
+OLD = minted_id(0, b"0123456789")
+
+
+def fields(**changed: Any) -> Callable[[Scene], None]:
+    """Spoil fields of the command."""
+    return lambda scene: scene.fields.update(changed)
+
+
+def limits(**changed: int) -> Callable[[Scene], None]:
+    """Spoil limits."""
+    return lambda scene: scene.limits.update(changed)
+
+
+def earlier(*commands: Any, slot: int = 5) -> Callable[[Scene], None]:
+    """Something happened before."""
+    return lambda scene: scene.before.extend((slot, command) for command in commands)
+
+
+def at(slot: int) -> Callable[[Scene], None]:
+    """It is another time."""
+
+    def spoil(scene: Scene) -> None:
+        scene.slot = slot
+
+    return spoil
+
+
+def leg(pool: str, quantity: int, create: int | None = None, **more: Any) -> Callable[[Scene], None]:
+    """One more leg, or another quantity of one that is there."""
+
+    def spoil(scene: Scene) -> None:
+        others = tuple(other for other in scene.fields["what"] if other.pool != pool)
+        scene.fields["what"] = (*others, Leg(pool, quantity, create, **more))
+
+    return spoil
+
+
+def amount(**amounts: int) -> Callable[[Scene], None]:
+    """Name amounts by pool, beside those already named."""
+    return lambda scene: scene.fields.update(quantity={**(scene.fields.get("quantity") or {}), **amounts})
+
+
+def both(*spoilers: Callable[[Scene], None]) -> Callable[[Scene], None]:
+    """Several at once."""
+
+    def spoil(scene: Scene) -> None:
+        for one in spoilers:
+            one(scene)
+
+    return spoil
+
+
+CONFLICT = Rung("operation_conflict", both(fields(op="o"), earlier(PutRecord(kind="k", id="i", body="1", op="o"))))
+TABLE_FULL = Rung("operation_table_full", both(fields(op="o"), limits(max_operations=0)))
+
+OVERFLOW = "slot_overflow"
+PASSED = "deadline_passed"
+LIFETIME = "lifetime_exceeded"
+
+TAKE = [
+    Rung("pool_not_found", leg("nowhere", 1)),
+    Rung("pool_archived", earlier(ArchivePool(id="q"))),
+    Rung("window_closed", leg("~window", 1, 1, opens=NOW - 5, closes=NOW)),
+    Rung("hold_exists", earlier(place("new", "p", deadline=1000))),
+    Rung("pool_table_full", both(leg("~born", 1, 1), limits(max_pools=2))),
+    Rung("hold_table_full", limits(max_holds=0)),
+    Rung("insufficient_capacity", leg("p", 11)),
+]
+PLACE = [
+    CONFLICT,
+    TABLE_FULL,
+    Rung(OVERFLOW, fields(deadline=2**63), PASSED),
+    Rung(PASSED, fields(deadline=NOW), OVERFLOW, LIFETIME),
+    Rung(LIFETIME, limits(max_lifetime=89), PASSED),
+    *TAKE,
+]
+CREATE = [
+    CONFLICT,
+    TABLE_FULL,
+    Rung("pool_exists", fields(id="p")),
+    Rung("pool_table_full", limits(max_pools=2)),
+]
+RESIZE = [
+    CONFLICT,
+    TABLE_FULL,
+    Rung("pool_not_found", fields(id="nowhere"), "below_in_use"),
+    Rung("below_in_use", both(earlier(place("other", {"p": 5}, deadline=1000)), fields(total=4)), "pool_not_found"),
+    Rung("version_conflict", fields(if_version=99)),
+]
+NOWHERE = Rung("pool_not_found", fields(id="nowhere"))
+REMOVE = [CONFLICT, TABLE_FULL, NOWHERE, Rung("pool_in_use", earlier(place("other", {"p": 5}, deadline=1000)))]
+ARCHIVE = [CONFLICT, TABLE_FULL, NOWHERE]
+
+# Commands that name a hold: "x" has 5 of p, of q and of ~w (of 10 each) from slot 1 until slot 100.
+
+MISSING = "hold_not_found"
+RETIRED = "hold_retired"
+ENDS = ("already_confirmed", "already_released", "hold_expired")
+
+FIND = [
+    Rung(MISSING, fields(name="missing"), RETIRED),
+    Rung(RETIRED, both(fields(id=OLD), limits(retention=NOW)), MISSING),
+]
+OWNER = Rung("not_owner", fields(owner="thief"))
+LIVE = [
+    Rung("already_confirmed", earlier(confirm("x")), *ENDS),
+    Rung("already_released", earlier(release("x")), *ENDS),
+    Rung("hold_expired", at(100), *ENDS),
+]
+MORE_THAN_IS_HELD = ("quantity_exceeds_hold", "pool_archived", "window_closed", "insufficient_capacity")
+AMBIGUOUS = Rung("amount_ambiguous", fields(quantity=3), "leg_unknown", *MORE_THAN_IS_HELD)
+UNKNOWN = Rung("leg_unknown", amount(z=1), "amount_ambiguous")
+EXCEEDS = Rung("quantity_exceeds_hold", amount(p=6), "amount_ambiguous", *MORE_THAN_IS_HELD[1:])
+EXTRA = fields(overage="if_available")
+OVERAGE = [
+    Rung(
+        "pool_archived",
+        both(amount(q=6), EXTRA, earlier(ArchivePool(id="q"))),
+        "amount_ambiguous",
+        "quantity_exceeds_hold",
+    ),
+    Rung("window_closed", both(amount(**{"~w": 6}), EXTRA), "amount_ambiguous", "quantity_exceeds_hold"),
+    Rung("insufficient_capacity", both(amount(p=11), EXTRA), "amount_ambiguous", "quantity_exceeds_hold"),
+]
+CONFIRM = [CONFLICT, *FIND, OWNER, *LIVE, AMBIGUOUS, UNKNOWN, EXCEEDS, *OVERAGE]
+RELEASE = [CONFLICT, *FIND, OWNER, *LIVE, AMBIGUOUS, UNKNOWN, EXCEEDS]
+EXTEND = [
+    CONFLICT,
+    TABLE_FULL,
+    *FIND,
+    OWNER,
+    *LIVE,
+    Rung(OVERFLOW, fields(until=2**63), PASSED),
+    Rung(PASSED, fields(until=NOW), OVERFLOW, LIFETIME),
+    Rung(LIFETIME, limits(max_lifetime=198), PASSED),
+]
+EXPIRE = [CONFLICT, TABLE_FULL, *FIND, *LIVE[:2], Rung("not_due", at(99))]
+RETURN = [CONFLICT, TABLE_FULL, *FIND, OWNER, Rung("not_confirmed", lambda scene: scene.before.remove((5, confirm("x")))),
+          AMBIGUOUS, UNKNOWN, EXCEEDS]  # fmt: skip
+RECORD = [CONFLICT, TABLE_FULL, Rung("version_conflict", fields(if_version=1))]
+
+
+def scene(command: str) -> Scene:
+    """A command that would be done, before anything is spoiled."""
+    builds: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+        "place": (place, {"name": "new", "what": (Leg("p"), Leg("q")), "deadline": 100}),
+        "consume": (consume, {"name": "new", "what": (Leg("p"), Leg("q"))}),
+        "create": (CreatePool, {"id": "new", "total": 1}),
+        "resize": (ResizePool, {"id": "p", "total": 5}),
+        "remove": (RemovePool, {"id": "p"}),
+        "archive": (ArchivePool, {"id": "p"}),
+        "unarchive": (UnarchivePool, {"id": "p"}),
+        "confirm": (confirm, {"name": "x"}),
+        "release": (release, {"name": "x"}),
+        "extend": (extend, {"name": "x", "until": 200}),
+        "expire": (expire, {"name": "x"}),
+        "return": (give_back, {"name": "x"}),
+        "record": (PutRecord, {"kind": "k", "id": "other", "body": "{}", "if_version": 0}),
+        "sweep": (Sweep, {}),
+    }
+    build, arguments = builds[command]
+    made = Scene(build, **arguments)
+    made.before = [(1, CreatePool(id="p", total=10)), (1, CreatePool(id="q", total=10))]
+    if command in ("confirm", "release", "extend", "expire", "return"):
+        window = Leg("~w", 5, 10, opens=0, closes=NOW)  # it is over by then
+        made.before.append((1, place("x", (Leg("p", 5), Leg("q", 5), window), deadline=100)))
+    if command == "return":
+        made.before.append((5, confirm("x")))
+    if command == "expire":
+        made.slot = 100
+    return made
+
+
+LADDERS = {
+    "place": PLACE,
+    "consume": [CONFLICT, TABLE_FULL, *TAKE],
+    "create": CREATE,
+    "resize": RESIZE,
+    "remove": REMOVE,
+    "archive": ARCHIVE,
+    "unarchive": ARCHIVE,
+    "confirm": CONFIRM,
+    "release": RELEASE,
+    "extend": EXTEND,
+    "expire": EXPIRE,
+    "return": RETURN,
+    "record": RECORD,
+    "sweep": [CONFLICT, TABLE_FULL],
+}
+TABLE = [(command, rungs, says) for command, ladder in LADDERS.items() for rungs, says in cases(ladder)]
+
+
+@pytest.mark.parametrize(("command", "rungs", "says"), TABLE, ids=name_of)
+def test_the_upper_rung_wins(command: str, rungs: list[Rung], says: str) -> None:
+    played = scene(command)
+    for rung in reversed(rungs):  # the upper one last: where both spoil the same field, it stands
+        rung.spoil(played)
+    assert played.play() == says
+
+
+def test_the_table_is_as_long_as_it_should_be() -> None:
+    assert len(TABLE) > 250
+
+
+@pytest.mark.parametrize("command", ["confirm", "release"])
+def test_a_full_operation_table_never_refuses_the_end_of_a_hold(command: str) -> None:
+    played = scene(command)
+    TABLE_FULL.spoil(played)
+    assert played.play() == "done"

@@ -1,0 +1,282 @@
+"""Generations of the journal: what a place notices that was kept beside the journal and cut back with it, and what it cannot."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdkit import CursorLost, EngineError, InvalidRequest
+from holdkit.engines.memory import MemoryEngine
+from holdkit.kernel import export, remembering
+from holdkit.kernel._async import following as async_following
+from holdkit.kernel._sync import following as sync_following
+from holdkit.kernel.backup import back_up, restore
+from holdkit.kernel.cursor import generation_of
+from holdkit.kernel.import_ import move_in
+from holdkit.kernel.opening import open_engine
+from tests.unit.kernel.rig import Async, Sync, Watched, close_quietly
+
+
+def names(entries: Any) -> list[str]:
+    return [entry.subject for entry in entries]
+
+
+def make(hk: Any, *pools: str) -> None:
+    for pool in pools:
+        hk.create_pool(pool, 1)
+
+
+class Files:
+    """A kernel on files that can be copied, and put back by hand or by `holdkit restore`."""
+
+    def __init__(self, mode: Sync | Async, kind: str, folder: Path) -> None:
+        self._colour, self._path = mode, folder / "holds"
+        self.url = f"{kind}:///{self._path}"
+        self._copy = folder / "copy"
+        self._opened: list[Any] = []
+
+    def open(self) -> Any:
+        self._opened.append(self._colour.open(open_engine(self.url)))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        while self._opened:
+            close_quietly(self._opened.pop())
+
+    def copy(self) -> None:
+        self.close()
+        back_up(self.url, self._copy, lambda *_: None, verify=False)
+
+    def put_back(self, how: str) -> None:
+        self.close()
+        if how == "restored":
+            restore(self._copy, self.url, lambda *_: None, force=True, verify=False)
+        elif self._copy.is_dir():
+            shutil.rmtree(self._path)
+            shutil.copytree(self._copy, self._path)
+        else:
+            shutil.copyfile(self._copy, self._path)
+
+
+@pytest.fixture(params=["sqlite", "log"])
+def files(request: pytest.FixtureRequest, mode: Sync | Async, tmp_path: Path) -> Iterator[Files]:
+    made = Files(mode, request.param, tmp_path)
+    yield made
+    made.close()
+
+
+def cut_back(files: Files, how: str, **following: Any) -> Any:
+    """A follower is shown five entries, of which three are gone when it begins again."""
+    hk = files.open()
+    make(hk, "a", "b")
+    assert names(hk.follow("mail", wait=False, **following)) == ["a", "b"]
+    files.copy()
+    hk = files.open()
+    make(hk, "c", "d", "e")
+    assert names(hk.follow("mail", wait=False, **following)) == ["c", "d", "e"]
+    files.put_back(how)
+    return files.open()
+
+
+@pytest.mark.parametrize(("how", "regrown"), [("restored", 0), ("copied", 2), ("copied", 9)])
+def test_what_was_shown_and_is_gone_is_noticed_by_a_place_outside(
+    files: Files, tmp_path: Path, how: str, regrown: int
+) -> None:
+    outside = tmp_path / "outside"
+    hk = cut_back(files, how, remember=outside)
+    make(hk, *(f"x{number}" for number in range(regrown)))
+    for _ in range(2):  # it says so until somebody has done something about it
+        with pytest.raises(CursorLost, match=f"'mail' was shown at least . entr.* remove {outside}") as lost:
+            list(hk.follow("mail", wait=False, remember=outside))
+        assert lost.value.missing == max(1, 3 - regrown), "as far as the journal's end tells"
+    outside.unlink()
+    assert names(hk.follow("mail", wait=False, remember=outside)) == [f"x{number}" for number in range(regrown)]
+
+
+def test_without_an_outside_a_restore_is_told_once_and_a_copied_file_is_not(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[tuple[str, str]] = []
+    hk = cut_back(files, "restored")
+    before = generation_of(hk.cursor(back=10**6))
+    make(hk, "x")
+    with caplog.at_level(logging.WARNING, "holdkit"):
+        for expected in (["x"], []):
+            following = hk.follow("mail", wait=False, on_generation=lambda *both: told.append(both))
+            assert names(following) == expected
+    assert [now for _, now in told] == [before]
+    assert told[0][0] != told[0][1]
+    assert ["follower 'mail'" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_file_that_was_copied_back_cannot_be_told_from_inside(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    """What the docs say about it: true until it is not."""
+    hk = cut_back(files, "copied")
+    make(hk, "x")
+    with caplog.at_level(logging.WARNING, "holdkit"):
+        assert names(hk.follow("mail", wait=False)) == ["x"]
+    assert caplog.records == []
+
+
+def test_a_generation_that_changed_while_every_entry_is_there_is_fine(files: Files, tmp_path: Path) -> None:
+    """As after a promotion of a synchronous standby: cursors and places go on, under the new generation."""
+    told: list[Any] = []
+    outside = tmp_path / "outside"
+    hk = files.open()
+    make(hk, "a", "b")
+    assert names(hk.follow("mail", wait=False, remember=outside)) == ["a", "b"]
+    cursor, before = hk.cursor(), hk.generation()
+    assert generation_of(cursor) == before
+    files.copy()
+    files.put_back("restored")
+    hk = files.open()
+    assert hk.generation() != before
+    make(hk, "c")
+    (entry,) = hk.journal(after=cursor)
+    assert (entry.subject, entry.generation) == ("c", hk.generation())
+    assert generation_of(entry.cursor) == hk.generation()
+    following = hk.follow("mail", wait=False, remember=outside, on_generation=lambda *both: told.append(both))
+    assert names(following) == ["c"]
+    assert told == [], "what is outside proves that nothing is gone"
+    assert generation_of(outside.read_text().strip()) == hk.generation()
+
+
+def test_a_process_remembers_by_itself_what_it_has_shown(hk: Any, engine: Watched) -> None:
+    """The journal and the kept place are cut back under a kernel that goes on: as an asynchronous failover does."""
+    make(hk, "a")
+    assert names(hk.follow("mail", wait=False)) == ["p", "a"]
+    other = MemoryEngine(clock=engine.fake)
+    engine.inner = other
+    make(hk, "x")
+    with pytest.raises(CursorLost, match=r"'mail' was shown at least 1 entry .* follow again") as lost:
+        list(hk.follow("mail", wait=False))
+    assert lost.value.missing == 1
+    assert names(hk.follow("mail", wait=False)) == ["x"], "told once"
+
+
+def test_what_is_shown_is_remembered_before_it_is_shown(
+    hk: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (async_following, sync_following):
+        monkeypatch.setattr(module, "PAGE", 2)
+    make(hk, "a", "b", "c")
+    outside = tmp_path / "outside"
+    following = iter(hk.follow("mail", wait=False, remember=outside))
+    assert next(following).subject == "p"
+    assert outside.read_text().strip() == hk.journal(limit=2)[-1].cursor
+    following.close()  # dies in the middle of its page
+    assert names(hk.follow("mail", wait=False, remember=outside)) == ["p", "a", "b", "c"], (
+        "outside says not where to go on"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"], "nothing half written is left"
+
+
+def test_a_place_that_was_put_back_on_purpose_is_obeyed(hk: Any, tmp_path: Path) -> None:
+    """The journal is whole: then what is kept under the name counts, also if more was shown."""
+    outside = tmp_path / "outside"
+    make(hk, "a")
+    first = hk.journal(limit=1)[0].cursor
+    assert names(hk.follow("mail", wait=False, remember=outside)) == ["p", "a"]
+    hk.put_record("x", "y", "1")
+    from holdkit.core.commands import Group, PutRecord
+    from holdkit.kernel.places import body_of
+
+    engine = hk.executor.group_commit.engine
+    engine.apply([Group((PutRecord(kind="~cursor", id="mail", body=body_of(first, "operator")),))])
+    assert names(hk.follow("mail", wait=False, remember=outside)) == ["a", "x/y"]
+
+
+class Store:
+    """An application's own."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        self.saved: list[str] = []
+        self._full = full
+
+    def load(self) -> str | None:
+        return self.saved[-1] if self.saved else None
+
+    def save(self, cursor: str) -> None:
+        if self._full:
+            raise OSError("full")
+        self.saved.append(cursor)
+
+
+def test_an_application_may_remember_in_its_own_way(hk: Any, engine: Watched) -> None:
+    store = Store()
+    make(hk, "a")
+    assert names(hk.follow("mail", wait=False, remember=store)) == ["p", "a"]
+    assert len(store.saved) == 2, "when it began, and before it was shown"
+    engine.inner = MemoryEngine(clock=engine.fake)
+    with pytest.raises(CursorLost, match="let the store forget"):
+        list(hk.follow("mail", wait=False, remember=store))
+
+
+@pytest.mark.parametrize("broken", ["missing", "unwritable", "store"])
+def test_what_cannot_be_remembered_is_not_shown(hk: Any, tmp_path: Path, broken: str) -> None:
+    make(hk, "a")
+    remember: Any = tmp_path / "nowhere" / "outside"
+    expected: type[Exception] = EngineError
+    if broken == "unwritable":
+        remember = tmp_path  # a directory
+    elif broken == "store":
+        remember, expected = Store(full=True), OSError
+    with pytest.raises(expected):
+        next(iter(hk.follow("mail", wait=False, remember=remember)))
+    assert names(hk.follow("mail", wait=False)) == ["p", "a"]
+
+
+def test_what_follow_refuses(hk: Any, tmp_path: Path) -> None:
+    for wrong, code in (
+        ({"name": "mail", "remember": 7}, "remember_unusable"),
+        ({"name": "mail", "remember": ""}, "remember_unusable"),
+        ({"remember": tmp_path / "x"}, "name_required"),
+        ({"name": "mail", "on_generation": "no"}, "callback_not_callable"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            next(iter(hk.follow(wait=False, **wrong)))
+        assert refused.value.code == code
+
+
+def test_the_names_that_a_process_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembering, "MAX_SHOWN", 2)
+    shown = remembering.Shown()
+    for name in ("a", "b", "a", "c"):
+        shown.save(("", name), name)
+    assert [shown.load(("", name)) for name in "abc"] == ["a", None, "c"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "log", "postgres"])
+def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    source = open_engine(f"sqlite:///{tmp_path}/source")
+    hk = Sync().open(source)
+    make(hk, "a", "b")
+    cursor, lines = hk.cursor(), list(export.export(source))
+    assert export.Import(iter(lines)).header.generation == hk.generation()
+    url = request.getfixturevalue("migrated")(lanes=1) if kind == "postgres" else f"{kind}:///{tmp_path}/target"
+    if kind != "log":  # there already, and empty
+        target = Sync().open(open_engine(url))
+        empty = target.generation()
+        target.close()
+    else:
+        empty = ""
+    move_in(url, export.Import(iter(lines)))
+    target = Sync().open(open_engine(url))
+    assert len({empty, hk.generation(), target.generation()}) == 3
+    assert names(target.journal(limit=1)) == ["a"]
+    if kind != "postgres":
+        assert target.journal(after=cursor) == [], "every entry is there: the place goes on"
+    target.close()
+    hk.close()
+
+
+def test_a_kernel_that_is_opened_again_has_the_same_generation(files: Files) -> None:
+    first = files.open().generation()
+    files.close()
+    assert files.open().generation() == first
+    assert len(first) >= 16

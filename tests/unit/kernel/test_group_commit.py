@@ -1,0 +1,312 @@
+"""Group commit in sync and async: who rides together, who pays for what went wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from holdkit import (
+    EngineError,
+    Hold,
+    InsufficientCapacity,
+    OutcomeUnknown,
+    Overloaded,
+    PlaceHold,
+    PromiseBroken,
+)
+from holdkit.core.commands import Group
+from holdkit.core.model import Leg, Limits
+from holdkit.engines.port import Applied, BatchRejected
+from holdkit.errors import HoldkitError
+from tests.unit.kernel.rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+
+
+def marked(groups: Sequence[Group], mark: str) -> bool:
+    return any(command.correlation_id == mark for group in groups for command in group.commands)
+
+
+def poison(error: BaseException) -> Any:
+    def bite(groups: Sequence[Group]) -> None:
+        if marked(groups, "poison"):
+            raise error
+
+    return bite
+
+
+def test_a_lone_caller_is_a_batch_of_one(hk: Any, engine: Watched) -> None:
+    hk.hold("p", 1, ttl=60)
+    hk.hold("p", 1, ttl=60)
+    assert engine.batches == [1, 1]
+
+
+def test_everyone_who_waits_rides_in_one_batch(hk: Any, engine: Watched) -> None:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 32) as riders:
+        pass
+    answers = riders.join()
+    assert engine.batches == [1, 32]
+    assert sum(isinstance(answer, Hold) for answer in answers) == 10
+    assert sum(isinstance(answer, InsufficientCapacity) for answer in answers) == 22
+    assert len({answer.id for answer in answers if isinstance(answer, Hold)}) == 10
+
+
+def test_batches_stay_large_because_followers_wake_before_the_lead_is_passed(hk: Any, engine: Watched) -> None:
+    """Each rider comes twice: the second time all of them ride in one batch again, not in 1 and n-1."""
+    with batch_of(hk, engine, []):
+        rounds = Riders()
+        again = threading.Semaphore(0)
+
+        def twice() -> None:
+            hk.put_record("k", "a", "1")
+            again.release()
+            hk.put_record("k", "a", "2")
+
+        for index in range(8):
+            rounds.start(twice)
+            wait_until(lambda index=index: queued(hk) == index + 1)  # type: ignore[misc]
+
+        def hold_up(groups: Sequence[Group]) -> None:  # the next leader waits until everyone has queued again
+            if len(engine.batches) == 2:
+                wait_until(lambda: queued(hk) + len(groups) == 8)
+
+        engine.before = hold_up
+    rounds.join()
+    assert sum(engine.batches) == 17
+    assert engine.batches[:2] == [1, 8]
+    assert len(engine.batches) <= 4, engine.batches  # one may have gone ahead, the rest ride behind it
+
+
+def test_a_batch_has_a_bound(hk: Any, engine: Watched) -> None:
+    many = [PlaceHold(legs=(Leg("p"),), ttl=60)] * 600
+    with batch_of(hk, engine, [lambda: hk.apply(many)] * 3):
+        pass
+    assert engine.batches == [1, 1, 1, 1]
+
+
+def test_a_full_queue_turns_callers_away_with_no_effect(mode: Sync | Async) -> None:
+    engine = Watched(limits=Limits(max_queue=3))
+    hk = mode.open(engine)
+    hk.create_pool("p", 10)
+    engine.entered = threading.Semaphore(0)
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+        with pytest.raises(Overloaded, match="3 commands are waiting") as turned_away:
+            hk.hold("p", 5, ttl=60)
+        assert turned_away.value.effect == "none"
+        assert turned_away.value.retry_after > 0
+    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert hk.pool("p").held == 3
+    assert isinstance(hk.hold("p", 1, ttl=60), Hold), "room again"
+    hk.close()
+
+
+def test_a_batch_larger_than_the_queue_is_taken_when_nobody_waits(mode: Sync | Async) -> None:
+    hk = mode.open(Watched(limits=Limits(max_queue=1)))
+    hk.create_pool("p", 10)
+    assert len(hk.apply([PlaceHold(legs=(Leg("p"),), ttl=60)] * 5)) == 5
+    hk.close()
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_poison_fails_its_owner_only(hk: Any, engine: Watched, place: int) -> None:
+    calls = [lambda: hk.hold("p", 1, ttl=60)] * 7
+    calls[place] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
+    engine.before = poison(ZeroDivisionError("hush: the token is s3cret"))
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    answers = riders.join()
+    broken = answers.pop(place)
+    assert isinstance(broken, PromiseBroken)
+    assert "ZeroDivisionError" in str(broken)
+    assert "s3cret" not in str(broken)
+    assert isinstance(broken.__cause__, ZeroDivisionError)
+    assert all(isinstance(answer, Hold) for answer in answers)
+    assert hk.pool("p").held == 6
+    assert hk.verify().ok
+
+
+def test_an_error_that_does_not_come_again_fails_nobody_but_the_interrupted(
+    hk: Any, engine: Watched, mode: Sync | Async
+) -> None:
+    """A job's time limit may be an ordinary exception, raised by a signal in whoever leads."""
+    bites = [RuntimeError("time limit")]
+
+    def once(groups: Sequence[Group]) -> None:
+        if len(groups) == 5 and bites:
+            raise bites.pop()
+
+    engine.before = once
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 5) as riders:
+        pass
+    answers = riders.join()
+    assert hk.pool("p").held == 5, "each was applied once"
+    interrupted = [answer for answer in answers if not isinstance(answer, Hold)]
+    assert [type(error) for error in interrupted] == ([RuntimeError] if mode.name == "sync" else []), "only its leader"
+
+
+def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: Watched) -> None:
+    """The journal has grown, so nobody may say that nothing happened: those with a retry key are answered, others not."""
+    hold = hk.hold("p", 1, ttl=60)
+    engine.after = lambda groups: (_ for _ in ()).throw(RuntimeError("late")) if len(groups) == 3 else None
+    calls = [
+        lambda: hk.hold("p", 1, ttl=60),
+        lambda: hk.hold("p", 1, ttl=60, op="op-1"),
+        lambda: hk.confirm(hold),
+    ]
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    minted, by_op, confirmed = riders.join()
+    assert isinstance(minted, Hold)
+    assert isinstance(by_op, Hold)
+    assert by_op.replayed
+    assert isinstance(confirmed, OutcomeUnknown)
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (2, 1)
+    assert hk.verify().ok
+
+
+@pytest.mark.parametrize("error", [EngineError("disk"), Overloaded("busy", retry_after=3), OutcomeUnknown("who knows")])
+def test_every_rider_gets_its_own_exception(hk: Any, engine: Watched, error: HoldkitError) -> None:
+    hold = hk.hold("p", 1, ttl=60)
+
+    def fail(groups: Sequence[Group]) -> None:
+        if len(groups) == 4:
+            error.__cause__ = OSError("no space")
+            raise error
+
+    engine.before = fail
+    with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as riders:
+        pass
+    answers = riders.join()
+    assert [type(answer) for answer in answers] == [type(error)] * 4
+    assert len({id(answer) for answer in answers}) == 4
+    assert {str(answer) for answer in answers} == {str(error)}
+    assert all(isinstance(answer.__cause__, OSError) for answer in answers)
+    if isinstance(error, Overloaded):
+        assert {answer.retry_after for answer in answers} == {3}
+    assert hk.hold("p", 1, ttl=60).state == "held", "the next batch goes through"
+
+
+def test_an_engine_that_miscounts_its_answers_is_not_believed(hk: Any, engine: Watched) -> None:
+    honest = engine.inner.apply
+
+    def miscount(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        return structs.replace(honest(groups, wait_for_locks=wait_for_locks), outcomes=[])
+
+    engine.inner.apply = miscount  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        hk.create_pool("q", 1)
+
+
+def test_many_callers_lose_nothing(hk: Any, engine: Watched) -> None:
+    """Stress: no lost wake-up, no deadlock, every unit accounted for."""
+    hk.create_pool("big", 10**6)
+    riders = Riders()
+
+    def work() -> int:
+        for _ in range(40):
+            hold = hk.hold("big", 1, ttl=60)
+            hk.confirm(hold)
+        return 40
+
+    for _ in range(16):
+        riders.start(work)
+    assert riders.join() == [40] * 16
+    assert (hk.pool("big").consumed, hk.pool("big").held) == (640, 0)
+    assert hk.verify().ok
+
+
+def test_an_engine_that_cannot_read_fails_for_certain(mode: Sync | Async) -> None:
+    """The journal is looked at before the first batch, so that there is proof later; that it fails proves nothing."""
+    engine = Watched()
+
+    def fail(_: Any) -> None:
+        raise EngineError("disk")
+
+    engine.reading = fail
+    engine.before = fail
+    hk = mode.open(engine)
+    with pytest.raises(EngineError, match="disk"):
+        hk.create_pool("p", 1)
+    engine.before = None
+    assert hk.create_pool("p", 1).total == 1
+    engine.before = poison(ZeroDivisionError())
+    engine.reading = None
+    with pytest.raises(PromiseBroken):
+        hk.create_pool("q", 1, correlation_id="poison")
+    engine.reading = fail
+    with pytest.raises(OutcomeUnknown):  # no proof, no word on what happened
+        hk.create_pool("q", 1, correlation_id="poison")
+    hk.close()
+
+
+def reject(mark: str = "poison", biting: int | None = None) -> Any:
+    def bite(groups: Sequence[Group]) -> None:
+        if marked(groups, mark) if biting is None else len(groups) >= biting:
+            raise BatchRejected("one of them is at fault") from OSError("the server said why")
+
+    return bite
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_a_rejected_batch_is_sent_again_in_halves_and_fails_its_owner_only(
+    hk: Any, engine: Watched, place: int
+) -> None:
+    """The engine says that nothing was done, so no look at the journal is needed."""
+    calls = [lambda: hk.hold("p", 1, ttl=60)] * 7
+    calls[place] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
+    engine.before = reject()
+    engine.reading = lambda query: pytest.fail("a look at the journal")
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    engine.reading = None
+    answers = riders.join()
+    rejected = answers.pop(place)
+    assert type(rejected) is EngineError
+    assert str(rejected) == "holdkit: one of them is at fault"
+    assert isinstance(rejected.__cause__, OSError)
+    assert all(isinstance(answer, Hold) for answer in answers)
+    assert hk.pool("p").held == 6
+    assert hk.verify().ok
+
+
+def test_a_lone_rejected_command_is_not_sent_again(hk: Any, engine: Watched) -> None:
+    sent: list[int] = []
+
+    def bite(groups: Sequence[Group]) -> None:
+        sent.append(len(groups))
+        reject()(groups)
+
+    engine.before = bite
+    with pytest.raises(EngineError) as failed:
+        hk.create_pool("q", 1, correlation_id="poison")
+    assert type(failed.value) is EngineError
+    assert sent == [1]
+
+
+def test_a_batch_rejected_for_its_size_goes_through_in_parts(hk: Any, engine: Watched) -> None:
+    engine.before = reject(biting=3)
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 8) as riders:
+        pass
+    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert engine.batches == [1, 2, 2, 2, 2]
+
+
+def test_rejected_in_the_midst_of_an_isolation(hk: Any, engine: Watched) -> None:
+    """Poison of both kinds in one batch: each fails its owner, with its own error."""
+    calls = [lambda: hk.hold("p", 1, ttl=60)] * 6
+    calls[1] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
+    calls[4] = lambda: hk.hold("p", 1, ttl=60, correlation_id="rejected")
+
+    def bite(groups: Sequence[Group]) -> None:
+        poison(ZeroDivisionError())(groups)
+        reject("rejected")(groups)
+
+    engine.before = bite
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    answers = riders.join()
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [Hold, PromiseBroken, Hold, Hold, EngineError, Hold]
+    assert hk.pool("p").held == 4

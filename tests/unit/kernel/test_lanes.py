@@ -1,0 +1,310 @@
+"""A journal in several lanes, in sync and async: followers, cursors and pages keep what they promise in each of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import CursorLost, OutcomeUnknown, PlaceHold
+from holdkit.core.commands import Group
+from holdkit.core.lanes import MAX_LANES, lane_of_hold, lane_of_pool
+from holdkit.core.model import MAX_SLOT, Leg, Limits
+from holdkit.core.reading import FindEnds, Query, ReadJournal
+from holdkit.kernel._async import following as async_following
+from holdkit.kernel._sync import following as sync_following
+from holdkit.kernel.cursor import decode_cursor, encode_cursor, generation_of
+from holdkit.kernel.surface import Position
+from tests.support.laned import Laned
+from tests.unit.kernel.rig import Async, Riders, Sync, close_quietly
+
+LANES = 5
+POOLS = [f"p{number}" for number in range(12)]
+
+
+def lane_of(pool: str) -> int:
+    return lane_of_pool(("", pool), LANES)
+
+
+BY_LANE = {lane: [pool for pool in POOLS if lane_of(pool) == lane] for lane in range(LANES)}
+"""Pools by lane; each lane has some."""
+
+
+@pytest.fixture(params=["by time", "by lane"])
+def engine(request: pytest.FixtureRequest) -> Laned:
+    return Laned(LANES, by_lane=request.param == "by lane")
+
+
+@pytest.fixture
+def hk(mode: Sync | Async, engine: Laned) -> Iterator[Any]:
+    kernel = mode.open(engine)
+    for pool in POOLS:
+        kernel.create_pool(pool, 10)
+    yield kernel
+    close_quietly(kernel)
+
+
+@pytest.fixture(params=[1, 2, 3, 500])
+def page(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    for module in (async_following, sync_following):
+        monkeypatch.setattr(module, "PAGE", request.param)
+    size: int = request.param
+    return size
+
+
+def places(entries: Any) -> list[Position]:
+    return [entry.position for entry in entries]
+
+
+def everything(engine: Laned) -> set[Position]:
+    return {Position(row.lane, row.seq) for row in engine.written}
+
+
+def in_order(entries: Any) -> bool:
+    """In each lane one after the other, whatever is hidden in between."""
+    last: dict[int, int] = {}
+    for place in places(entries):
+        if place.seq <= last.get(place.lane, 0):
+            return False
+        last[place.lane] = place.seq
+    return True
+
+
+def test_all_lanes_are_in_use() -> None:
+    assert all(BY_LANE.values())
+
+
+def test_a_follower_sees_every_lane_whole_and_in_order(hk: Any, engine: Laned, page: int) -> None:
+    seen = list(hk.follow(wait=False))
+    assert in_order(seen)
+    assert len(seen) == len(set(places(seen))) == len(POOLS)
+    assert set(places(seen)) == everything(engine)
+    assert page == 500 or page < LANES, "pages smaller than the number of lanes are among these"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 1000])
+def test_the_cursor_of_an_entry_goes_on_behind_it_in_the_whole_journal(hk: Any, engine: Laned, limit: int) -> None:
+    seen: list[Any] = []
+    after: str | None = None
+    while entries := hk.journal(after=after, limit=limit):
+        for number, entry in enumerate(entries, start=1):
+            rest = hk.journal(after=entry.cursor)
+            assert in_order(rest)
+            assert {*places(seen), *places(entries[:number])} | set(places(rest)) == everything(engine)
+            assert not {*places(seen), *places(entries[:number])} & set(places(rest))
+        seen += entries
+        after = entries[-1].cursor
+    assert set(places(seen)) == everything(engine)
+    assert in_order(seen)
+
+
+def test_cursor_is_behind_everything(hk: Any) -> None:
+    end = hk.cursor()
+    assert hk.journal(after=end) == []
+    pools = [BY_LANE[2][0], BY_LANE[4][0]]
+    for pool in pools:
+        hk.resize_pool(pool, 11)
+    assert sorted(entry.subject for entry in hk.journal(after=end)) == sorted(pools)
+
+
+def test_a_named_follower_goes_on_in_every_lane(hk: Any, engine: Laned, page: int) -> None:
+    assert {entry.subject for entry in hk.follow("mail", wait=False)} == set(POOLS)
+    assert list(hk.follow("mail", wait=False)) == []
+    hk.resize_pool(BY_LANE[3][0], 11)
+    hk.resize_pool(BY_LANE[1][0], 11)
+    fresh = list(hk.follow("mail", wait=False))
+    assert sorted(entry.subject for entry in fresh) == sorted([BY_LANE[3][0], BY_LANE[1][0]])
+    assert list(hk.follow("mail", wait=False)) == []
+
+
+def test_after_a_crash_a_named_follower_skips_nothing(hk: Any, engine: Laned, page: int) -> None:
+    seen = set()
+    for number, entry in enumerate(hk.follow("mail", wait=False), start=1):
+        seen.add(entry.subject)
+        if number == 7:
+            break  # the consumer dies
+    seen |= {entry.subject for entry in hk.follow("mail", wait=False)}
+    assert seen == set(POOLS)
+
+
+def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: Laned, page: int) -> None:
+    """A tenant with entries in some lanes, foreign ones in others: at the end there is nothing left to look at."""
+    acme = hk.tenant("acme")
+    acme.create_pool("a", 1)
+    acme.create_pool("b", 1)
+    for pool in BY_LANE[1] + BY_LANE[2]:
+        hk.resize_pool(pool, 11)
+    follower = iter(acme.follow(wait=True, poll=0.001))
+    assert {next(follower).subject, next(follower).subject} == {"a", "b"}
+    idle: list[str] = []
+
+    def notice(query: Query[Any]) -> None:
+        """Twice in a row at the end, and nothing else was asked in between: then it writes the next one."""
+        idle.append(type(query).__name__)
+        assert len(idle) < 200, "it never comes to rest"
+        if idle[-2:] == ["FindEnds", "FindEnds"]:
+            engine.answered = None
+            acme_pool()
+
+    def acme_pool() -> None:
+        engine.apply([Group((holdkit.CreatePool(id="c", total=1, tenant="acme"),))])
+
+    engine.answered = notice
+    assert next(follower).subject == "c"
+    follower.close()
+
+
+def test_what_comes_while_a_page_is_read_is_not_taken_for_hidden(hk: Any, engine: Laned) -> None:
+    """The place moves on to the ends from before the page. Ends from after it may lie behind an entry nobody was shown."""
+    hk.tenant("acme").create_pool("a", 1)  # hidden from us, so that the page is short and the place has to move on
+    end = hk.cursor()
+    hk.tenant("acme").create_pool("b", 1)
+    late = BY_LANE[0][0]
+
+    def commit(query: Query[Any]) -> None:
+        if isinstance(query, ReadJournal) and query.tenant == "":
+            engine.answered = None
+            engine.apply([Group((holdkit.ResizePool(id=late, total=12),))])
+
+    engine.answered = commit
+    assert [entry.subject for entry in hk.follow("mail", after=end, wait=False)] == []
+    assert [entry.subject for entry in hk.follow("mail", after=end, wait=False)] == [late]
+
+
+@pytest.mark.parametrize("lane", range(LANES))
+@pytest.mark.parametrize("text", [None, '{"seq":0,"slot":0,"action":"pool.created","subject":"x"}'])
+def test_a_cursor_is_lost_if_one_lane_was_cut_back(hk: Any, engine: Laned, lane: int, text: str | None) -> None:
+    cursor = hk.cursor()
+    following = iter(hk.follow(poll=0.001))
+    for _ in POOLS:
+        next(following)
+    last = max(row.seq for row in engine.written if row.lane == lane)
+    engine.replace(lane, last, text)
+    message = f"entry {last} of lane {lane} is no longer what this cursor saw"
+    with pytest.raises(CursorLost, match=message):
+        hk.journal(after=cursor)
+    waiting = Riders()
+    waiting.start(lambda: next(following))
+    (lost,) = waiting.join()
+    assert isinstance(lost, CursorLost)
+    assert message in str(lost)
+
+
+def test_a_page_counts_only_if_every_lane_is_still_there_after_it(hk: Any, engine: Laned) -> None:
+    cursor = hk.cursor()
+    hk.resize_pool(BY_LANE[1][0], 11)
+
+    def cut(query: Query[Any]) -> None:
+        if isinstance(query, ReadJournal):
+            engine.replace(3, 1, None)
+
+    engine.answered = cut
+    follower = iter(hk.follow(after=cursor, wait=False))
+    with pytest.raises(CursorLost, match="of lane 3"):
+        next(follower)
+
+
+def test_a_cursor_of_more_lanes_than_there_are_is_lost(hk: Any) -> None:
+    with pytest.raises(CursorLost, match="of lane 9"):
+        hk.journal(after=encode_cursor({9: (1, "x")}))
+
+
+# Holds over several lanes
+
+
+def two_lanes() -> dict[str, int]:
+    return {BY_LANE[1][0]: 1, BY_LANE[3][0]: 2}
+
+
+def test_a_minted_hold_lives_in_the_lane_of_its_first_pool(hk: Any, engine: Laned) -> None:
+    for pool in POOLS:
+        hold = hk.hold(pool, 1, ttl=60)
+        spent = hk.consume(pool, 1)
+        for one in (hold, spent, *hk.apply([PlaceHold(legs=(Leg(pool),), ttl=60)] * 2)):
+            assert lane_of_hold(one.id, LANES) == lane_of(pool) == one.position.lane
+            assert hk.history(one)[-1].position == one.position
+            assert not any(entry.part for entry in hk.history(one))
+    assert hk.verify().ok
+
+
+def test_batches_of_minted_ids_stay_in_order(hk: Any) -> None:
+    holds = hk.apply([PlaceHold(legs=(Leg(POOLS[number % 12]),), ttl=60) for number in range(60)])
+    ids = [hold.id for hold in holds]
+    assert ids == sorted(set(ids))
+
+
+def test_a_hold_over_two_lanes_is_one_entry_and_a_part(hk: Any, engine: Laned) -> None:
+    before = hk.cursor()
+    hold = hk.hold(two_lanes(), ttl=60)
+    entries = hk.journal(after=before)
+    assert [(entry.part, entry.position.lane) for entry in entries] == [(False, 1), (True, 3)]
+    assert entries[0].position == hold.position
+    assert [[effect.pool.id for effect in entry.pools] for entry in entries] == [[pool] for pool in two_lanes()]
+    assert hk.confirm(hold, entity="order:1").position.lane == 1
+    assert holdkit.reconstruct(hk.history(hold)) == hk.get(hold)
+
+
+@pytest.mark.parametrize("what", ["hold", "consume"])
+def test_a_lost_answer_is_found_though_a_part_comes_last(hk: Any, engine: Laned, what: str) -> None:
+    def lose(_: Sequence[Group]) -> None:
+        engine.after = None
+        raise OutcomeUnknown("the connection was lost")
+
+    engine.after = lose
+    got = hk.hold(two_lanes(), ttl=60) if what == "hold" else hk.consume(two_lanes())
+    assert got.position in places(entry for entry in hk.history(got) if not entry.part)
+    assert got.state == ("held" if what == "hold" else "confirmed")
+    assert hk.verify().ok
+
+
+def test_a_block_tells_a_forced_release_from_its_own(hk: Any) -> None:
+    with pytest.raises(holdkit.AlreadyReleased), hk.holding(two_lanes(), ttl=60) as hold:
+        hk.release(hold.id, force=True, reason="admin_override")
+    with hk.holding(two_lanes(), ttl=60) as hold:
+        hk.release(hold)
+
+
+def test_the_journal_is_not_measured_where_others_write(hk: Any, engine: Laned) -> None:
+    """Its length proves nothing there: an unexpected error is unknown, and nobody looks before a batch."""
+    engine.asked.clear()
+
+    def fail(_: Sequence[Group]) -> None:
+        raise RuntimeError("who knows when")
+
+    engine.after = fail
+    with pytest.raises(OutcomeUnknown):
+        hk.create_pool("new", 1)
+    assert not any(isinstance(query, FindEnds) for query in engine.asked)
+
+
+# Cursors as text
+
+
+def test_a_cursor_says_every_lane_once_and_in_order() -> None:
+    text = encode_cursor({3: (9, "c"), 0: (1, "a")}, "life")
+    body = text.removeprefix("hkc2.")
+    assert json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))) == ["life", [[0, 1, "a"], [3, 9, "c"]]]
+    assert decode_cursor(text) == {0: (1, "a"), 3: (9, "c")}
+    assert generation_of(text) == "life"
+
+
+def test_the_beginning_of_an_empty_journal_is_a_place() -> None:
+    assert decode_cursor(encode_cursor({})) == {}
+    assert generation_of(encode_cursor({})) == ""
+
+
+def test_a_cursor_has_room_for_a_thousand_lanes() -> None:
+    place = {MAX_LANES - 1 - lane: (MAX_SLOT - lane, "0123456789abcdef") for lane in range(1_024)}
+    assert decode_cursor(encode_cursor(place)) == place
+
+
+def test_a_named_follower_of_a_thousand_lanes_keeps_its_place(mode: Sync | Async) -> None:
+    hk = mode.open(Laned(1_024, limits=Limits(max_queue=10_000)))
+    hk.apply([holdkit.CreatePool(id=f"p{number}", total=1) for number in range(900)])
+    assert len(list(hk.follow("mail", wait=False))) == 900
+    assert list(hk.follow("mail", wait=False)) == []
+    hk.close()

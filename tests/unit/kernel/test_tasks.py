@@ -1,0 +1,422 @@
+"""What only tasks can suffer: cancellation, a loop that closes, another loop; and closing with work queued."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
+from holdkit.core.model import Limits
+from holdkit.kernel.group_commit import AsyncGroupCommit
+from holdkit.kernel.minting import Mint
+from tests.unit.kernel.rig import PATIENCE, Watched, no_threads_left, wait_until
+
+T = TypeVar("T")
+
+
+def run(test: Callable[[AsyncKernel, Watched], Awaitable[T]], engine: Watched | None = None) -> T:
+    """Run a test on a kernel with a pool of 10."""
+    before = set(threading.enumerate())
+
+    async def main() -> T:
+        watched = engine or Watched()
+        hk = AsyncKernel(AsyncGroupCommit(watched), Mint(watched.clock))
+        await hk.create_pool("p", 10)
+        watched.entered = threading.Semaphore(0)
+        watched.batches.clear()
+        try:
+            return await test(hk, watched)
+        finally:
+            watched.gate.set()
+            await hk.aclose()
+
+    async def bounded() -> T:
+        return await asyncio.wait_for(main(), PATIENCE)
+
+    result = asyncio.run(bounded())
+    no_threads_left(before)
+    return result
+
+
+async def entered(engine: Watched) -> None:
+    """Wait until a batch stands before the gate, without stopping the loop."""
+    await asyncio.to_thread(engine.wait_entered)
+
+
+async def start(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task that has run to its first wait."""
+    task = asyncio.create_task(coroutine)
+    await asyncio.sleep(0)
+    return task
+
+
+def test_all_waiting_tasks_ride_together_from_the_first_batch() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        await hk.create_pool("big", 1000)
+        engine.batches.clear()
+        holds = await asyncio.gather(*[hk.hold("big", 1, ttl=60) for _ in range(256)])
+        assert engine.batches == [256]
+        assert len({hold.id for hold in holds}) == 256
+
+    run(test)
+
+
+def test_tasks_that_come_back_ride_together_again() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        await hk.create_pool("big", 1000)
+        engine.batches.clear()
+
+        async def thrice() -> None:
+            for _ in range(3):
+                await hk.hold("big", 1, ttl=60)
+
+        await asyncio.gather(*[thrice() for _ in range(20)])
+        assert engine.batches == [20, 20, 20]
+
+    run(test)
+
+
+def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
+    """The pump gives the woken their turn before it takes the next batch; else batches alternate between the two halves."""
+
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        async def twice() -> None:
+            await hk.put_record("k", "a", "1")
+            await hk.put_record("k", "a", "2")
+
+        engine.gate.clear()
+        tasks = [asyncio.create_task(twice()) for _ in range(10)]
+        await entered(engine)
+        tasks += [asyncio.create_task(twice()) for _ in range(10)]
+        await asyncio.sleep(0)
+        engine.gate.set()
+        await asyncio.gather(*tasks)
+        assert engine.batches == [10, 20, 10]
+
+    run(test)
+
+
+def test_cancelled_while_queued_is_certainly_not_applied() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        engine.gate.clear()
+        first = await start(hk.hold("p", 1, ttl=60))
+        await entered(engine)
+        second = await start(hk.hold("p", 2, ttl=60))
+        third = await start(hk.hold("p", 3, ttl=60))
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        engine.gate.set()
+        await first
+        await third
+        assert (await hk.pool("p")).held == 4
+        assert engine.batches == [1, 1]
+
+    run(test)
+
+
+def test_cancelled_in_flight_runs_on() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        engine.gate.clear()
+        task = await start(hk.hold("p", 2, ttl=60))
+        await entered(engine)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine.gate.set()
+        await hk.hold("p", 1, ttl=60)
+        assert (await hk.pool("p")).held == 3
+
+    run(test)
+
+
+@pytest.mark.parametrize("block", ["holding", "lease"])
+def test_a_hold_granted_to_a_cancelled_block_is_released_again(block: str) -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        async def body() -> None:
+            async with getattr(hk, block)("p", 2, ttl=60):
+                raise AssertionError("never entered")
+
+        engine.gate.clear()
+        task = await start(body())
+        await entered(engine)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine.gate.set()
+        await hk.put_record("k", "barrier", "1")  # behind the batch in flight; the release is queued by then
+        await hk.put_record("k", "barrier", "1")
+        assert (await hk.pool("p")).held == 0
+        story = [entry for entry in await hk.journal() if entry.action.startswith("hold.")]
+        assert [entry.action for entry in story] == ["hold.held", "hold.released"]
+        assert story[1].reason == "cancelled"
+
+    run(test)
+
+
+def test_a_block_cancelled_in_the_same_turn_as_its_grant_is_released_too() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        async def body() -> None:
+            async with hk.holding("p", 2, ttl=60):
+                raise AssertionError("never entered")
+
+        task = await start(body())
+        settle = hk._group_commit._settle
+
+        def settle_and_cancel(batch: Any, wrote: bool) -> None:
+            settle(batch, wrote)
+            task.cancel()  # the answer is there, and the task has not run yet
+
+        hk._group_commit._settle = settle_and_cancel  # type: ignore[method-assign]
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        hk._group_commit._settle = settle  # type: ignore[method-assign]
+        await hk.put_record("k", "barrier", "1")
+        assert (await hk.pool("p")).held == 0
+        assert (await hk.holds())[0].state == "released"
+
+    run(test)
+
+
+def test_a_replayed_grant_is_not_taken_back_from_whoever_got_it_first() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        first = await hk.hold("p", 2, ttl=60, op="op-1")
+
+        async def body() -> None:
+            async with hk.holding("p", 2, ttl=60, op="op-1"):
+                raise AssertionError("never entered")
+
+        engine.gate.clear()
+        engine.entered = threading.Semaphore(0)
+        task = await start(body())
+        await entered(engine)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine.gate.set()
+        await hk.put_record("k", "barrier", "1")
+        await hk.put_record("k", "barrier", "1")
+        assert (await hk.get(first)).state == "held"
+
+    run(test)
+
+
+def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> None:
+    """The body left normally: its confirm stays in the queue, whatever happens to the task that waits for it."""
+
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        inside, leave = asyncio.Event(), asyncio.Event()
+
+        async def body() -> None:
+            async with hk.holding("p", 2, ttl=60):
+                inside.set()
+                await leave.wait()
+
+        task = asyncio.create_task(body())
+        await inside.wait()
+        engine.gate.clear()
+        engine.entered = threading.Semaphore(0)
+        blocker = await start(hk.put_record("k", "blocker", "1"))
+        await entered(engine)
+        leave.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(hk._group_commit._queue) == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine.gate.set()
+        await blocker
+        await hk.put_record("k", "barrier", "1")
+        assert (await hk.pool("p")).consumed == 2
+
+    run(test)
+
+
+def test_a_body_that_is_cancelled_releases() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        inside = asyncio.Event()
+
+        async def body() -> None:
+            async with hk.holding("p", 2, ttl=60):
+                inside.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(body())
+        await inside.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await hk.pool("p")).held == 0
+        assert (await hk.holds())[0].reason == "CancelledError"
+
+    run(test)
+
+
+def test_closing_finishes_what_is_queued_and_refuses_what_comes() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        engine.gate.clear()
+        tasks = [await start(hk.hold("p", 1, ttl=60))]
+        await entered(engine)
+        tasks += [await start(hk.hold("p", 1, ttl=60)) for _ in range(3)]
+        closing = await start(hk.aclose())
+        with pytest.raises(EngineError, match="closed: connect again"):
+            await hk.hold("p", 1, ttl=60)
+        assert engine.closed is False
+        engine.gate.set()
+        assert all(isinstance(hold, Hold) for hold in await asyncio.gather(*tasks))
+        await closing
+        assert vars(engine)["closed"]
+        assert engine.batches == [1, 3]
+        await hk.aclose()
+
+    run(test)
+
+
+def test_a_cancelled_close_can_be_called_again() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        engine.gate.clear()
+        held = await start(hk.hold("p", 1, ttl=60))
+        await entered(engine)
+        closing = await start(hk.aclose())
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        engine.gate.set()
+        await held
+        await hk.aclose()
+        assert engine.closed
+
+    run(test)
+
+
+def test_a_kernel_belongs_to_its_loop() -> None:
+    async def open_one() -> AsyncKernel:
+        engine = Watched()
+        return AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
+
+    async def use(hk: AsyncKernel) -> None:
+        for call in (hk.hold("p", 1, ttl=60), hk.pool("p"), hk.journal()):
+            with pytest.raises(EngineError, match="another event loop"):
+                await call
+        await hk.aclose()  # its loop is closed: nothing is left to wait for
+        await hk.aclose()
+
+    before = set(threading.enumerate())
+    hk = asyncio.run(open_one())
+    asyncio.run(use(hk))
+    no_threads_left(before)
+
+
+def test_a_loop_closed_under_a_batch_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    engine = Watched()
+
+    async def leave_in_flight() -> AsyncKernel:
+        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
+        engine.gate.clear()
+        task = await start(hk.create_pool("p", 1))
+        await entered(engine)
+        task.cancel()
+        return hk
+
+    hk = asyncio.run(leave_in_flight())
+    engine.gate.set()
+    asyncio.run(hk.aclose())
+    no_threads_left(before)
+
+
+def test_a_forgotten_kernel_takes_its_thread_along() -> None:
+    before = set(threading.enumerate())
+
+    async def forget() -> weakref.ref[AsyncGroupCommit]:
+        hk = await connect_async("memory://")
+        await hk.create_pool("p", 1)
+        return weakref.ref(hk._group_commit)
+
+    group_commit = asyncio.run(forget())
+    gc.collect()
+    assert group_commit() is None
+    no_threads_left(before)
+
+
+def test_a_writer_struck_by_a_base_exception_serves_the_next_batch() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        def exit_once(_: Any) -> None:
+            engine.before = None
+            raise SystemExit
+
+        engine.before = exit_once
+        with pytest.raises(Exception, match="interrupted while the batch was being written"):
+            await hk.create_pool("q", 1)
+        assert (await hk.create_pool("q", 1)).total == 1
+
+    run(test)
+
+
+def test_an_async_kernel_reads_off_the_loop() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        reading = threading.Event()
+        free = threading.Event()
+
+        def stop(_: Any) -> None:
+            reading.set()
+            assert free.wait(PATIENCE)
+
+        engine.reading = stop
+        read = await start(hk.pool("p"))
+        await asyncio.to_thread(reading.wait, PATIENCE)
+        engine.reading = None
+        assert (await hk.hold("p", 1, ttl=60)).state == "held", "a slow read delays nobody"
+        free.set()
+        await read
+
+    run(test)
+
+
+def test_cancelling_does_not_count_against_the_queue() -> None:
+    async def test(hk: AsyncKernel, engine: Watched) -> None:
+        engine.gate.clear()
+        first = await start(hk.hold("p", 1, ttl=60))
+        await entered(engine)
+        for _ in range(20):
+            task = await start(hk.hold("p", 1, ttl=60))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        engine.gate.set()
+        await first
+        with pytest.raises(HoldNotFound):
+            await hk.get("0" * 32)
+        assert hk._group_commit._queued == 0
+
+    run(test, Watched(limits=Limits(max_queue=2)))
+
+
+def test_a_cancelled_connect_closes_what_it_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, go = threading.Event(), threading.Event()
+    engine = Watched()
+
+    def slow(*_: Any, **__: Any) -> Watched:
+        opening.set()
+        assert go.wait(PATIENCE)
+        return engine
+
+    monkeypatch.setattr("holdkit.faces.opening.open_engine", slow)
+
+    async def main() -> None:
+        task = await start(connect_async("memory://"))
+        await asyncio.to_thread(opening.wait, PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go.set()
+        await asyncio.to_thread(wait_until, lambda: engine.closed)
+
+    asyncio.run(main())

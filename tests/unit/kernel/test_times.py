@@ -1,0 +1,161 @@
+"""Times that users meet are aware datetimes; slots say that they are, and are there where no datetime can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdkit
+import holdkit.client
+from holdkit.core.model import SECOND
+from holdkit.testing import FakeClock
+from tests.integration.server.rig import live
+from tests.unit.kernel.rig import Async, Sync
+
+NOON = 1_700_049_600 * SECOND
+AT = datetime(2023, 11, 15, 12, tzinfo=UTC)
+LATER, LATER_AT = NOON + 60 * SECOND, AT + timedelta(seconds=60)
+FAR = 2**62
+"""Simulated clocks may be anywhere: no calendar reaches so far."""
+
+
+class Ticket(holdkit.Saga):
+    name = "ticket"
+
+    def reserve(self, intent: Any, step: Any) -> Any:
+        return "p"
+
+    def effect(self, intent: Any, step: Any) -> Any:
+        return None
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOON)
+
+
+@pytest.fixture(params=["sync", "async", "remote"])
+def hk(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Any]:
+    """A kernel of either kind, and a client at a server."""
+    if request.param == "remote":
+        with live(clock=clock) as server, holdkit.client.connect(server.url, key=server.admin) as made:
+            yield made
+        return
+    kind = Sync() if request.param == "sync" else Async()
+    kernel: Any = (
+        holdkit.connect("memory://", clock=clock)
+        if isinstance(kind, Sync)
+        else kind.run(holdkit.connect_async, "memory://", clock=clock)
+    )
+    yield kernel
+    kernel.close()
+    kind.close()
+
+
+def test_holds(hk: Any, clock: FakeClock) -> None:
+    hk.create_pool("p", 9)
+    hold = hk.hold("p", 1, ttl=60)
+    assert (hold.held_at, hold.held_slot) == (AT, NOON)
+    assert (hold.deadline_at, hold.deadline) == (LATER_AT, LATER)
+    assert (hold.ended_at, hold.ended_slot) == (None, None)
+    assert hold.held_at.tzinfo is not None
+    clock.advance(5)
+    ended = hk.release(hold)
+    assert (ended.ended_at, ended.ended_slot) == (AT + timedelta(seconds=5), NOON + 5 * SECOND)
+    told = json.loads(json.dumps(ended.to_dict()))
+    times = {"held_slot": NOON, "held_at": "2023-11-15T12:00:00.000000+00:00",
+             "ended_slot": NOON + 5 * SECOND, "ended_at": "2023-11-15T12:00:05.000000+00:00",
+             "deadline": LATER, "deadline_at": "2023-11-15T12:01:00.000000+00:00"}  # fmt: skip
+    assert {name: told[name] for name in times} == times
+
+
+def test_claims(hk: Any, clock: FakeClock) -> None:
+    claim = hk.claims.reserve("name", "bob", ttl=60)
+    assert (claim.held_at, claim.held_slot) == (AT, NOON)
+    assert (claim.deadline_at, claim.deadline) == (LATER_AT, LATER)
+    with pytest.raises(holdkit.AlreadyClaimed) as refused:
+        hk.claims.reserve("name", "bob", ttl=60)
+    assert (refused.value.deadline, refused.value.deadline_at) == (LATER, LATER_AT)
+    ended = hk.claims.release(claim)
+    assert (ended.ended_at, ended.ended_slot) == (AT, NOON)
+    assert (ended.to_dict()["held_slot"], ended.to_dict()["held_at"]) == (NOON, "2023-11-15T12:00:00.000000+00:00")
+
+
+def test_refusals(hk: Any, clock: FakeClock) -> None:
+    hk.create_pool("p", 9)
+    confirmed, due = hk.hold("p", 1, ttl=60), hk.hold("p", 1, ttl=60)
+    hk.confirm(confirmed)
+    clock.advance(60)
+    with pytest.raises(holdkit.AlreadyConfirmed) as ended:
+        hk.release(confirmed)
+    assert (ended.value.ended_slot, ended.value.ended_at) == (NOON, AT)
+    with pytest.raises(holdkit.HoldExpired) as expired:
+        hk.confirm(due)
+    assert (expired.value.deadline, expired.value.deadline_at) == (LATER, LATER_AT)
+    with pytest.raises(holdkit.DeadlinePassed) as passed:
+        hk.hold("p", 1, deadline=AT)
+    assert (passed.value.now, passed.value.now_at) == (LATER, LATER_AT)
+
+
+def test_the_journal(hk: Any) -> None:
+    hk.create_pool("p", 9)
+    hold = hk.hold("p", 1, ttl=60)
+    hk.extend(hold, by=60)
+    held, extended = hk.history(hold)
+    assert (held.slot, held.at) == (NOON, AT)
+    assert (held.after["held_slot"], held.after["deadline"]) == (NOON, LATER)
+    assert {"held_at", "deadline_at"} <= {*held.after}
+    assert (extended.before["deadline"], extended.after["deadline"]) == (LATER, LATER + 60 * SECOND)
+    json.dumps(msgspec.to_builtins(held.after))
+
+
+def test_sweeps(hk: Any, clock: FakeClock) -> None:
+    report = hk.sweep()
+    assert (report.scanned_slot, report.scanned_at) == (NOON, AT)
+
+
+def test_sagas_and_windows(clock: FakeClock) -> None:
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", 9)
+        done = hk.sagas.register(Ticket()).run("s", {})
+        assert (done.begun_at, done.begun_slot, done.since, done.since_slot) == (AT, NOON, AT, NOON)
+        assert (done.leased_until, done.leased_until_slot) == (None, 0)
+        api = hk.rates("api", holdkit.Allowance(1, per="minute"))
+        (usage,) = api.usage("a")
+        assert (usage.opens, usage.opens_slot, usage.closes, usage.closes_slot) == (AT, NOON, LATER_AT, LATER)
+
+
+def test_clocks_that_no_calendar_knows(clock: FakeClock) -> None:
+    clock.set(FAR)
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", 9)
+        hold = hk.hold("p", 1, ttl=60)
+        assert (hold.held_slot, hold.held_at, hold.deadline, hold.deadline_at) == (FAR, None, FAR + 60 * SECOND, None)
+        assert hold.to_dict()["held_at"] is None
+        assert hk.history(hold)[0].after["held_slot"] == FAR
+        assert hk.sweep().scanned_at is None
+        assert hk.claims.reserve("name", "bob", ttl=60).held_at is None
+
+
+def test_over_http(clock: FakeClock) -> None:
+    with live(clock=clock) as server, server.client() as http:
+        http.post("/v1/pools", json={"id": "p", "total": 1}, headers={"Idempotency-Key": "k0"})
+        hold = http.post("/v1/holds", json={"pool": "p", "deadline": LATER}, headers={"Idempotency-Key": "k"}).json()
+        (listed,) = http.get("/v1/holds").json()["items"]
+        claim = http.post("/v1/claims", json={"type": "a", "value": "b", "ttl": 60}, headers={"Idempotency-Key": "k1"})
+        record = http.put("/v1/records/a/b", json={"body": "1"}, headers={"Idempotency-Key": "k2"}).json()["record"]
+        entries = http.get("/v1/journal").json()["items"]
+    for shown in (hold, listed, claim.json()):
+        assert (shown["held_slot"], shown["held_at"]) == (NOON, "2023-11-15T12:00:00Z")
+        assert (shown["deadline"], shown["deadline_at"]) == (LATER, "2023-11-15T12:01:00Z")
+        assert (shown["ended_slot"], shown["ended_at"]) == (None, None)
+    assert (record["slot"], record["at"]) == (NOON, "2023-11-15T12:00:00Z")
+    assert {(entry["slot"], entry["at"]) for entry in entries} == {(NOON, "2023-11-15T12:00:00Z")}
+    held = next(entry["after"] for entry in entries if entry["action"] == "hold.held")
+    assert (held["held_slot"], held["held_at"], held["deadline"], held["deadline_at"]) == (
+        NOON, "2023-11-15T12:00:00Z", LATER, "2023-11-15T12:01:00Z")  # fmt: skip
