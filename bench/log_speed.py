@@ -21,7 +21,7 @@ import holdkit
 from holdkit import Leg, Limits, PlaceHold
 from holdkit.core.reading import FindEnds
 from holdkit.engines.log import LogEngine, open_engine
-from holdkit.kernel.limiting import slots_of
+from holdkit.kernel.limits import slots_of
 
 from .callers import POOL, TOTAL, TTL
 from .figures import RATE, Figure

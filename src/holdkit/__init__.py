@@ -94,11 +94,11 @@ from .faces.saga_steps import Phase
 from .kernel._sync.reads import reconstruct
 from .kernel.bounded_queue import Stats
 from .kernel.context import Actor, ReleaseReason, context
-from .kernel.limiting import Limits, LimitsInForce
+from .kernel.follower_state import CursorFile, CursorStore
+from .kernel.limits import Limits, LimitsInForce
 from .kernel.normalise import span
 from .kernel.opening import migrate
-from .kernel.remembering import CursorFile, CursorStore
-from .kernel.surface import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
+from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
 from .kernel.tenants import ALL
 
 try:

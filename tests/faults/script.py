@@ -21,7 +21,7 @@ import holdkit
 from holdkit import ConfirmHold, CreatePool, Leg, Limits, PlaceHold, PutRecord
 from holdkit.core.codec import hash_owner
 from holdkit.core.model import DAY, SECOND
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 
 START: Final = 1_700_000_000 * SECOND

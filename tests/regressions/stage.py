@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import holdkit
-from holdkit.kernel.limiting import asked_slots
+from holdkit.kernel.limits import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Told, read_story, run_story, run_story_async
 

@@ -13,7 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import Reason
-from holdkit.kernel.limiting import asked_slots
+from holdkit.kernel.limits import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
     Story,

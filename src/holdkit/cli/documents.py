@@ -9,7 +9,7 @@ import msgspec
 from ..core.model import Pool, Slot
 from ..faces.claim import Claim
 from ..kernel.normalise import datetime_of, text_of
-from ..kernel.surface import Hold, JournalEntry
+from ..kernel.results import Hold, JournalEntry
 from .shapes import ClaimDocument, EffectDocument, EntryDocument, HoldDocument, KeyDocument, PoolDocument
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..core.commands import Amounts, Overage
 from ..core.model import State
 from ..core.validation import invalid
 from ..kernel.normalise import What
-from ..kernel.surface import Hold
+from ..kernel.results import Hold
 from .documents import clock_time, hold_document
 from .opening import call_of, call_options, kernel, of_tenant
 from .words import FINE, Output

@@ -12,7 +12,7 @@ from ..core.entries import Entry
 from ..core.model import MAX_SLOT
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
-from ..kernel.surface import JournalEntry
+from ..kernel.results import JournalEntry
 from .documents import entry_document
 from .opening import kernel, of_tenant
 from .words import FINE

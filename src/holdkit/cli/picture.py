@@ -8,7 +8,7 @@ from collections import Counter, deque
 from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
-from ..kernel.surface import Hold, JournalEntry
+from ..kernel.results import Hold, JournalEntry
 from .documents import entry_document, hold_document, pool_document
 from .shapes import WatchDocument
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..core.limits import SPANS
-from ..kernel.limiting import changes_of, in_seconds
+from ..kernel.limits import changes_of, in_seconds
 from ..kernel.opening import migrate as make_tables
 from .opening import call_of, call_options, chosen, kernel, opened, schema_said, whole
 from .progress import bar

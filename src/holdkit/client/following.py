@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 from msgspec.structs import replace
 
-from ..kernel.remembering import CursorStore, OnGeneration
+from ..kernel.follower_state import CursorStore, OnGeneration
 from .wire import RemoteEntry, read_entry
 
 

@@ -18,7 +18,7 @@ from ..core.outcomes import Done, Shortfall, Survives
 from ..engines.durability import LEVELS
 from ..kernel.answers import TIMES, hold_of, stamped
 from ..kernel.normalise import datetime_of, moment
-from ..kernel.surface import Hold, Position
+from ..kernel.results import Hold, Position
 
 _FOUND: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
 _TOLD: Final = {

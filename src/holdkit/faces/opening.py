@@ -9,9 +9,9 @@ from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
 from ..kernel.group_commit import AsyncGroupCommit, GroupCommit
-from ..kernel.limiting import Limits, asked_slots
-from ..kernel.minting import Mint, Randomness
+from ..kernel.limits import Limits, asked_slots
 from ..kernel.opening import DEFAULT_URL, open_engine
+from ..kernel.prepare import Mint, Randomness
 from ._async.kernel import AsyncKernel
 from ._sync.kernel import Kernel
 

@@ -19,7 +19,7 @@ from ..core.ladders.placing import total_of
 from ..core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ..core.validation import invalid, whole
 from ..kernel.normalise import moment
-from ..kernel.surface import Hold
+from ..kernel.results import Hold
 from .resource_keys import Key, Name, Window
 
 LONG_NAMES = "~resource"

@@ -15,7 +15,7 @@ from ..core.model import Leg, Limits, Slot
 from ..core.validation import check
 from ..core.values import invalid, text, whole
 from ..kernel.normalise import span
-from ..kernel.surface import Hold
+from ..kernel.results import Hold
 
 MAX_NAME = 100
 MAX_FAILURES = 1_000

@@ -12,7 +12,7 @@ from ..core.commands import AnyCommand, Consume, PlaceHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal, Survives
 from .normalise import datetime_of
-from .surface import Hold, SweepReport
+from .results import Hold, SweepReport
 
 Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidRequest | None
 """What `apply` gives per command: the thing itself, a refusal as a value, or None where there is nothing to show."""

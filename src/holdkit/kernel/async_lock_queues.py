@@ -10,7 +10,7 @@ from ..core.model import SECOND
 from ..errors import HoldkitError, Overloaded
 from .batch_worker import Awaited, BatchWorker
 from .lock_queues import LOCK_QUEUES, ROUNDS, Bound, known, no_queue_left, still_locked
-from .submissions import Submission, fail
+from .queued_calls import Submission, fail
 
 
 class AsyncLockQueue(BatchWorker):

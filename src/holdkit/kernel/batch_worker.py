@@ -21,7 +21,7 @@ from ..engines.deadlines import until
 from ..engines.port import Engine
 from ..errors import OutcomeUnknown
 from .bounded_queue import Queue, Undo
-from .submissions import INTERRUPTED, SkippedLocked, Submission, broken, fail, unsettled
+from .queued_calls import INTERRUPTED, SkippedLocked, Submission, broken, fail, unsettled
 from .workers import AsyncSignal
 
 TICK: Final = 0.1

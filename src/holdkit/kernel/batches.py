@@ -14,8 +14,8 @@ from ..core.commands import Group
 from ..core.reading import FindEnds
 from ..engines.port import Applied, BatchRejected, Engine, GrowingBatches
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from .submissions import INTERRUPTED, SkippedLocked, Submission, broken, fail
-from .unknowns import ask_again
+from .queued_calls import INTERRUPTED, SkippedLocked, Submission, broken, fail
+from .unknown_outcomes import ask_again
 
 More: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Submission]]
 """Given a test, moves into the batch what is queued and passes it, and gives that."""

@@ -22,8 +22,8 @@ from ..engines.port import Engine
 from ..errors import EngineError, Overloaded
 from .batches import Runner
 from .context import current
-from .remembering import Shown
-from .submissions import MAX_COMMANDS, Submission, take_batch
+from .follower_state import Shown
+from .queued_calls import MAX_COMMANDS, Submission, take_batch
 
 CLOSED: Final = "this kernel is closed: connect again"
 

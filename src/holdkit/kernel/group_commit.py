@@ -21,14 +21,14 @@ from ..core.validation import invalid
 from ..engines.deadlines import run_until, too_late, until
 from ..engines.port import Engine, Insider
 from ..errors import EngineError, HoldkitError
+from .async_group_commit import LoopBatches
 from .async_lock_queues import AsyncLockQueues
 from .batch_worker import Awaited, Overdue
 from .bounded_queue import BoundedQueue, Undo
 from .leader_queue import LeaderQueue
 from .lock_queues import LockQueues
-from .loop_batches import LoopBatches
 from .own_transaction import refuse_inside
-from .submissions import under_way
+from .queued_calls import under_way
 from .workers import GRACE, AsyncSignal, AsyncWorker, Signal, Worker
 
 __all__ = ["AsyncGroupCommit", "GroupCommit", "Undo"]

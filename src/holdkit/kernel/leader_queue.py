@@ -23,7 +23,7 @@ from ..engines.deadlines import too_late
 from ..engines.port import Engine
 from ..errors import EngineError
 from .bounded_queue import CLOSED, Queue, Undo
-from .submissions import SkippedLocked, Submission, under_way, unsettled
+from .queued_calls import SkippedLocked, Submission, under_way, unsettled
 from .workers import Signal
 
 SLACK: Final = 1.0

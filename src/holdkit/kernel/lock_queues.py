@@ -21,7 +21,7 @@ from ..engines.deadlines import within
 from ..errors import EngineError, Overloaded
 from .bounded_queue import CLOSED, Queue
 from .leader_queue import LeaderQueue
-from .submissions import SkippedLocked
+from .queued_calls import SkippedLocked
 
 LOCK_QUEUES: Final = 16
 """Things that may be waited for at once; more wait for a room."""

@@ -11,7 +11,7 @@ from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
 from ..errors import EngineError
-from .limiting import Limits, asked_slots
+from .limits import Limits, asked_slots
 
 DEFAULT_URL = "sqlite:///holds.db"
 

@@ -19,7 +19,7 @@ from ..core.reading import Query
 from ..core.validation import invalid
 from ..engines.port import Applied, Engine, Lender, Lent, Marking
 from ..errors import OutcomeUnknown
-from .unknowns import ask_again
+from .unknown_outcomes import ask_again
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from ..core.audit_rows import Difference
 from ..core.model import Pool, Slot, StoredHold
 from ..kernel.normalise import EPOCH, datetime_of
-from ..kernel.surface import Hold, JournalEntry
+from ..kernel.results import Hold, JournalEntry
 from .keys import KeyInfo
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode

@@ -17,7 +17,7 @@ from ..core.model import Pool
 from ..errors import CursorLost, HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..kernel._async.following import AsyncFollower
-from ..kernel.surface import JournalEntry
+from ..kernel.results import JournalEntry
 from .problems import Problem
 
 log = logging.getLogger("holdkit.server")

@@ -18,7 +18,7 @@ from holdkit.core.lanes import lane_of_hold, lane_of_pool
 from holdkit.core.model import SECOND, Leg
 from holdkit.core.outcomes import Done
 from holdkit.engines.postgres import PostgresEngine
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 from tests.unit.kernel.frameworks import make_tables
 from tests.unit.kernel.rig import Riders, Sync, wait_until

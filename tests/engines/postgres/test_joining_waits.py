@@ -215,7 +215,7 @@ def test_what_hk_lock_locks(kind: Any, url: str) -> None:
 
 
 def _place(pool: str) -> Group:
-    from holdkit.kernel.minting import Mint
+    from holdkit.kernel.prepare import Mint
 
     mint = Mint(lambda: 0, os.urandom, 4)
     return Group((mint.prepare(PlaceHold(legs=(Leg(pool, 1),), ttl=60 * SECOND)),))

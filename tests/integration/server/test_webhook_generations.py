@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdkit.errors import EngineError
-from holdkit.kernel._async.places import kept_place
+from holdkit.kernel._async.named_follower import kept_place
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import decode_cursor
 from holdkit.server.settings import Delivery, Settings

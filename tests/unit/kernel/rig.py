@@ -22,7 +22,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
 from holdkit.kernel.group_commit import AsyncGroupCommit, GroupCommit
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from holdkit.core.commands import Group
 from holdkit.engines.port import Applied, NeedsThread
 from holdkit.kernel.batches import Runner
 from holdkit.kernel.group_commit import AsyncGroupCommit
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from tests.unit.kernel.lockable import Lockable
 from tests.unit.kernel.rig import PATIENCE, Async, Sync, Watched, batch_of, queued
 from tests.unit.kernel.test_flights import kernel

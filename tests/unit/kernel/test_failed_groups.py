@@ -16,7 +16,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from holdkit.kernel.batches import Runner
-from holdkit.kernel.submissions import SkippedLocked, Submission
+from holdkit.kernel.queued_calls import SkippedLocked, Submission
 from holdkit.testing import FakeClock
 
 

@@ -16,10 +16,10 @@ from holdkit.core.commands import Group
 from holdkit.engines import deadlines
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, NeedsThread
-from holdkit.kernel import loop_batches
+from holdkit.kernel import async_group_commit
+from holdkit.kernel.async_group_commit import MOST, SPLIT
 from holdkit.kernel.group_commit import AsyncGroupCommit
-from holdkit.kernel.loop_batches import MOST, SPLIT
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from tests.unit.kernel.rig import PATIENCE
 
 
@@ -150,7 +150,9 @@ def test_whatever_happens_up_there_everybody_is_answered(trouble: Exception) -> 
 
 
 def test_cancelled_between_landing_and_answer_is_taken_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_batches, "PATIENCE", PATIENCE)  # or a slow machine would tell it before it is cancelled
+    monkeypatch.setattr(
+        async_group_commit, "PATIENCE", PATIENCE
+    )  # or a slow machine would tell it before it is cancelled
 
     async def scene() -> None:
         hk, engine = await kernel()

@@ -12,7 +12,7 @@ import pytest
 
 from holdkit import CursorLost, EngineError, InvalidRequest
 from holdkit.engines.memory import MemoryEngine
-from holdkit.kernel import export, remembering
+from holdkit.kernel import export, follower_state
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.backup import back_up, restore
@@ -244,8 +244,8 @@ def test_what_follow_refuses(hk: Any, tmp_path: Path) -> None:
 
 
 def test_the_names_that_a_process_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembering, "MAX_SHOWN", 2)
-    shown = remembering.Shown()
+    monkeypatch.setattr(follower_state, "MAX_SHOWN", 2)
+    shown = follower_state.Shown()
     for name in ("a", "b", "a", "c"):
         shown.save(("", name), name)
     assert [shown.load(("", name)) for name in "abc"] == ["a", None, "c"]

@@ -18,7 +18,7 @@ from holdkit.core.reading import FindEnds, Query, ReadJournal
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.cursor import decode_cursor, encode_cursor, generation_of
-from holdkit.kernel.surface import Position
+from holdkit.kernel.results import Position
 from tests.support.laned import Laned
 from tests.unit.kernel.rig import Async, Riders, Sync, close_quietly
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdkit import InvalidRequest, Leg, PlaceHold
 from holdkit.core.commands import Group
-from holdkit.kernel.submissions import MAX_LEGS, Submission, take_batch
+from holdkit.kernel.queued_calls import MAX_LEGS, Submission, take_batch
 
 
 def wide(legs: int) -> PlaceHold:

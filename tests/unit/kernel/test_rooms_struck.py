@@ -17,7 +17,7 @@ from holdkit.core.outcomes import Done
 from holdkit.engines.port import AddLate, Applied
 from holdkit.kernel.group_commit import AsyncGroupCommit, GroupCommit
 from holdkit.kernel.lock_queues import LockQueue
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from tests.unit.kernel.lockable import Lockable, no_rooms, queued_in_rooms, rooms
 from tests.unit.kernel.rig import PATIENCE, Sync, close_quietly, no_threads_left, wait_until
 from tests.unit.kernel.striking import Struck, strike, struck_anywhere

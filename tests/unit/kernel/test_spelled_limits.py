@@ -15,7 +15,7 @@ import holdkit
 from holdkit import InvalidRequest, Limits, LimitsInForce
 from holdkit.core import model
 from holdkit.core.limits import SPANS
-from holdkit.kernel.limiting import limits_of, slots_of
+from holdkit.kernel.limits import limits_of, slots_of
 from holdkit.testing import FakeClock
 
 WEEK = timedelta(days=7)

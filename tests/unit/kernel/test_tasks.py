@@ -14,7 +14,7 @@ import pytest
 from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
 from holdkit.core.model import Limits
 from holdkit.kernel.group_commit import AsyncGroupCommit
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from tests.unit.kernel.rig import PATIENCE, Watched, no_threads_left, wait_until
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of
 from ...kernel.group_commit import Undo
 from ...kernel.normalise import Legs
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..addresses import path_of
 from ..clock import ServerClock
 from ..command_wire import INSTEAD, verb_json

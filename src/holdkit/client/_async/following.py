@@ -12,8 +12,8 @@ import httpx
 
 from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ...kernel.cursor import decode_cursor, encode_cursor, generation_of
+from ...kernel.follower_state import advice_of, cut_back, missing_in, tell_generation
 from ...kernel.places import Kept, Tenure
-from ...kernel.remembering import advice_of, cut_back, missing_in, tell_generation
 from ...kernel.workers import AsyncSignal
 from ..addresses import path_of
 from ..clock import ServerClock

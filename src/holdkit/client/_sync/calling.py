@@ -9,7 +9,7 @@ import httpx
 
 from ...core.validation import invalid
 from ...kernel._sync.calls import Call, framed
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..clock import ServerClock
 from ..wire import durability_of, hold_from, read_hold
 from .transport import Transport, retry_key

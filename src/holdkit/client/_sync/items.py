@@ -13,7 +13,7 @@ from ...faces.item import Item
 from ...faces.keys import item_legs
 from ...kernel._sync.calls import Call
 from ...kernel.normalise import Legs, reference
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..command_wire import seconds
 from ..face_wire import read_items
 from .calling import Calling, no_transaction

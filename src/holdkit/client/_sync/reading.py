@@ -22,11 +22,11 @@ from ...kernel._sync.background import Subscription, check_listener
 from ...kernel._sync.journal import check_following, check_remembering
 from ...kernel.context import Actor, actor_text
 from ...kernel.cursor import generation_of
-from ...kernel.limiting import LimitsInForce, changes_of, from_seconds
+from ...kernel.follower_state import OnGeneration, Remember
+from ...kernel.limits import LimitsInForce, changes_of, from_seconds
 from ...kernel.normalise import hold_id as spelled
 from ...kernel.normalise import reference
-from ...kernel.remembering import OnGeneration, Remember
-from ...kernel.surface import Hold, SweepReport, VerifyReport
+from ...kernel.results import Hold, SweepReport, VerifyReport
 from ...kernel.tenants import Tenants, of_all
 from ..addresses import path_of, record_path
 from ..clock import ServerClock

@@ -14,7 +14,7 @@ from ...core.values import invalid
 from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of
 from ...kernel.normalise import Legs, reference, span
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of
 from .accounts import AsyncAccountsPort
 from .spending import AsyncSpending

@@ -18,7 +18,7 @@ from ...kernel._async.calls import Call
 from ...kernel._async.port import AsyncExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.normalise import moment, span
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..cells import Cell
 from ..grid import Availability, Grid, Wanted
 from .windows import Frame

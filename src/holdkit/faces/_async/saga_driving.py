@@ -22,7 +22,7 @@ from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import in_own_words
 from ...kernel.normalise import combined, legs_of
 from ...kernel.own_transaction import decide_inside
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ...kernel.workers import AsyncSignal
 from ..saga import SagaStep, Terms
 from ..saga_records import (

@@ -12,7 +12,7 @@ from ...kernel._async.blocks import AsyncBlock
 from ...kernel._async.calls import Call
 from ...kernel._async.executor import undo_grant
 from ...kernel.answers import hold_of
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from .accounts import AsyncAccountsPort
 
 

@@ -20,7 +20,7 @@ from ...kernel._sync.port import ExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.group_commit import Undo
 from ...kernel.normalise import Legs
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..allowances import Spent, Usage, amounts_by
 from .windows import Birth, Windows
 

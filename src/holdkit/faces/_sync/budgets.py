@@ -15,7 +15,7 @@ from ...core.values import invalid
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of
 from ...kernel.normalise import Legs, reference, span
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of
 from .accounts import AccountsPort
 from .spending import Spending

@@ -19,7 +19,7 @@ from ...kernel._sync.calls import Call
 from ...kernel._sync.port import ExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.normalise import moment, span
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..cells import Cell
 from ..grid import Availability, Grid, Wanted
 from .windows import Frame

@@ -38,7 +38,7 @@ from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
 from ...kernel.guarding import guarded, op_within
 from ...kernel.normalise import Legs, reference, span
 from ...kernel.one_call import one_call
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..item import Item, best_of, item_name, item_of
 from ..keys import ITEMS, MAX_ITEM, item_legs, item_pool
 from .claims import part_of_hold

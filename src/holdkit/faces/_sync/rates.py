@@ -10,7 +10,7 @@ from ...core.model import MAX_QUANTITY
 from ...core.values import whole
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..allowances import Usage, client_of
 from .windows import Windows
 

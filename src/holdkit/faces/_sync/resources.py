@@ -18,7 +18,7 @@ from ...kernel._sync.executor import Executor
 from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of, stamped
 from ...kernel.normalise import hold_id
-from ...kernel.surface import Hold, JournalEntry, SweepReport
+from ...kernel.results import Hold, JournalEntry, SweepReport
 from ..asking import Asker
 from ..resource_keys import Key, Name, Names, Window
 from ..resources import LONG_NAMES, Question, Resource, ResourceHold, ResourcePool, check_resource, one_leg, unused_pool

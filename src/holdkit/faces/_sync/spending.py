@@ -13,7 +13,7 @@ from ...kernel._sync.blocks import Block
 from ...kernel._sync.calls import Call
 from ...kernel._sync.executor import undo_grant
 from ...kernel.answers import hold_of
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from .accounts import AccountsPort
 
 

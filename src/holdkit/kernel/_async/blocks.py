@@ -12,7 +12,7 @@ from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of
-from ..surface import Hold
+from ..results import Hold
 from ..workers import AsyncSignal, AsyncWorker
 from .executor import undo_grant
 from .port import AsyncExecutorPort

@@ -10,11 +10,11 @@ from ...core.model import Key
 from ...core.reading import FindEnds, FindEntries, JournalRow, Query, ReadGeneration, ReadJournal, ReadPoolHistory
 from ...errors import CursorLost, EngineError
 from ..cursor import Place, decode_cursor, encode_cursor
-from ..remembering import CursorStore, OnGeneration
-from ..surface import JournalEntry
+from ..follower_state import CursorStore, OnGeneration
+from ..results import JournalEntry
 from ..workers import AsyncSignal
 from .executor import AsyncExecutor
-from .places import AsyncNamedPlace
+from .named_follower import AsyncNamedPlace
 from .remembered import AsyncRemembered
 
 PAGE = 500

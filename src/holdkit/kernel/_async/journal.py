@@ -9,13 +9,13 @@ from ...core.model import MAX_SLOT
 from ...core.reading import ReadGeneration, ReadHistory, entry_of, touches
 from ...core.validation import invalid, text, whole
 from ..cursor import decode_cursor
+from ..follower_state import CursorStore, OnGeneration, Remember, store_of
 from ..normalise import hold_id, reference
-from ..remembering import CursorStore, OnGeneration, Remember, store_of
-from ..surface import Hold, JournalEntry
+from ..results import Hold, JournalEntry
 from ..tenants import Tenants, whose
 from .calls import AsyncCalls
 from .following import AsyncFollower, end_of_journal
-from .places import MAX_NAME
+from .named_follower import MAX_NAME
 from .verbs import AsyncVerbs
 
 

@@ -10,9 +10,9 @@ from ...core.commands import ChangeLimits, Ttl
 from ...core.validation import MAX_SWEEP, invalid, text, whole
 from ..bounded_queue import Stats
 from ..context import Actor
-from ..limiting import LimitsInForce, changes_of, limits_of
+from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
-from ..surface import JournalEntry
+from ..results import JournalEntry
 from ..tenants import Tenants, whose
 from .background import AsyncSubscription, AsyncSweeper, check_listener
 from .blocks import AsyncHolding, AsyncLease

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol, TypeVar
 
-from ..surface import JournalEntry
+from ..results import JournalEntry
 from ..workers import AsyncSignal
 from .executor import AsyncExecutor
 from .following import AsyncFollower, end_of_journal

@@ -29,9 +29,9 @@ from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...engines.metering import Progress
 from ...engines.port import Repairable
 from ..answers import refusal_of
-from ..journal_entry import JournalEntry
+from ..journal import JournalEntry
 from ..normalise import moment, reference
-from ..surface import Hold, RepairReport, VerifyReport
+from ..results import Hold, RepairReport, VerifyReport
 from ..tenants import unbound
 from .calls import Call
 from .journal import AsyncJournal

@@ -13,7 +13,7 @@ from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of
-from ..surface import Hold
+from ..results import Hold
 from ..workers import Signal, Worker
 from .executor import undo_grant
 from .port import ExecutorPort

@@ -19,9 +19,9 @@ from ..answers import Answer, answer_of
 from ..context import Actor, actor_text, correlation_text, current
 from ..group_commit import GroupCommit
 from ..guarding import guarded, op_within
-from ..minting import Mint
 from ..normalise import combined, normalise
-from ..submissions import MAX_LEGS, legs_in
+from ..prepare import Mint
+from ..queued_calls import MAX_LEGS, legs_in
 from .executor import Executor
 
 

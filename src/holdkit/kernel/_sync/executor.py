@@ -19,8 +19,8 @@ from ...errors import InvalidRequest, Refused
 from ..answers import Answer, answer_of, in_own_words, refusal_of, settled, stamped
 from ..group_commit import GroupCommit, Undo
 from ..guarding import guarded
-from ..minting import Mint
 from ..normalise import combined
+from ..prepare import Mint
 from ..workers import Signal, Work, Worker
 
 T = TypeVar("T")

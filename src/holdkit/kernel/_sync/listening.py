@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
-from ..surface import JournalEntry
+from ..results import JournalEntry
 from ..workers import Signal
 from .executor import Executor
 from .following import Follower, end_of_journal

@@ -7,8 +7,8 @@ from functools import partial
 
 from ...core.reading import FindEnds, FindEntries
 from ..cursor import generation_of
+from ..follower_state import CursorStore, OnGeneration, advice_of, cut_back, gone, positions, tell_generation
 from ..places import Kept
-from ..remembering import CursorStore, OnGeneration, advice_of, cut_back, gone, positions, tell_generation
 from .executor import Executor
 
 

@@ -33,7 +33,7 @@ from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
-from ..surface import Hold, SweepReport
+from ..results import Hold, SweepReport
 from .calls import Call
 from .port import ExecutorPort
 

@@ -10,7 +10,7 @@ from ...core.commands import AnyCommand, Consume, PlaceHold
 from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from .. import batch_bodies as bodies
 from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
 from ..problems import Problem, facts, plain

@@ -8,7 +8,7 @@ from ...core.codec import ticket
 from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..answers import hold_now
 from ..claiming import (
     AddItems,

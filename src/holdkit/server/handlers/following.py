@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core.model import Record
 from ...core.validation import invalid, text
-from ...kernel._async.places import keep_place, kept_place
+from ...kernel._async.named_follower import keep_place, kept_place
 from ...kernel.cursor import generation_of
 from ...kernel.places import MAX_FOLLOWER, Kept
 from ..answers import at

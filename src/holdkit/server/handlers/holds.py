@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...kernel.surface import Hold
+from ...kernel.results import Hold
 from ..answers import HoldAnswer, HoldPage, encode, hold_fields, hold_now
 from ..bodies import Confirm, Expire, Extend, NewConsume, NewHold, Release, Return
 from ..queries import HoldsQuery

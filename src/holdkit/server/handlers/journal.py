@@ -7,7 +7,7 @@ from typing import Final
 from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
 from ...kernel.normalise import hold_id
-from ...kernel.surface import JournalEntry
+from ...kernel.results import JournalEntry
 from ...kernel.tenants import ALL
 from ..answers import EntryPage, entry_answer
 from ..queries import HistoryQuery, JournalQuery

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...kernel.limiting import changes_of, in_seconds
+from ...kernel.limits import changes_of, in_seconds
 from ..answers import KeyAnswer, KeyPage, LimitsAnswer, SweepAnswer, TenantPage, VerifyAnswer, at
 from ..bodies import ChangeLimitsWish, NewKeyWish, RotateWish, SweepWish
 from ..keys import NewKey

@@ -19,8 +19,8 @@ from ...engines.clocks import Clock, wall_clock
 from ...errors import CursorLost, HoldkitError
 from ...faces._async.kernel import AsyncKernel
 from ...kernel._async.following import AsyncFollower
-from ...kernel.remembering import CursorFile
-from ...kernel.surface import JournalEntry
+from ...kernel.follower_state import CursorFile
+from ...kernel.results import JournalEntry
 from ..settings import Delivery
 from .envelope import envelope, event_id, signed_headers
 from .hooks import MAX_PARKED, UNKEPT, Hook, Hooks, Parked, place_of, tenants_with_hooks

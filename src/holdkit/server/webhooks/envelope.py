@@ -7,7 +7,7 @@ import hashlib
 import hmac
 from typing import Any
 
-from ...kernel.surface import JournalEntry
+from ...kernel.results import JournalEntry
 from ..answers import at, encode, entry_answer
 
 PREFIX = "whsec_"

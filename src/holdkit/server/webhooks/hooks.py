@@ -16,8 +16,8 @@ from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
 from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel._async.places import CURSORS
-from ...kernel.surface import JournalEntry
+from ...kernel._async.named_follower import CURSORS
+from ...kernel.results import JournalEntry
 from .envelope import event_id, hook_of, new_secret, position_of
 from .targets import check_url
 

@@ -14,7 +14,7 @@ from ...engines.log.engine import LogEngine
 from ...errors import HoldkitError
 from ...faces.saga_records import KIND, OPEN, PARKED, decode
 from ...faces.saga_steps import Phase
-from ...kernel.minting import Randomness
+from ...kernel.prepare import Randomness
 from .judging import OPERATOR, Judge
 from .saga_plan import Meddle, Recover, Run, SagaStep, Turn
 from .sagas import Apply, Crew, Driver

@@ -26,7 +26,7 @@ from ...faces.saga import SagaStep as Step
 from ...faces.saga_records import KIND, decode
 from ...faces.saga_steps import Phase
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel.minting import Mint, Randomness
+from ...kernel.prepare import Mint, Randomness
 from ...kernel.workers import AsyncSignal, AsyncWork
 from .saga_plan import Intent
 

@@ -21,7 +21,7 @@ from holdkit.core.reading import Query
 from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
 from holdkit.kernel.group_commit import GroupCommit
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")

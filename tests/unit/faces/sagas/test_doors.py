@@ -15,7 +15,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.faces._sync.sagas import Sagas
 from holdkit.faces.saga_records import hold_id_of
 from holdkit.kernel.group_commit import GroupCommit
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from tests.unit.faces.sagas.rig import AsyncErrand, Errand
 from tests.unit.faces.sagas.stage import Points, Struck
 from tests.unit.kernel.rig import PATIENCE

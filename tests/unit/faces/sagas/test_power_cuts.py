@@ -8,7 +8,7 @@ from random import Random
 import holdkit
 from holdkit.engines.log.engine import LogEngine
 from holdkit.kernel.group_commit import GroupCommit
-from holdkit.kernel.minting import Mint
+from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 from holdkit.testing.sim.disk import PowerCut, SimDisk
 from holdkit.testing.sim.faults import Faults

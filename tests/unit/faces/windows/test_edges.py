@@ -18,8 +18,8 @@ from holdkit.engines.clocks import wall_clock
 from holdkit.errors import Overloaded, WindowClosed
 from holdkit.faces.allowances import Meter
 from holdkit.kernel.group_commit import AsyncGroupCommit
-from holdkit.kernel.minting import Mint
 from holdkit.kernel.opening import open_engine
+from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 from tests.unit.kernel.rig import PATIENCE, Async, Sync, Watched
 

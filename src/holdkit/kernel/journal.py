@@ -14,7 +14,7 @@ from ..core.limits import changed_of
 from ..core.model import Slot
 from ..core.reading import JournalRow, entry_of
 from .cursor import Place, encode_cursor
-from .limiting import seconds_of
+from .limits import seconds_of
 from .normalise import datetime_of, with_times
 
 

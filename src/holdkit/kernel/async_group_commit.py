@@ -15,7 +15,7 @@ from ..core.commands import Group
 from ..engines.deadlines import until
 from ..engines.port import AsyncApply, Engine, NeedsThread
 from .batch_worker import Awaited, BatchWorker, give_up, latest
-from .submissions import MAX_COMMANDS
+from .queued_calls import MAX_COMMANDS
 from .workers import AsyncSignal
 
 SPLIT: Final = 128

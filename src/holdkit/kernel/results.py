@@ -15,7 +15,7 @@ from ..core.audit_rows import Difference
 from ..core.codec import ticket
 from ..core.model import HeldLeg, Slot, State, StoredHold
 from ..core.outcomes import Done, Survives
-from .journal_entry import JournalEntry, Position
+from .journal import JournalEntry, Position
 from .normalise import datetime_of, text_of
 
 __all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "SweepReport", "VerifyReport"]

@@ -1,4 +1,4 @@
-# Generated from ../_async/places.py by tools/gen_sync.py: do not edit.
+# Generated from ../_async/named_follower.py by tools/gen_sync.py: do not edit.
 """Where a named follower is: a cursor under its name, kept as a record, which one follower moves on at a time."""
 
 from __future__ import annotations
