@@ -70,7 +70,7 @@ dashboard: ## build the dashboard into the package (needs node 20 and npm; nobod
 	cd dashboard && npm ci --no-audit --no-fund && npm run build
 
 shots: $(READY) ## take the pictures of the dashboard in docs/images anew
-	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/dashboard/test_trial.py
+	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/dashboard/test_make_run.py
 
 sim: $(READY) ## simulate the log engine: 2,000 seeds, or one (SEED=7)
 	$(BIN)/python -m holdkit.sim $(if $(SEED),--seed $(SEED)) $(ARGS)

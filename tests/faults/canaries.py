@@ -21,7 +21,7 @@ from holdkit.engines.sqlite.driver import Script, Statement
 from holdkit.engines.sqlite.script import ScriptResult
 from holdkit.engines.sqlite.statements import load
 from holdkit.errors import EngineError, OutcomeUnknown
-from tests.faults.points import POINTS
+from tests.faults.fault_points import POINTS
 
 
 def acknowledge_before_commit() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.faults import tracing, trials
 from tests.faults.canaries import CANARIES
-from tests.faults.nursery import Job, Report
-from tests.faults.points import Fault
+from tests.faults.fault_points import Fault
+from tests.faults.fork_server import Job, Report
 from tests.faults.trials import Nursery, Verdict
 
 pytestmark = pytest.mark.slow

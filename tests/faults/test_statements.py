@@ -14,9 +14,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults import script, trials
-from tests.faults.points import Fault, What, When
+from tests.faults.fault_points import Fault, What, When
+from tests.faults.reporting import Tally
 from tests.faults.sampling import EVERYTHING, SHARDS, sample, shard
-from tests.faults.telling import Tally
 from tests.faults.trials import Nursery
 
 Record = Callable[[str, object], None]

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults import tracing
+from tests.faults.reporting import Tally
 from tests.faults.sampling import EVERYTHING, SHARDS, sample, shard
-from tests.faults.telling import Tally
 from tests.faults.trials import Nursery
 
 pytestmark = [

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import structs
 
 from tests.faults import script
-from tests.faults.nursery import Job, Report
+from tests.faults.fork_server import Job, Report
 from tests.faults.trials import PATIENCE, Ended, Judge, Nursery, Verdict, bury, closed
 
 CALLS: Final = ("openat", "pread64", "pwrite64", "write", "fsync", "fdatasync", "ftruncate", "unlink", "flock")

@@ -23,9 +23,9 @@ from msgspec import Struct
 
 from holdkit.testing import FakeClock
 from tests.faults import script
-from tests.faults.files import copy_as_crashed, difference, dump
-from tests.faults.nursery import Job, Report
-from tests.faults.points import Fault
+from tests.faults.crashed_files import copy_as_crashed, difference, dump
+from tests.faults.fault_points import Fault
+from tests.faults.fork_server import Job, Report
 
 PATIENCE = 120.0
 """Seconds without a word from a child before it counts as hanging."""
@@ -85,7 +85,7 @@ class Nursery:
         self.place = place
         self._executor, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._executor.settimeout(PATIENCE)
-        command = [sys.executable, "-m", "tests.faults.nursery", str(theirs.fileno())]
+        command = [sys.executable, "-m", "tests.faults.fork_server", str(theirs.fileno())]
         self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=Path(__file__).parents[2])
         theirs.close()
         self._trials = 0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdkit.client import connect, connect_async
-from tests.integration.server.rig import Live, live
-from tests.unit.kernel.rig import Async, Sync
+from tests.support.modes import Async, Sync
+from tests.support.servers import Live, live
 
 
 class Near:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.regressions.stage import PLACES, Stage
+from tests.support.kernels import PLACES, Stage
 
 
 @pytest.fixture(params=PLACES, ids="-".join)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdkit
-from tests.regressions.stage import Stage, differences
+from tests.support.kernels import Stage, differences
 
 SECOND = 1_000_000
 

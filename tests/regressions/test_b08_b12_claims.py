@@ -9,8 +9,8 @@ import pytest
 
 import holdkit
 from holdkit.faces.keys import claim_id
-from tests.regressions.racing import PATIENCE
-from tests.regressions.stage import Stage, differences
+from tests.support.kernels import Stage, differences
+from tests.support.races import PATIENCE
 
 
 def test_b8_claim_confirm_claim_again(stage: Stage) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from tests.regressions.stage import Stage, differences
-from tests.unit.faces.sagas.rig import opened, sagas_of
+from tests.support.kernels import Stage, differences
+from tests.unit.faces.sagas.scripted_saga import opened, sagas_of
 
 
 def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(stage: Stage) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import Leg
-from tests.regressions.stage import Stage, differences
+from tests.support.kernels import Stage, differences
 
 DIES_SILENTLY = """
 import os, sys, holdkit

@@ -14,7 +14,7 @@ import pytest
 
 import holdkit
 from holdkit.core.reading import ListPools
-from tests.regressions.stage import Stage, differences
+from tests.support.kernels import Stage, differences
 
 PATIENCE = 120.0
 SETS = [["c", "b", "a"], ["a", "b", "d"], ["d", "b"], ["b", "e", "f", "a"]]

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 import pytest
 
 import holdkit
-from tests.regressions.racing import ENOUGH, race, share, with_tasks, with_threads
+from tests.support.races import ENOUGH, race, share, with_tasks, with_threads
 
 PROCESSES = 4
 HOLDERS = 5

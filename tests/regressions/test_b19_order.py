@@ -6,7 +6,7 @@ import pytest
 
 import holdkit
 from holdkit import ConfirmHold, Leg, PlaceHold
-from tests.regressions.stage import Stage, differences
+from tests.support.kernels import Stage, differences
 
 
 def test_b19_held_and_confirmed_in_the_same_instant(stage: Stage) -> None:

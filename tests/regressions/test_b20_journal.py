@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from tests.regressions.stage import Hands, Stage, differences
+from tests.support.kernels import Hands, Stage, differences
 
 CLOSED = """
 create trigger journal_is_closed before insert on holdkit_journal

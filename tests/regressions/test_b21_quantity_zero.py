@@ -12,7 +12,7 @@ import pytest
 
 import holdkit
 from holdkit import ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold, ReturnUnits
-from tests.regressions.stage import Stage, differences
+from tests.support.kernels import Stage, differences
 
 
 def test_b21_by_every_way_in(stage: Stage) -> None:

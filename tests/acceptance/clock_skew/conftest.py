@@ -10,7 +10,7 @@ import pytest
 
 import holdkit
 from holdkit.testing.postgres import ServerAddress
-from tests.unit.kernel.rig import Async, Sync
+from tests.support.modes import Async, Sync
 
 SKEWS = {
     "an hour behind": -3600,

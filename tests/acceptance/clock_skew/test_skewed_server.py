@@ -18,9 +18,9 @@ from holdkit.core.model import SECOND
 from holdkit.kernel.normalise import moment
 from tests.acceptance.clock_skew.test_skewed_clients import SLACK, TTL, database_slot
 from tests.acceptance.clock_skew.test_skewed_clients import told as nearly_all
-from tests.integration.cli.stage import run, told
-from tests.integration.server.rig import Live, live
-from tests.unit.kernel.rig import Async, Sync
+from tests.support.command_line import run, told
+from tests.support.modes import Async, Sync
+from tests.support.servers import Live, live
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.testing.conformance import DurableEngineConformance, EngineConformance
-from tests.support.laned import Laned
+from tests.support.laned_engine import Laned
 
 
 class TestMemory(EngineConformance):

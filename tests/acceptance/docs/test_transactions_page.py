@@ -17,7 +17,7 @@ import pytest
 import holdkit
 from tests.acceptance.docs.pages import ROOT, blocks, table_rows
 from tests.acceptance.docs.test_examples import shown_output
-from tests.unit.kernel.frameworks import alchemy_url
+from tests.support.frameworks import alchemy_url
 
 PAGE = ROOT / "docs/transactions.md"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from holdkit.core.model import Limits
-from tests.acceptance.state_machine.fleet import Builder, Disagreement, Fleet, Step
+from tests.acceptance.state_machine.engine_group import Builder, Disagreement, Fleet, Step
 
 Look = Callable[[Fleet], object]
 

@@ -21,7 +21,7 @@ from holdkit.testing.conformance import Broken
 from holdkit.testing.conformance.histories import Answer, Look, Recorder, check_history
 from holdkit.testing.conformance.rig import START, TOKEN, Rig, hold_id, placing
 from holdkit.testing.conformance.threads import together
-from tests.acceptance.state_machine.fleet import BUILDERS, Builder
+from tests.acceptance.state_machine.engine_group import BUILDERS, Builder
 
 EACH = 40
 

@@ -24,8 +24,8 @@ from holdkit.core.outcomes import Outcome, Reason
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied
 from holdkit.testing.broken import ExpiresLate, PassesEveryGuard
-from tests.acceptance.state_machine.driven import EnginesAgree, compare
-from tests.acceptance.state_machine.fleet import BUILDERS, MEMORY, Builder, Disagreement, postgres
+from tests.acceptance.state_machine.engine_group import BUILDERS, MEMORY, Builder, Disagreement, postgres
+from tests.acceptance.state_machine.machine import EnginesAgree, compare
 from tests.acceptance.state_machine.shrinking import disagree, shortened
 from tests.support.databases import Databases
 

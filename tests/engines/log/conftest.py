@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.log.places import Place, RealPlace, SimPlace
+from tests.engines.log.directories import Place, RealPlace, SimPlace
 
 
 @pytest.fixture(params=["real", "simulated"])

@@ -11,7 +11,7 @@ from holdkit.engines.log.frames import encode_frame
 from holdkit.engines.log.segments import START as HEADER
 from holdkit.engines.log.segments import segment_name
 from holdkit.errors import EngineError, InvalidRequest
-from tests.engines.log.places import Place, live, open_log, place_hold, say, script, state
+from tests.engines.log.directories import Place, live, open_log, place_hold, say, script, state
 
 
 @pytest.mark.parametrize("closed", [True, False])

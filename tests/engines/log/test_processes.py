@@ -13,7 +13,7 @@ import pytest
 import holdkit
 from holdkit.engines.log import open_engine
 from holdkit.errors import EngineError
-from tests.engines.log.places import RealPlace, live, open_log, state
+from tests.engines.log.directories import RealPlace, live, open_log, state
 
 WRITER = """
 import sys, holdkit

@@ -9,7 +9,7 @@ import pytest
 from holdkit.core.commands import CreatePool, Sweep
 from holdkit.core.outcomes import Done
 from holdkit.engines.memory import engine as module
-from tests.engines.memory.workbench import Bench
+from tests.engines.memory.engine_calls import Bench
 from tests.unit.core.world import confirm, done, expire, hold_id, place, said
 
 

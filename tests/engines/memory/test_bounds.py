@@ -11,7 +11,7 @@ from holdkit.core.model import Leg, State
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindEnds, ReadHistory, ReadJournal, entry_of
 from holdkit.errors import CursorLost
-from tests.engines.memory.workbench import Bench
+from tests.engines.memory.engine_calls import Bench
 from tests.unit.core.world import confirm, consume, done, give_back, hold_id, place, release, said
 
 # Holds

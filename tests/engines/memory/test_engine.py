@@ -16,7 +16,7 @@ from holdkit.engines.port import Engine
 from holdkit.engines.resident.engine import BOUNDED
 from holdkit.errors import EngineError, InvalidRequest
 from holdkit.testing import FakeClock
-from tests.engines.memory.workbench import Bench
+from tests.engines.memory.engine_calls import Bench
 from tests.unit.core.world import done, hold_id, place, release, said
 
 

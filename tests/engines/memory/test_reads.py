@@ -20,7 +20,7 @@ from holdkit.core.reading import (
     ReadJournal,
     entry_of,
 )
-from tests.engines.memory.workbench import Bench
+from tests.engines.memory.engine_calls import Bench
 from tests.unit.core.world import confirm, consume, done, hold_id, place, release
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdkit.engines.postgres import PostgresEngine, migrate
 from holdkit.testing.postgres import ServerAddress
-from tests.engines.postgres.scenes import LANES
+from tests.engines.postgres.engine_calls import LANES
 
 Open = Callable[..., PostgresEngine]
 

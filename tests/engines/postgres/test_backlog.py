@@ -14,9 +14,9 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine, writing
 from holdkit.testing import FakeClock
-from tests.engines.postgres import scenes
+from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.scenes import create, done, groups, place, pool_in
+from tests.engines.postgres.engine_calls import create, done, groups, place, pool_in
 
 START = 1_000_000 * SECOND
 POOLS = [pool_in(lane, number) for lane in range(3) for number in range(2)]
@@ -64,18 +64,18 @@ def test_a_backlog_met_from_all_sides_comes_back_once(open_engine: Open, postgre
         for _ in range(10):
             done(engine, Sweep(limit=100))
 
-    scenes.together(
+    engine_calls.together(
         lambda: buy(engines[0], POOLS),
         lambda: buy(engines[1], POOLS[::-1]),
         lambda: sweep(engines[2]),
         lambda: sweep(engines[3]),
     )
     while done(engines[0], Sweep(limit=1_000)).more:
-        scenes.sound(engines[0], postgres_url)
-    scenes.sound(engines[0], postgres_url)
+        engine_calls.sound(engines[0], postgres_url)
+    engine_calls.sound(engines[0], postgres_url)
     counts = returned(engines[0])
     assert (len(counts), set(counts.values())) == (legs, {1})
-    assert sum(scenes.pool(engines[0], each).held for each in POOLS) == 2 * (2 * len(POOLS) - 1)
+    assert sum(engine_calls.pool(engines[0], each).held for each in POOLS) == 2 * (2 * len(POOLS) - 1)
 
 
 def some_left(open_engine: Open, url: str) -> PostgresEngine:
@@ -89,11 +89,11 @@ def some_left(open_engine: Open, url: str) -> PostgresEngine:
 
 def test_what_a_sweep_leaves_is_found_by_the_next_buyer(open_engine: Open, postgres_url: str) -> None:
     engine = some_left(open_engine, postgres_url)
-    scenes.sound(engine, postgres_url)
+    engine_calls.sound(engine, postgres_url)
     for each in POOLS:
         done(engine, place(each))
-        scenes.sound(engine, postgres_url)
-        assert scenes.ask(postgres_url, "select count(*) from holdkit.legs where pool = %s", each) == [(1,)]
+        engine_calls.sound(engine, postgres_url)
+        assert engine_calls.ask(postgres_url, "select count(*) from holdkit.legs where pool = %s", each) == [(1,)]
 
 
 def test_canary_a_scan_that_begins_at_the_last_slot_loses_legs(
@@ -101,6 +101,8 @@ def test_canary_a_scan_that_begins_at_the_last_slot_loses_legs(
 ) -> None:
     monkeypatch.setattr(writing, "scanned_to", lambda view, gathered, pool: view.loaded.slot)
     engine = some_left(open_engine, postgres_url)
-    assert scenes.violations(postgres_url)
+    assert engine_calls.violations(postgres_url)
     done(engine, place(POOLS[0]))
-    assert scenes.ask(postgres_url, "select count(*) > 1 from holdkit.legs where pool = %s", POOLS[0]) == [(True,)]
+    assert engine_calls.ask(postgres_url, "select count(*) > 1 from holdkit.legs where pool = %s", POOLS[0]) == [
+        (True,)
+    ]

@@ -12,7 +12,7 @@ from holdkit.engines.postgres import opening
 from holdkit.engines.postgres.driver import Driver
 from holdkit.engines.postgres.durability import weigh
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.scenes import create, done
+from tests.engines.postgres.engine_calls import create, done
 
 SETTINGS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "synchronous_standby_names": ""}
 SYNC, ASYNC, AWAY, HIDDEN = (

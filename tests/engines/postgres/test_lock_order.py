@@ -16,9 +16,9 @@ from holdkit.core.model import SECOND
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.postgres import PostgresEngine, driver
 from holdkit.engines.postgres.statements import load
-from tests.engines.postgres import scenes
+from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.scenes import (
+from tests.engines.postgres.engine_calls import (
     await_waiter,
     caller,
     confirm,
@@ -32,7 +32,7 @@ from tests.engines.postgres.scenes import (
     release,
 )
 
-POOLS = [pool_in(lane, number) for lane in range(scenes.LANES) for number in range(2)]
+POOLS = [pool_in(lane, number) for lane in range(engine_calls.LANES) for number in range(2)]
 WORKERS = 6
 ROUNDS = 25
 
@@ -53,7 +53,7 @@ class Worker:
                     self.engine.apply_in(tx, groups(wanted[0]))
                     tx.commit()
                 else:
-                    scenes.settle(self.engine, *wanted)
+                    engine_calls.settle(self.engine, *wanted)
                 if number % 7 == 0:
                     self.engine.read(ReadJournal(None, limit=10))
         self.engine.close()
@@ -82,7 +82,7 @@ class Worker:
 def work(url: str, seed: int) -> None:
     """In a process of its own."""
     worker = Worker(url, seed)
-    scenes.together(worker.run, Worker(url, 100 + seed).run)
+    engine_calls.together(worker.run, Worker(url, 100 + seed).run)
 
 
 def prepare(engine: PostgresEngine) -> None:
@@ -99,11 +99,11 @@ def test_many_with_overlapping_wishes_never_deadlock(engine: PostgresEngine, pos
     others = [spawn.Process(target=work, args=(postgres_url, seed)) for seed in (1, 2)]
     for other in others:
         other.start()
-    scenes.together(*(Worker(postgres_url, seed).run for seed in range(10, 10 + WORKERS)))
+    engine_calls.together(*(Worker(postgres_url, seed).run for seed in range(10, 10 + WORKERS)))
     for other in others:
-        other.join(scenes.PATIENCE)
+        other.join(engine_calls.PATIENCE)
         assert other.exitcode == 0
-    scenes.sound(engine, postgres_url)
+    engine_calls.sound(engine, postgres_url)
     assert deadlocks_of(postgres_url, engine) == 0
 
 
@@ -113,7 +113,7 @@ def test_canary_pools_locked_in_another_order_deadlock(
     """A batch that counts down meets a caller who counts up: each has its first pool when it wants its second."""
     first = open_engine()
     prepare(first)
-    scenes.alter(
+    engine_calls.alter(
         monkeypatch,
         "lock_pools",
         lambda text: text.replace("order by p.lane, p.tenant, p.id", "order by p.lane desc, p.tenant desc, p.id desc"),
@@ -137,13 +137,13 @@ def meet_two_pools(engine: PostgresEngine, url: str) -> None:
         with suppress(psycopg.errors.DeadlockDetected):  # one of the two is chosen; ours begins again
             tx.execute("select from holdkit.pools where id = %s for no key update", (POOLS[7],))
         tx.rollback()
-        assert waiting.result(scenes.PATIENCE).outcomes
+        assert waiting.result(engine_calls.PATIENCE).outcomes
 
 
 def deadlocks_of(url: str, *engines: PostgresEngine) -> int:
     for each in engines:
         each.close()
-    return scenes.deadlocks(url)
+    return engine_calls.deadlocks(url)
 
 
 @pytest.mark.parametrize("lane_count", [1, 2])
@@ -151,7 +151,7 @@ def test_heads_come_before_entries_that_wait_for_their_numbers(
     lane_count: int, engine: PostgresEngine, postgres_url: str
 ) -> None:
     meet_at_a_head(engine, postgres_url, lane_count)
-    scenes.sound(engine, postgres_url)
+    engine_calls.sound(engine, postgres_url)
     assert deadlocks_of(postgres_url, engine) == 0
 
 
@@ -169,7 +169,7 @@ def meet_at_a_head(engine: PostgresEngine, postgres_url: str, lane_count: int) -
         await_waiter(postgres_url)
         raw.execute(journal, ([0], [0], [], [], [], [], [], []))
         other.commit()
-        assert waiting.result(scenes.PATIENCE).outcomes
+        assert waiting.result(engine_calls.PATIENCE).outcomes
 
 
 def test_canary_entries_moved_before_the_head_is_locked_deadlock(

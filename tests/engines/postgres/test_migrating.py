@@ -23,8 +23,8 @@ from holdkit.engines.postgres import PostgresEngine, migrate, migrating, migrati
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError
 from holdkit.testing.postgres import ServerAddress
-from tests.engines.postgres import scenes
-from tests.engines.postgres.scenes import ask, await_waiter, create, done
+from tests.engines.postgres import engine_calls
+from tests.engines.postgres.engine_calls import ask, await_waiter, create, done
 
 _start: Barrier
 PROCESSES = 4
@@ -52,7 +52,7 @@ def test_twice_is_once(urls: list[str]) -> None:
     assert ask(url, "select * from holdkit.settings order by name") == before
     with closing(PostgresEngine(url)) as engine:
         assert engine.lanes == 8
-        assert scenes.pool(engine, "gpu").total == 10
+        assert engine_calls.pool(engine, "gpu").total == 10
 
 
 def line_up(start: Barrier) -> None:
@@ -61,7 +61,7 @@ def line_up(start: Barrier) -> None:
 
 
 def migrate_together(url: str) -> int:
-    _start.wait(scenes.PATIENCE)
+    _start.wait(engine_calls.PATIENCE)
     return migrate(url, lanes=4)
 
 
@@ -71,7 +71,7 @@ def test_from_several_processes_at_once(urls: list[str]) -> None:
     with ProcessPoolExecutor(PROCESSES, spawn, initializer=line_up, initargs=(spawn.Barrier(PROCESSES),)) as pool:
         for url in urls:
             running = [pool.submit(migrate_together, url) for _ in range(PROCESSES)]
-            assert [each.result(scenes.PATIENCE) for each in running] == [NEWEST] * PROCESSES
+            assert [each.result(engine_calls.PATIENCE) for each in running] == [NEWEST] * PROCESSES
             assert ask(url, "select max(version), count(*) from holdkit.migrations") == [(NEWEST, NEWEST)]
             assert ask(url, "select count(*) from holdkit.heads") == [(4,)]
 
@@ -85,7 +85,7 @@ def test_two_at_the_same_moment(ending: str, urls: list[str]) -> None:
         waiting = thread.submit(migrate, urls[0], lanes=8)
         await_waiter(urls[0])
         first.commit() if ending == "commit" else first.rollback()
-        assert waiting.result(scenes.PATIENCE) == NEWEST
+        assert waiting.result(engine_calls.PATIENCE) == NEWEST
     assert ask(urls[0], "select count(*) from holdkit.heads") == [(4 if ending == "commit" else 8,)]
 
 
@@ -104,7 +104,7 @@ def test_ended_half_way_it_never_was(urls: list[str], monkeypatch: pytest.Monkey
                 "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
             )
             with pytest.raises(EngineError, match="cannot migrate"):
-                waiting.result(scenes.PATIENCE)
+                waiting.result(engine_calls.PATIENCE)
             other.rollback()
         assert ask(url, TABLES) == [(0,)]
         migrate(urls[1], lanes=4)
@@ -187,7 +187,7 @@ def test_what_the_first_release_wrote_is_migrated(urls: list[str], monkeypatch: 
         ("~empty", True, None, None, None, None, None),
     ]
     with closing(PostgresEngine(url)) as engine:
-        done(engine, scenes.place("gpu"))
+        done(engine, engine_calls.place("gpu"))
         done(engine, Sweep())
         assert [pool.id for pool in engine.read(ListPools(""))] == ["gpu"]
         assert engine.read(ListPools("", prefix="~")) == []

@@ -14,9 +14,9 @@ from holdkit.core.commands import ExtendHold, HoldCommand
 from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Outcome, Reason
 from holdkit.engines.postgres import PostgresEngine, loading
-from tests.engines.postgres import scenes
+from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.scenes import (
+from tests.engines.postgres.engine_calls import (
     await_waiter,
     caller,
     confirm,
@@ -41,15 +41,15 @@ def storm(engine: PostgresEngine, holds: list[str], seed: int) -> list[str]:
     ended: list[str] = []
     for first in range(0, len(calls), 4):
         some = calls[first : first + 4]
-        for command, outcome in zip(some, scenes.settle(engine, *some), strict=True):
-            if scenes.reason(outcome) is None and not isinstance(command, ExtendHold):
+        for command, outcome in zip(some, engine_calls.settle(engine, *some), strict=True):
+            if engine_calls.reason(outcome) is None and not isinstance(command, ExtendHold):
                 ended.append(command.id)
     return ended
 
 
 def test_a_storm_of_endings_ends_every_hold_once(open_engine: Open, postgres_url: str) -> None:
     first = open_engine()
-    pools = [scenes.pool_in(0), scenes.pool_in(0, 1), scenes.pool_in(1)]
+    pools = [engine_calls.pool_in(0), engine_calls.pool_in(0, 1), engine_calls.pool_in(1)]
     for each in pools:
         done(first, create(each, 100))
     holds = [
@@ -58,9 +58,9 @@ def test_a_storm_of_endings_ends_every_hold_once(open_engine: Open, postgres_url
         if (placed := done(first, place(*pools[number % 3 :][:2]))).hold is not None
     ]
     engines = [first, *(open_engine() for _ in range(STORMERS - 1))]
-    ended = scenes.together(*(lambda n=n: storm(engines[n], holds, n) for n in range(STORMERS)))
+    ended = engine_calls.together(*(lambda n=n: storm(engines[n], holds, n) for n in range(STORMERS)))
     assert sorted(id for some in ended for id in some) == sorted(holds)
-    scenes.sound(first, postgres_url)
+    engine_calls.sound(first, postgres_url)
 
 
 def confirm_behind_a_caller(engine: PostgresEngine, url: str) -> list[Outcome]:
@@ -74,13 +74,13 @@ def confirm_behind_a_caller(engine: PostgresEngine, url: str) -> list[Outcome]:
         ours = thread.submit(one, engine, confirm(placed.id))
         await_waiter(url)
         tx.commit()
-        return [theirs, ours.result(scenes.PATIENCE)]
+        return [theirs, ours.result(engine_calls.PATIENCE)]
 
 
 def test_a_hold_that_was_ended_while_one_waited_is_seen_as_ended(engine: PostgresEngine, postgres_url: str) -> None:
     theirs, ours = confirm_behind_a_caller(engine, postgres_url)
-    assert [scenes.reason(theirs), scenes.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
-    scenes.sound(engine, postgres_url)
+    assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
+    engine_calls.sound(engine, postgres_url)
 
 
 def test_canary_holds_read_before_the_lock_are_confirmed_twice(
@@ -101,13 +101,13 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
     monkeypatch.setattr(loading, "_first", no_wait)
     monkeypatch.setattr(loading.Rows, "take", sorted_back)
     theirs, ours = confirm_behind_a_caller(open_engine(), postgres_url)
-    assert [scenes.reason(theirs), scenes.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
-    scenes.sound(open_engine(), postgres_url)
+    assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
+    engine_calls.sound(open_engine(), postgres_url)
 
-    scenes.trust_counts(monkeypatch)
+    engine_calls.trust_counts(monkeypatch)
     engine = open_engine()
     theirs, ours = confirm_behind_a_caller(engine, postgres_url)
-    assert [scenes.reason(theirs), scenes.reason(ours)] == [None, None]
+    assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, None]
     assert list(engine.verify())
 
 
@@ -126,19 +126,19 @@ def confirm_behind_the_deadline(engine: PostgresEngine, url: str) -> Outcome:
             in_time = tx.execute("select clock_timestamp() < to_timestamp(%s)", (deadline,)).fetchone()
             tx.execute("select pg_sleep_until(to_timestamp(%s))", (deadline + 0.001,))
             tx.rollback()
-            outcome = waiting.result(scenes.PATIENCE)
+            outcome = waiting.result(engine_calls.PATIENCE)
         if in_time == (True,):
             return outcome
     raise AssertionError("it never began to wait before the deadline")
 
 
 def test_a_confirm_that_waited_past_the_deadline_is_too_late(engine: PostgresEngine, postgres_url: str) -> None:
-    assert scenes.reason(confirm_behind_the_deadline(engine, postgres_url)) is Reason.HOLD_EXPIRED
-    scenes.sound(engine, postgres_url)
+    assert engine_calls.reason(confirm_behind_the_deadline(engine, postgres_url)) is Reason.HOLD_EXPIRED
+    engine_calls.sound(engine, postgres_url)
 
 
 def test_canary_a_clock_read_before_the_locks_is_too_early(
     open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenes.alter(monkeypatch, "load_due_of_holds", lambda text: text.replace("clock_timestamp()", "now()"))
-    assert scenes.reason(confirm_behind_the_deadline(open_engine(), postgres_url)) is None
+    engine_calls.alter(monkeypatch, "load_due_of_holds", lambda text: text.replace("clock_timestamp()", "now()"))
+    assert engine_calls.reason(confirm_behind_the_deadline(open_engine(), postgres_url)) is None

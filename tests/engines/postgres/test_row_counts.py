@@ -11,9 +11,9 @@ from holdkit.core.commands import AnyCommand
 from holdkit.core.outcomes import Done, Outcome, Reason
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.statements import load
-from tests.engines.postgres import scenes
+from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.scenes import create, done, hold_id, one, place, pool_in, put
+from tests.engines.postgres.engine_calls import create, done, hold_id, one, place, pool_in, put
 
 SAME_ID = hold_id()
 
@@ -67,16 +67,16 @@ def test_who_comes_second_is_told_so(name: str, open_engine: Open, postgres_url:
     rivals = RIVALS[name]
     ours, theirs = meet(rivals, open_engine)
     assert isinstance(theirs, Done)
-    assert scenes.reason(ours) is rivals.ends
+    assert engine_calls.reason(ours) is rivals.ends
     assert isinstance(ours, Done) == rivals.replayed == bool(getattr(ours, "replayed", False))
-    scenes.sound(open_engine(), postgres_url)
+    engine_calls.sound(open_engine(), postgres_url)
 
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_canary_counts_that_are_trusted_have_two_effects(
     name: str, open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenes.trust_counts(monkeypatch)
+    engine_calls.trust_counts(monkeypatch)
     ours, theirs = meet(RIVALS[name], open_engine)
     assert isinstance(theirs, Done)
     assert isinstance(ours, Done)
@@ -108,7 +108,7 @@ def test_every_write_counts_its_rows() -> None:
     }
     writing = ("insert into", "update holdkit", "delete from")
     found = {name for name, sql in load().items() if any(word in sql.text for word in writing)}
-    assert found - set(scenes.writes()) == uncounted - {"create_version_table"}
+    assert found - set(engine_calls.writes()) == uncounted - {"create_version_table"}
 
 
 def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open, postgres_url: str) -> None:
@@ -118,7 +118,7 @@ def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open,
     swept: list[Outcome] = []
     first = done(other, place(made, on_demand=1)).hold
     assert first is not None
-    done(other, scenes.release(first.id))
+    done(other, engine_calls.release(first.id))
 
     pauses: list[Callable[[], None]] = []
 
@@ -130,14 +130,14 @@ def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open,
     sweeper, go = sweeping(open_engine, postgres_url)
     pauses.append(go)
     engine = open_engine(on_statement=interrupt)
-    applied = engine.apply(scenes.groups(place(made, on_demand=1)))
+    applied = engine.apply(engine_calls.groups(place(made, on_demand=1)))
     assert sweeper() == 1
     assert swept
     second = applied.outcomes[0][0] if not applied.skipped_locked else done(engine, place(made, on_demand=1))
     assert isinstance(second, Done)
     assert second.hold is not None
     assert second.hold.fence > first.fence
-    scenes.sound(other, postgres_url)
+    engine_calls.sound(other, postgres_url)
 
 
 def sweeping(open_engine: Open, url: str) -> tuple[Callable[[], int], Callable[[], None]]:
@@ -152,16 +152,16 @@ def sweeping(open_engine: Open, url: str) -> tuple[Callable[[], int], Callable[[
     def pause(name: str) -> None:
         if name == "delete_pools":  # its locks are taken; what follows is sent once we may
             ready.set()
-            assert go.wait(scenes.PATIENCE)
+            assert go.wait(engine_calls.PATIENCE)
 
     engine: PostgresEngine = open_engine(on_statement=pause)
     thread = ThreadPoolExecutor(1)
-    waiting = thread.submit(lambda: len(engine.apply(scenes.groups(Sweep())).outcomes))
-    assert ready.wait(scenes.PATIENCE)
+    waiting = thread.submit(lambda: len(engine.apply(engine_calls.groups(Sweep())).outcomes))
+    assert ready.wait(engine_calls.PATIENCE)
 
     def commit() -> None:
         go.set()
-        waiting.result(scenes.PATIENCE)
+        waiting.result(engine_calls.PATIENCE)
         thread.shutdown()
 
-    return (lambda: waiting.result(scenes.PATIENCE)), commit
+    return (lambda: waiting.result(engine_calls.PATIENCE)), commit

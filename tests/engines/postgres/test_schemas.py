@@ -22,8 +22,8 @@ from holdkit.engines.postgres.opening import POOL, read_url, shares_of
 from holdkit.engines.postgres.statements import load, migrations
 from holdkit.errors import EngineError
 from holdkit.testing import FakeClock
-from tests.engines.postgres.scenes import ask
-from tests.unit.kernel.rig import PATIENCE
+from tests.engines.postgres.engine_calls import ask
+from tests.support.modes import PATIENCE
 
 NAMES = ["shop", "order", "_2"]
 """Plain; a word of SQL; as short and strange as a name may be."""
@@ -293,7 +293,7 @@ def test_the_url_of_a_kernel_opens_it_again(postgres_url: str) -> None:
 
 
 def test_the_command_line_and_the_server(postgres_url: str) -> None:
-    from tests.integration.cli.stage import run
+    from tests.support.command_line import run
 
     made = run("migrate", postgres_url, "--schema", "shop")
     assert "the schema is version" in made.out

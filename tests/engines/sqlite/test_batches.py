@@ -18,7 +18,7 @@ from holdkit.core.reading import (
 )
 from holdkit.engines.sqlite import SqliteEngine
 from tests.engines.sqlite.conftest import Open
-from tests.engines.sqlite.scenes import (
+from tests.engines.sqlite.engine_calls import (
     START,
     Clock,
     confirm,

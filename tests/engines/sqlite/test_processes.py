@@ -16,7 +16,7 @@ from holdkit.engines.sqlite import checkpointing, open_engine
 from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 from holdkit.errors import Overloaded
 from tests.engines.sqlite.conftest import Open
-from tests.engines.sqlite.scenes import consistent, create, done, groups, outside, place, pool
+from tests.engines.sqlite.engine_calls import consistent, create, done, groups, outside, place, pool
 
 PATIENCE = 120.0
 TURNS = 1_000

@@ -6,7 +6,7 @@ import pytest
 
 from holdkit.core.commands import PutRecord
 from holdkit.engines.sqlite import SqliteEngine
-from tests.engines.sqlite.scenes import confirm, consistent, create, done, hold_id, outside, place
+from tests.engines.sqlite.engine_calls import confirm, consistent, create, done, hold_id, outside, place
 
 
 @pytest.fixture

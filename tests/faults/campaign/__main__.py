@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from tests.faults.campaign import disk, failovers, report, strikes
+from tests.faults.campaign import disk, failovers, local_faults, report
 from tests.faults.campaign.check import Verdict
 from tests.faults.campaign.failovers import CUT_BACK, FAILOVERS
 from tests.faults.campaign.ledger import now
@@ -87,9 +87,9 @@ class Campaign:
         """The engines in turn, each with a share."""
         for index, store in enumerate(STORES):
             share = number // len(STORES) + (index < number % len(STORES))
-            for first in range(0, share, strikes.LIVES):
+            for first in range(0, share, local_faults.LIVES):
                 seed = self.report.seed + first
-                for found in strikes.PARTS[name](store, min(strikes.LIVES, share - first), seed):
+                for found in local_faults.PARTS[name](store, min(local_faults.LIVES, share - first), seed):
                     self.part.add(found.verdict, found.during_recovery)
                     self.progress(f"{store}", found.verdict, "", seed)
 
@@ -131,10 +131,10 @@ def canaries(name: str, seed: int) -> Iterator[tuple[str, Iterator[Verdict]]]:
         yield f"{name}, unproved reads", (each.verdict for each in failovers.unproved(name, TRIES, seed))
     if name == "power_cuts":
         for store in STORES:
-            found = strikes.power_cuts(store, TRIES, seed, unsafe=True)
+            found = local_faults.power_cuts(store, TRIES, seed, unsafe=True)
             yield f"{store} without sync", (each.verdict for each in found)
     if name == "crashes":
-        found = strikes.crashes("postgres", TRIES, seed, unsafe=True)
+        found = local_faults.crashes("postgres", TRIES, seed, unsafe=True)
         yield "synchronous_commit=off", (each.verdict for each in found)
 
 

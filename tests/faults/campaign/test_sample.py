@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.campaign import disk, failovers, strikes
+from tests.faults.campaign import disk, failovers, local_faults
 from tests.faults.campaign.check import Verdict
 from tests.faults.campaign.pair import Pair
 from tests.faults.campaign.stores import STORES
@@ -47,7 +47,7 @@ def test_canary_answers_from_unproved_reads_are_lost(postgres_binaries: object) 
 @pytest.mark.slow
 @pytest.mark.parametrize(("store", "number"), [("sqlite", 8), ("log", 8), ("postgres", 4)])
 def test_power_cuts_take_back_no_answer(store: str, number: int, power: None, postgres_binaries: object) -> None:
-    found = list(strikes.power_cuts(store, number, SEED))
+    found = list(local_faults.power_cuts(store, number, SEED))
     expect_sound([each.verdict for each in found], number)
     assert sum(each.during_recovery for each in found) > 0
 
@@ -55,21 +55,21 @@ def test_power_cuts_take_back_no_answer(store: str, number: int, power: None, po
 @pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 def test_canary_without_syncs_a_power_cut_loses_answers(store: str, power: None, postgres_binaries: object) -> None:
-    assert any(each.verdict.violations for each in strikes.power_cuts(store, 5, SEED, unsafe=True))
+    assert any(each.verdict.violations for each in local_faults.power_cuts(store, 5, SEED, unsafe=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 def test_crashes_take_back_no_answer(store: str, postgres_binaries: object) -> None:
-    expect_sound([each.verdict for each in strikes.crashes(store, 3, SEED)], 3)
+    expect_sound([each.verdict for each in local_faults.crashes(store, 3, SEED)], 3)
 
 
 @pytest.mark.slow
 def test_canary_commits_that_do_not_wait_for_the_disk_are_lost(postgres_binaries: object) -> None:
-    assert any(each.verdict.lost for each in strikes.crashes("postgres", 5, SEED, unsafe=True))
+    assert any(each.verdict.lost for each in local_faults.crashes("postgres", 5, SEED, unsafe=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 def test_a_full_disk_takes_back_no_answer(store: str, power: None, postgres_binaries: object) -> None:
-    expect_sound([each.verdict for each in strikes.full_disks(store, 1, SEED)], 1)
+    expect_sound([each.verdict for each in local_faults.full_disks(store, 1, SEED)], 1)

@@ -4,7 +4,7 @@ import pytest
 
 from holdkit.engines.postgres import migrate
 from holdkit.testing.postgres import ServerAddress
-from tests.engines.postgres.scenes import LANES
+from tests.engines.postgres.engine_calls import LANES
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,8 @@ from holdkit.engines.postgres.transacting import Transactions
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.postgres import scenes
-from tests.engines.postgres.scenes import create, done, groups, place
+from tests.engines.postgres import engine_calls
+from tests.engines.postgres.engine_calls import create, done, groups, place
 from tests.faults.postgres.proxy import Proxy, Side
 from tests.faults.sampling import sample
 
@@ -103,7 +103,7 @@ def reason_of(answer: Outcome | Exception) -> Reason | None:
 
 def ask(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
     try:
-        return scenes.patiently(engine, groups(command)[0]).outcomes[0][0]
+        return engine_calls.patiently(engine, groups(command)[0]).outcomes[0][0]
     except (EngineError, Overloaded, OutcomeUnknown) as error:
         return error
 
@@ -122,7 +122,7 @@ def fly(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
 def server(postgres_binaries: object) -> Iterator[PostgresServer]:
     with PostgresServer(tcp=True, within=memory()) as server:
         server.create_database("cuts")
-        migrate(server.tcp_dsn("cuts"), lanes=scenes.LANES)
+        migrate(server.tcp_dsn("cuts"), lanes=engine_calls.LANES)
         yield server
 
 
@@ -157,7 +157,7 @@ def test_cut_before_every_message(line: Line, with_op: bool, cold: bool) -> None
     assert wrong == []
     assert answers["Done"], "those cut before COMMIT was sent go again by themselves"
     assert answers["OutcomeUnknown"] or cold
-    scenes.sound(line.straight, line.url)
+    engine_calls.sound(line.straight, line.url)
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_cut_before_every_message_of_a_batch_on_an_event_loop(line: Line) -> Non
     answers = Counter(answer for answer, _ in trials)
     assert answers["Done"], "those cut before COMMIT was sent are grounded, and go again"
     assert answers["OutcomeUnknown"]
-    scenes.sound(line.straight, line.url)
+    engine_calls.sound(line.straight, line.url)
 
 
 def test_a_line_that_falls_silent_is_given_up(line: Line) -> None:
@@ -236,4 +236,4 @@ def test_a_read_of_the_journal_is_answered_wherever_the_line_is_cut(line: Line) 
         line.proxy.disarm()
     assert wrong == []
     assert struck > 10
-    scenes.sound(line.straight, line.url)
+    engine_calls.sound(line.straight, line.url)

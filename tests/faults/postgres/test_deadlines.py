@@ -15,10 +15,10 @@ from holdkit.engines.postgres import PostgresEngine, migrate
 from holdkit.engines.postgres.listening import Notifier
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.postgres.scenes import LANES
+from tests.engines.postgres.engine_calls import LANES
 from tests.faults.postgres.proxy import Proxy
-from tests.faults.postgres.test_silence import NEVER
-from tests.unit.kernel.rig import Async, Sync
+from tests.faults.postgres.test_silent_primary import NEVER
+from tests.support.modes import Async, Sync
 
 
 @pytest.fixture(scope="module")

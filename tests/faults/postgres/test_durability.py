@@ -21,11 +21,11 @@ from holdkit.engines.postgres import durability, migrate
 from holdkit.errors import EngineError
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.postgres.scenes import LANES, await_that
+from tests.engines.postgres.engine_calls import LANES, await_that
 from tests.faults.postgres.test_failovers import follow, set_synchronous
-from tests.integration.cli.stage import run, told
-from tests.integration.server.rig import live
-from tests.unit.kernel.rig import Async, Sync
+from tests.support.command_line import run, told
+from tests.support.modes import Async, Sync
+from tests.support.servers import live
 
 LOSES = "a failover may lose the last moments"
 ROLE = """

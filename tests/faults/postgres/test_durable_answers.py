@@ -34,9 +34,9 @@ from holdkit.kernel.export import Import, export
 from holdkit.kernel.import_ import move_in
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.postgres import scenes
-from tests.engines.postgres.scenes import ask, await_that
-from tests.integration.server.rig import live
+from tests.engines.postgres import engine_calls
+from tests.engines.postgres.engine_calls import ask, await_that
+from tests.support.servers import live
 
 Mode = Literal["sync", "async"]
 COLOURS: Final[tuple[Mode, ...]] = ("sync", "async")
@@ -72,7 +72,7 @@ class Cancelled:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(scenes.PATIENCE)
+        self._thread.join(engine_calls.PATIENCE)
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def server(postgres_binaries: object) -> Iterator[PostgresServer]:
         layouts: dict[str, Layout] = {"shop": "one server", "apart": "as if"}
         for database, layout in layouts.items():
             server.create_database(database)
-            migrate_to(server.dsn(database), layout, lanes=scenes.LANES)
+            migrate_to(server.dsn(database), layout, lanes=engine_calls.LANES)
             with holdkit.connect(server.dsn(database)) as hk:
                 hk.create_pool("seats", 10**6)
                 hk.create_pool("one", 1)
@@ -171,7 +171,7 @@ def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
     url = server.dsn(database)
     with holdkit.connect(url) as hk:
         first, second, third = (hk.hold("seats", 1, ttl=600) for _ in range(3))
-    ours, missing = scenes.hold_id("seats"), scenes.hold_id("seats")
+    ours, missing = engine_calls.hold_id("seats"), engine_calls.hold_id("seats")
 
     def born(hk: Any) -> Any:
         return hk.hold("seats", 1, ttl=600, id=ours, owner="me")
@@ -210,7 +210,7 @@ def test_where_no_standby_is_waited_for_nothing_changes(url: str) -> None:
     said: list[str] = []
     with closing(PostgresEngine(url, on_statement=said.append, prune_every=10**9)) as engine:
         said.clear()
-        assert scenes.reason(scenes.one(engine, scenes.place("one"))) is Reason.INSUFFICIENT_CAPACITY
+        assert engine_calls.reason(engine_calls.one(engine, engine_calls.place("one"))) is Reason.INSUFFICIENT_CAPACITY
         assert (said[-1], "prove_durable" in said) == ("rollback", False)
 
 
@@ -234,7 +234,7 @@ class Order(holdkit.Saga):
 
 def faces(hk: Any, sold: str, hold: holdkit.Hold) -> dict[str, Callable[[], Any]]:
     """Calls whose answer is a look: at what is not there, at what was done before, at what there is to choose from."""
-    token = ticket(scenes.hold_id("seats"), "me")
+    token = ticket(engine_calls.hold_id("seats"), "me")
     orders = hk.sagas.register(Order)
     inn = hk.calendar("inn", {"double": 3})
     return {
@@ -243,7 +243,7 @@ def faces(hk: Any, sold: str, hold: holdkit.Hold) -> dict[str, Callable[[], Any]
         "a claim of nothing": lambda: hk.claims.release(claim_id("email:never"), owner="me"),
         "a claim that is no claim": lambda: hk.claims.extend(hold.ticket, by=1),
         "nothing to forget": lambda: hk.claims.forget(claim_id("email:never"), owner="me"),
-        "items of nothing": lambda: hk.items.release(scenes.hold_id("seats"), owner="me"),
+        "items of nothing": lambda: hk.items.release(engine_calls.hold_id("seats"), owner="me"),
         "items that are none": lambda: hk.items.finalize(hold.id, owner=hold.owner),
         "no item left": lambda: hk.items.best_available(1, prefix=sold),
         "a saga begun before": lambda: orders.begin("begun", 1),
@@ -346,7 +346,7 @@ HELD: Final = {"client": "c", "estimate": {"tokens": 1}, "ttl": 60}
 def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_binaries: object) -> None:
     """The standby is away, the primary crashes and recovers: what was committed meanwhile can be seen, and a failover takes it
     back. The canary is told *done*, and what it was told is gone."""
-    ours, spent = scenes.hold_id("seats"), scenes.hold_id("seats")
+    ours, spent = engine_calls.hold_id("seats"), engine_calls.hold_id("seats")
     calls: dict[str, Callable[[Any], Any]] = {
         "HoldExists": lambda hk: hk.hold("seats", 1, ttl=600, id=ours, owner="me"),
         "Claim": lambda hk: hk.claims.reserve("email", "a@b.c", ttl=600, owner="ours"),
@@ -354,7 +354,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
     }
     with PostgresServer(within=memory()) as primary:
         primary.create_database("shop")
-        migrate(primary.dsn("shop"), lanes=scenes.LANES)
+        migrate(primary.dsn("shop"), lanes=engine_calls.LANES)
         with holdkit.connect(primary.dsn("shop")) as hk:
             hk.create_pool("seats", 10)
             hk.hold("seats", 1, ttl=600, id=spent, owner="me")
@@ -402,7 +402,7 @@ def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: 
         taken = hk.resource(Rooms()).hold("taken", ttl=600)
     for name in ("empty", "new"):
         server.create_database(name)
-    migrate(server.dsn("empty"), lanes=scenes.LANES)
+    migrate(server.dsn("empty"), lanes=engine_calls.LANES)
     with closing(server.connect("shop")) as connection:
         connection.execute("update holdkit.pools set held = held + 1 where id = 'seats'")
 
@@ -439,19 +439,19 @@ def test_who_waits_for_the_standby_to_be_refused_has_let_go_of_the_pool(server: 
                 ThreadPoolExecutor(1) as thread,
                 psycopg.connect(url) as tx,
             ):
-                waiting = thread.submit(telling, engine, scenes.place("one"))
+                waiting = thread.submit(telling, engine, engine_calls.place("one"))
                 await_that(lambda: ask(url, WAITING), "nobody waits for the standby")
                 assert tx.execute(locking).fetchall() == free
                 tx.rollback()
                 ask(url, f"select pg_cancel_backend(pid) from ({WAITING}) w")
-                assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
+                assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown)
     finally:
         wait_for_standbys(server, "")
 
 
 def telling(engine: PostgresEngine, command: AnyCommand) -> Any:
     try:
-        return scenes.one(engine, command)
+        return engine_calls.one(engine, command)
     except holdkit.HoldkitError as error:
         return error
 
@@ -463,6 +463,6 @@ def test_an_answer_in_a_callers_transaction_is_as_durable_as_its_commit(server: 
     with away(server), holdkit.connect(url) as hk, psycopg.connect(url) as tx:
         tx.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
         with pytest.raises(holdkit.HoldNotFound):
-            hk.confirm(scenes.hold_id("seats"), owner="me", tx=tx)
+            hk.confirm(engine_calls.hold_id("seats"), owner="me", tx=tx)
         tx.commit()
     assert ["canceling wait for synchronous replication" in words for words in said] == [True]

@@ -17,9 +17,9 @@ from holdkit.engines.postgres import PostgresEngine, driver, migrate
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.postgres import scenes
-from tests.engines.postgres.scenes import ask, await_that, create, done, one, place
-from tests.faults.postgres.ledger import told
+from tests.engines.postgres import engine_calls
+from tests.engines.postgres.engine_calls import ask, await_that, create, done, one, place
+from tests.faults.postgres.answers import told
 
 ROUNDS = int(os.environ.get("HOLDKIT_POSTGRES_ROUNDS", "3"))
 """Cancelled waits, of each kind."""
@@ -62,7 +62,7 @@ def promote(standby: PostgresServer) -> None:
 def primary(postgres_binaries: object) -> Iterator[PostgresServer]:
     with PostgresServer(within=memory()) as server:
         server.create_database("shop")
-        migrate(server.dsn("shop"), lanes=scenes.LANES)
+        migrate(server.dsn("shop"), lanes=engine_calls.LANES)
         with closing(PostgresEngine(server.dsn("shop"))) as engine:
             done(engine, create("seats", 10**9))
             done(engine, create("one", 1))
@@ -85,11 +85,11 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
             command = place("seats", op=os.urandom(8).hex())
             waiting = thread.submit(told, partial(one, engine, command))
             interrupt_wait(primary, how)
-            assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown), how
+            assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown), how
 
             again = thread.submit(told, partial(one, engine, command))  # a replay is as durable as it says
             interrupt_wait(primary, "cancel")
-            assert isinstance(again.result(scenes.PATIENCE), OutcomeUnknown), how
+            assert isinstance(again.result(engine_calls.PATIENCE), OutcomeUnknown), how
             set_synchronous(primary, "")
             outcome = one(engine, command)
             assert isinstance(outcome, Done)
@@ -99,13 +99,13 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
         monkeypatch.setattr(driver, "_SAID", driver._SAID[:1])  # a server that speaks another language
         waiting = thread.submit(told, partial(one, engine, place("seats")))
         interrupt_wait(primary, "cancel")
-        assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
+        assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown)
 
         monkeypatch.setattr(driver.Driver, "_notice", lambda self, result: None)  # the canary: warnings go unheard
         with closing(PostgresEngine(primary.dsn("shop"))) as deaf:
             waiting = thread.submit(told, lambda: one(deaf, place("seats")))
             interrupt_wait(primary, "cancel")
-            assert isinstance(waiting.result(scenes.PATIENCE), Done)
+            assert isinstance(waiting.result(engine_calls.PATIENCE), Done)
 
 
 @pytest.mark.slow
@@ -117,10 +117,10 @@ def test_what_wrote_nothing_waits_too(primary: PostgresServer) -> None:
         for command in (place("one"), place("one", op="remembered")):
             waiting = thread.submit(told, partial(one, engine, command))
             interrupt_wait(primary, "cancel")
-            assert isinstance(waiting.result(scenes.PATIENCE), OutcomeUnknown)
-        assert scenes.pool(engine, "one").held == 1
+            assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown)
+        assert engine_calls.pool(engine, "one").held == 1
         set_synchronous(primary, "")
-        assert scenes.reason(one(engine, place("one"))) is Reason.INSUFFICIENT_CAPACITY
+        assert engine_calls.reason(one(engine, place("one"))) is Reason.INSUFFICIENT_CAPACITY
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from holdkit.kernel._sync import following
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.processes import running
 from holdkit.testing.postgres.shared import memory
-from tests.engines.postgres import scenes
-from tests.engines.postgres.scenes import ask, await_that
+from tests.engines.postgres import engine_calls
+from tests.engines.postgres.engine_calls import ask, await_that
 from tests.faults.postgres.test_failovers import follow, interrupt_wait, promote, set_synchronous
 
 
@@ -27,7 +27,7 @@ from tests.faults.postgres.test_failovers import follow, interrupt_wait, promote
 def primary(postgres_binaries: object) -> Iterator[PostgresServer]:
     with PostgresServer(within=memory()) as server:
         server.create_database("shop")
-        migrate(server.dsn("shop"), lanes=scenes.LANES)
+        migrate(server.dsn("shop"), lanes=engine_calls.LANES)
         yield server
 
 
@@ -48,7 +48,7 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         waiting = thread.submit(lambda: [entry.subject for entry in hk.follow("mail", wait=False)])
         interrupt_wait(primary, "cancel")  # it is there for all to see, and the follower was not told
         standby.start()
-        assert sorted(waiting.result(scenes.PATIENCE)) == made
+        assert sorted(waiting.result(engine_calls.PATIENCE)) == made
         assert list(hk.follow("mail", wait=False)) == [], "its last place was kept"
         set_synchronous(primary, "")
 

@@ -18,9 +18,9 @@ from holdkit.core.outcomes import Done, Reason
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.driver import StatementFailed
-from tests.engines.postgres import scenes
-from tests.engines.postgres.scenes import create, done, one, place
-from tests.regressions.racing import race
+from tests.engines.postgres import engine_calls
+from tests.engines.postgres.engine_calls import create, done, one, place
+from tests.support.races import race
 
 HOT = "seats"
 PROCESSES, THREADS, EACH = 4, 2, 15
@@ -62,7 +62,7 @@ def take(url: str, seed: int, attempts: int, one_in: int = 25) -> Tally:
             tally.granted.append(outcome.hold.id)
             tally.fences.append(outcome.hold.fence)
         else:
-            assert scenes.reason(outcome) is Reason.INSUFFICIENT_CAPACITY
+            assert engine_calls.reason(outcome) is Reason.INSUFFICIENT_CAPACITY
             tally.refused += 1
         if command.op is not None:
             again = one(engine, command)
@@ -81,8 +81,8 @@ def line_up(start: Barrier) -> None:
 
 def take_together(url: str, seed: int) -> list[Tally]:
     """In a process of its own: several threads, each with an engine of its own."""
-    _start.wait(scenes.PATIENCE)
-    return scenes.together(*(lambda n=n: take(url, 100 * seed + n, EACH) for n in range(1, THREADS + 1)))
+    _start.wait(engine_calls.PATIENCE)
+    return engine_calls.together(*(lambda n=n: take(url, 100 * seed + n, EACH) for n in range(1, THREADS + 1)))
 
 
 def agree(url: str, tallies: list[Tally], capacity: int) -> None:
@@ -95,8 +95,8 @@ def agree(url: str, tallies: list[Tally], capacity: int) -> None:
         entries = [entry_of(row) for row in engine.read(ReadJournal(None, limit=10_000))]
         placed = [each.subject for each in entries if each.action is Action.HOLD_HELD and not each.part]
         assert sorted(placed) == sorted(granted)
-        assert scenes.pool(engine, HOT).held == len(granted)
-        scenes.sound(engine, url)
+        assert engine_calls.pool(engine, HOT).held == len(granted)
+        engine_calls.sound(engine, url)
 
 
 def prepare(url: str, capacity: int) -> None:
@@ -108,7 +108,7 @@ def prepare(url: str, capacity: int) -> None:
 @pytest.mark.parametrize("capacity", [1, 3, 100])
 def test_threads_under_injected_failures(capacity: int, postgres_url: str) -> None:
     prepare(postgres_url, capacity)
-    tallies = scenes.together(*(lambda n=n: take(postgres_url, n, EACH) for n in range(1, 7)))
+    tallies = engine_calls.together(*(lambda n=n: take(postgres_url, n, EACH) for n in range(1, 7)))
     assert sum(tally.injected for tally in tallies) > 20
     agree(postgres_url, tallies, capacity)
 
@@ -120,7 +120,7 @@ def test_processes_under_injected_failures(capacity: int, postgres_url: str) -> 
     spawn = get_context("spawn")
     with ProcessPoolExecutor(PROCESSES, spawn, initializer=line_up, initargs=(spawn.Barrier(PROCESSES),)) as pool:
         running = [pool.submit(take_together, postgres_url, seed) for seed in range(1, PROCESSES + 1)]
-        tallies = [tally for each in running for tally in each.result(scenes.PATIENCE)]
+        tallies = [tally for each in running for tally in each.result(engine_calls.PATIENCE)]
     assert sum(tally.injected for tally in tallies) > 20
     agree(postgres_url, tallies, capacity)
 
@@ -153,14 +153,14 @@ def test_canary_without_locks_and_counts_one_seat_is_sold_twice(
 ) -> None:
     prepare(postgres_url, 1)
     for name in ("lock_pools",):
-        scenes.alter(
+        engine_calls.alter(
             monkeypatch, name, lambda text: text.replace("for no key update of p", "").replace("skip locked", "")
         )
-    scenes.trust_counts(monkeypatch)
+    engine_calls.trust_counts(monkeypatch)
     rival = PostgresEngine(postgres_url)
     engine = between_look_and_write(postgres_url, lambda: done(rival, place(HOT)))
     done(engine, place(HOT))
-    assert scenes.violations(postgres_url)
+    assert engine_calls.violations(postgres_url)
     with pytest.raises(AssertionError):
         agree(postgres_url, [Tally(["one", "other"], [1, 1], 0, 0)], 1)
     rival.close()
@@ -170,12 +170,12 @@ def test_canary_without_locks_and_counts_one_seat_is_sold_twice(
 def test_without_locks_the_counts_alone_save_the_seat(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second lock on the door."""
     prepare(postgres_url, 1)
-    scenes.alter(
+    engine_calls.alter(
         monkeypatch, "lock_pools", lambda text: text.replace("for no key update of p", "").replace("skip locked", "")
     )
     rival = PostgresEngine(postgres_url)
     engine = between_look_and_write(postgres_url, lambda: done(rival, place(HOT)))
-    assert scenes.reason(one(engine, place(HOT))) is Reason.INSUFFICIENT_CAPACITY
-    scenes.sound(engine, postgres_url)
+    assert engine_calls.reason(one(engine, place(HOT))) is Reason.INSUFFICIENT_CAPACITY
+    engine_calls.sound(engine, postgres_url)
     rival.close()
     engine.close()

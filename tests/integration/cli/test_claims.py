@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdkit.cli.shapes import ClaimDocument, ErrorDocument
-from tests.integration.cli.stage import each, read, run, told
+from tests.support.command_line import each, read, run, told
 
 KEY = ("email", "alice@example.com")
 

@@ -12,7 +12,7 @@ import pytest
 
 import holdkit
 from holdkit.cli.shapes import EntryDocument, RepairDocument, VerifyDocument
-from tests.integration.cli.stage import each, run, told
+from tests.support.command_line import each, run, told
 
 Change = Callable[[str], None]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from tests.integration.cli.stage import run
+from tests.support.command_line import run
 
 RUN = [sys.executable, "-m", "holdkit", "run", "--pool", "gpu"]
 TTL = "6s"

@@ -14,7 +14,7 @@ import pytest
 
 import holdkit
 from holdkit.cli.shapes import BenchDocument, KeyDocument, PoolDocument
-from tests.integration.cli.stage import each, run, told
+from tests.support.command_line import each, run, told
 
 RUN = [sys.executable, "-m", "holdkit"]
 

@@ -8,7 +8,7 @@ import pytest
 
 import holdkit
 from holdkit.cli.shapes import EntryDocument, ErrorDocument, HoldDocument, PoolDocument
-from tests.integration.cli.stage import each, read, run, told
+from tests.support.command_line import each, read, run, told
 
 
 @pytest.fixture(params=["sqlite", "log"])

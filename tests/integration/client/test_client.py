@@ -15,7 +15,7 @@ import holdkit
 from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
 from holdkit.client import NotAdmitted, Policy, RemoteKernel, connect, connect_async
 from holdkit.core.commands import AnyCommand
-from tests.integration.server.rig import PATIENCE, Live, live
+from tests.support.servers import PATIENCE, Live, live
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.integration.dashboard.stage import CHROMIUM, PATIENCE
+from tests.integration.dashboard.browser import CHROMIUM, PATIENCE
 
 expect.set_options(timeout=PATIENCE)
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 import holdkit
 from holdkit.core.model import SECOND
 from holdkit.testing.clock import FakeClock
-from tests.integration.dashboard.stage import Api, Errand, served, watched
+from tests.integration.dashboard.browser import Api, Errand, served, watched
 
 
 def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from tests.unit.kernel.frameworks import ON_POSTGRES, ON_SQLITE, Application, make_tables
+from tests.support.frameworks import ON_POSTGRES, ON_SQLITE, Application, make_tables
 
 WHERE = [("postgres", kind) for kind in ON_POSTGRES] + [("sqlite", kind) for kind in ON_SQLITE]
 

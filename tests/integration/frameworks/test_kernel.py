@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdkit import InsufficientCapacity, InvalidRequest, JournalEntry, PoolNotFound
-from tests.unit.kernel.frameworks import ON_POSTGRES, ON_SQLITE, Application, Django, make_tables
-from tests.unit.kernel.rig import PATIENCE
+from tests.support.frameworks import ON_POSTGRES, ON_SQLITE, Application, Django, make_tables
+from tests.support.modes import PATIENCE
 
 WHERE = [("postgres", kind) for kind in ON_POSTGRES] + [("sqlite", kind) for kind in ON_SQLITE]
 

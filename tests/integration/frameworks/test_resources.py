@@ -14,9 +14,9 @@ import holdkit
 from holdkit import InvalidRequest
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.regressions.stage import differences
-from tests.unit.faces.resources.test_ending import AsyncEnding, Ending
-from tests.unit.kernel.frameworks import AlchemyAsyncConnection, AlchemyAsyncSession, Application, Django, make_tables
+from tests.support.frameworks import AlchemyAsyncConnection, AlchemyAsyncSession, Application, Django, make_tables
+from tests.support.kernels import differences
+from tests.unit.faces.resources.test_capacity_ends_transaction import AsyncEnding, Ending
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import holdkit
 from holdkit import ALL
 from holdkit.client import NotAdmitted
 from tests.integration.conftest import Near
-from tests.integration.server.rig import QUICK, Live, Stand, live, stand
-from tests.unit.kernel.test_background import Ear
+from tests.support.servers import QUICK, Live, Stand, live, stand
+from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
 @pytest.fixture

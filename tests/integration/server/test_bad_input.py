@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdkit.server import Settings
-from tests.integration.server.rig import PATIENCE, QUICK, Live, Stand, live, stand
+from tests.support.servers import PATIENCE, QUICK, Live, Stand, live, stand
 
 HASTY = Settings(key_refresh=0.05, sweep_every=0, body_timeout=0.3)
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from holdkit.testing import FakeClock
-from tests.integration.server.rig import NOON, Stand, stand
+from tests.support.servers import NOON, Stand, stand
 
 LLM = {"budgets": {"tokens": [{"total": 1_000, "per": "day"}, {"total": 400, "per": "minute"}], "dollars": [{"total": 9, "per": "month"}]}}  # fmt: skip
 

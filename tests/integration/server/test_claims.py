@@ -7,7 +7,7 @@ import pytest
 
 from holdkit import EngineError, Saga
 from holdkit.testing import FakeClock
-from tests.integration.server.rig import Stand, stand
+from tests.support.servers import Stand, stand
 
 NOW = 1_700_000_000_000_000
 EMAIL = {"type": "email", "value": "alice@example.com", "ttl": 300}

@@ -6,7 +6,7 @@ from typing import Any
 
 import holdkit
 from holdkit.server.routes import ROUTES
-from tests.integration.server.rig import Live
+from tests.support.servers import Live
 
 HEADER = "Holdkit-Durability"
 LEVELS = ["process", "local", "synchronous", "asynchronous_standby", "unsafe"]

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from holdkit.testing import FakeClock
-from tests.integration.server.rig import Stand, live, stand
+from tests.support.servers import Stand, live, stand
 
 
 def run(work: Any, **more: Any) -> None:

@@ -12,7 +12,7 @@ import holdkit
 from holdkit.server import Keys
 from holdkit.server.keys import StoredKey, admits, hash_secret, read_key
 from holdkit.testing import FakeClock
-from tests.integration.server.rig import PATIENCE, Stand, stand
+from tests.support.servers import PATIENCE, Stand, stand
 
 PEPPER = b"p" * 32
 

@@ -9,7 +9,7 @@ import pytest
 
 import holdkit
 from holdkit.client import NotAdmitted, connect, connect_async
-from tests.integration.server.rig import Stand, live, stand
+from tests.support.servers import Stand, live, stand
 
 
 def test_only_an_operator_may() -> None:

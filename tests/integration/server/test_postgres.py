@@ -7,8 +7,8 @@ import pytest
 import holdkit
 from holdkit.client import connect
 from holdkit.testing.postgres import ServerAddress
-from tests.integration.server.rig import live
 from tests.integration.server.test_streams import frames
+from tests.support.servers import live
 
 
 @pytest.fixture(scope="session")

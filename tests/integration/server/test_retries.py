@@ -9,7 +9,7 @@ from holdkit import errors
 from holdkit.faces._async.kernel import AsyncKernel
 from holdkit.server import Settings
 from holdkit.server.problems import problem_of
-from tests.integration.server.rig import Stand, stand
+from tests.support.servers import Stand, stand
 
 HOLD = {"pool": "a", "ttl": 60}
 

@@ -22,7 +22,7 @@ with warnings.catch_warnings():
 from holdkit.server import Settings
 from holdkit.server.openapi import document
 from holdkit.server.routes import ROUTES
-from tests.integration.server.rig import Live, live
+from tests.support.servers import Live, live
 
 EXAMPLES = 12
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -24,7 +24,7 @@ import holdkit
 from holdkit.server import Keys, Settings, app, serve
 from holdkit.server.serving import check_binding, is_loopback
 from holdkit.server.static import Static
-from tests.integration.server.rig import PATIENCE, Stand, live, stand
+from tests.support.servers import PATIENCE, Stand, live, stand
 
 OPEN = Settings(open=True)
 

@@ -11,7 +11,7 @@ import pytest
 from holdkit import Allowance
 from holdkit.server import Settings
 from holdkit.server.feed import MAX_SHOWN, Feed
-from tests.integration.server.rig import PATIENCE, live, stand
+from tests.support.servers import PATIENCE, live, stand
 
 
 @pytest.mark.parametrize("kind", ["entries", "summary"])

@@ -24,7 +24,7 @@ from msgspec import Struct
 import holdkit
 from holdkit.client import RemoteKernel, connect
 from holdkit.server import Keys
-from tests.integration.server.rig import PATIENCE
+from tests.support.servers import PATIENCE
 
 SECONDS = float(os.environ.get("HOLDKIT_SOAK", "4"))
 CLIENTS = 3
@@ -198,4 +198,4 @@ def test_memory_descriptors_and_threads_stay_flat(tmp_path: Path) -> None:
     ("leak", "grows"), [("queue", "memory"), ("descriptors", "descriptors"), ("threads", "threads")]
 )
 def test_canary_a_server_that_leaks_is_noticed(tmp_path: Path, leak: str, grows: str) -> None:
-    assert grows in soak(f"sqlite:///{tmp_path / 'holds.db'}", 0, "tests.integration.server.leaking", leak)
+    assert grows in soak(f"sqlite:///{tmp_path / 'holds.db'}", 0, "tests.integration.server.leaking_server", leak)

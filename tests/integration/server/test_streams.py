@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from holdkit.server import Settings, streams
-from tests.integration.server.rig import PATIENCE, live, stand
+from tests.support.servers import PATIENCE, live, stand
 
 
 def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from holdkit.client import NotAdmitted, connect, connect_async
 from holdkit.testing import FakeClock
-from tests.integration.server.rig import NOON, Stand, live, stand
+from tests.support.servers import NOON, Stand, live, stand
 
 
 async def _held(here: Stand, tenant: str, ttl: int) -> str:

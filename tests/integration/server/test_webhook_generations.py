@@ -15,8 +15,8 @@ from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import decode_cursor
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.hooks import place_of
-from tests.integration.server.rig import PATIENCE, Stand, stand
 from tests.integration.server.test_webhooks import Receiver
+from tests.support.servers import PATIENCE, Stand, stand
 
 
 async def shown(here: Stand, state: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from holdkit import errors
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.envelope import signed_headers
 from holdkit.server.webhooks.targets import Refusal, check_url, is_public, pin
-from tests.integration.server.rig import PATIENCE, Stand, stand
+from tests.support.servers import PATIENCE, Stand, stand
 
 SECRET = "whsec_" + "A" * 43 + "="
 

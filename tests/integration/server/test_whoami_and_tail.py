@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.server.rig import Stand, stand
+from tests.support.servers import Stand, stand
 
 pytestmark = pytest.mark.anyio
 

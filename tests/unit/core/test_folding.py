@@ -16,7 +16,7 @@ from holdkit.core.fold import fold, reconstruct
 from holdkit.core.model import MAX_SLOT, HeldLeg, Pool, Record, State
 from holdkit.core.reading import touches
 from holdkit.errors import PromiseBroken
-from tests.unit.core.rows import bit_of_everything, stored, with_hold, with_pool
+from tests.unit.core.stored_rows import bit_of_everything, stored, with_hold, with_pool
 from tests.unit.core.world import World, confirm, done, extend, give_back, hold_id, place
 
 

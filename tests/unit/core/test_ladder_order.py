@@ -10,7 +10,7 @@ import pytest
 from holdkit.core.codec import minted_id
 from holdkit.core.commands import ArchivePool, CreatePool, PutRecord, RemovePool, ResizePool, Sweep, UnarchivePool
 from holdkit.core.model import Leg
-from tests.unit.core.ladders import NOW, Rung, Scene, cases, name_of
+from tests.unit.core.ladder_cases import NOW, Rung, Scene, cases, name_of
 from tests.unit.core.world import confirm, consume, expire, extend, give_back, place, release
 
 OLD = minted_id(0, b"0123456789")

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from holdkit.core.commands import Group, Sweep
 from holdkit.core.model import HeldLeg
 from holdkit.core.outcomes import Outcome
-from tests.unit.core.wishes import ANY_JUMPS, FORWARD, LIMITS, programs
+from tests.unit.core.command_strategies import ANY_JUMPS, FORWARD, LIMITS, programs
 from tests.unit.core.world import World, check, confirm, consume, done, expire, give_back, place, release, said
 
 MUTATED = "MUTANT_UNDER_TEST" in os.environ  # many short runs: the first example that fails will do

@@ -15,7 +15,7 @@ from holdkit.core.reading import FindHold
 from holdkit.faces._sync import claims as module
 from holdkit.testing import FakeClock
 from tests.regressions.conftest import stage  # noqa: F401  (every engine, sync and async)
-from tests.regressions.stage import Stage, differences
+from tests.support.kernels import Stage, differences
 
 
 @pytest.fixture

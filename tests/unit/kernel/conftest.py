@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kernel.rig import Async, Sync, Watched, close_quietly, no_threads_left
+from tests.support.modes import Async, Sync, Watched, close_quietly, no_threads_left
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -11,8 +11,8 @@ import pytest
 import holdkit
 from holdkit import ALL, CursorLost, InvalidRequest
 from holdkit.testing import FakeClock
-from tests.unit.kernel.rig import Async, Sync, Watched
-from tests.unit.kernel.test_background import Ear
+from tests.support.modes import Async, Sync, Watched
+from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
 @pytest.fixture(params=["memory", "log", "sqlite", "postgres"])

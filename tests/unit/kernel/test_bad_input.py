@@ -15,7 +15,7 @@ import pytest
 import holdkit
 from holdkit import ConfirmHold, CreatePool, InvalidRequest, Leg, Limits, PlaceHold, Sweep
 from holdkit.testing import FakeClock
-from tests.unit.kernel.rig import Async, Sync, Watched
+from tests.support.modes import Async, Sync, Watched
 
 ID = "1" * 32
 Malformed: Any = PlaceHold  # what a type checker would not let through

@@ -21,7 +21,7 @@ from holdkit import (
 )
 from holdkit.core.commands import Group
 from holdkit.core.model import Limits
-from tests.unit.kernel.rig import PATIENCE, Async, Sync, Watched
+from tests.support.modes import PATIENCE, Async, Sync, Watched
 
 
 def actions(hk: Any) -> list[str]:

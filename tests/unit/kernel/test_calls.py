@@ -45,7 +45,7 @@ from holdkit import (
 )
 from holdkit.kernel.context import Context, current
 from holdkit.testing import FakeClock
-from tests.unit.kernel.rig import Riders, Watched, batch_of
+from tests.support.modes import Riders, Watched, batch_of
 
 # Context
 

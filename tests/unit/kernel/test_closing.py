@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit import EngineError, Hold, PlaceHold
 from holdkit.core.model import Leg
-from tests.unit.kernel.rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+from tests.support.modes import Async, Riders, Sync, Watched, batch_of, queued, wait_until
 
 
 def every_call(hk: Any) -> list[Callable[[], Any]]:

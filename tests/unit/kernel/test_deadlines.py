@@ -21,8 +21,8 @@ from holdkit.engines import deadlines
 from holdkit.kernel import context, leader_queue
 from holdkit.kernel.context import Context
 from holdkit.kernel.workers import AsyncSignal, AsyncWorker
-from tests.unit.kernel.lockable import Lockable
-from tests.unit.kernel.rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+from tests.support.lockable_engine import Lockable
+from tests.support.modes import Async, Riders, Sync, Watched, batch_of, queued, wait_until
 
 SOON = "50ms"
 NEVER = "1h"

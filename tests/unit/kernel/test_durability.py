@@ -11,8 +11,8 @@ import pytest
 import holdkit
 from holdkit.cli.shapes import DoctorDocument
 from tests.conftest import Migrated
-from tests.integration.cli.stage import told
-from tests.unit.kernel.rig import Async, Sync
+from tests.support.command_line import told
+from tests.support.modes import Async, Sync
 
 LEVELS = {"memory": "process", "log": "local", "sqlite": "local", "postgres": "local"}
 

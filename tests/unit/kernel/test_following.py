@@ -15,7 +15,7 @@ from holdkit.core.reading import ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from tests.unit.kernel.rig import PATIENCE, Async, Riders, Sync, Watched, wait_until
+from tests.support.modes import PATIENCE, Async, Riders, Sync, Watched, wait_until
 
 
 @pytest.fixture

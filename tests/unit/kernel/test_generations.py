@@ -19,7 +19,7 @@ from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import generation_of
 from holdkit.kernel.import_ import move_in
 from holdkit.kernel.opening import open_engine
-from tests.unit.kernel.rig import Async, Sync, Watched, close_quietly
+from tests.support.modes import Async, Sync, Watched, close_quietly
 
 
 def names(entries: Any) -> list[str]:

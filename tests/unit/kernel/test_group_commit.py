@@ -22,7 +22,7 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Leg, Limits
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import HoldkitError
-from tests.unit.kernel.rig import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+from tests.support.modes import Async, Riders, Sync, Watched, batch_of, queued, wait_until
 
 
 def marked(groups: Sequence[Group], mark: str) -> bool:

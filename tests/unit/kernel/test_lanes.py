@@ -19,8 +19,8 @@ from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.cursor import decode_cursor, encode_cursor, generation_of
 from holdkit.kernel.results import Position
-from tests.support.laned import Laned
-from tests.unit.kernel.rig import Async, Riders, Sync, close_quietly
+from tests.support.laned_engine import Laned
+from tests.support.modes import Async, Riders, Sync, close_quietly
 
 LANES = 5
 POOLS = [f"p{number}" for number in range(12)]

@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit import AsyncKernel, Hold, InsufficientCapacity
 from holdkit.kernel.batches import Runner
-from tests.unit.kernel.rig import PATIENCE, Riders, no_threads_left, queued, wait_until
+from tests.support.modes import PATIENCE, Riders, no_threads_left, queued, wait_until
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, PromiseBroken
 from holdkit.kernel.own_transaction import decide_inside, lend
 from holdkit.testing import FakeClock
-from tests.unit.kernel.rig import PATIENCE, Watched
+from tests.support.modes import PATIENCE, Watched
 
 PATIENT = holdkit.Limits(lock_timeout="60s")
 

@@ -10,8 +10,8 @@ import pytest
 
 import holdkit
 from holdkit.engines.memory import MemoryEngine
-from tests.regressions.stage import PLACES, Hands, Stage
-from tests.unit.kernel.rig import close_quietly
+from tests.support.kernels import PLACES, Hands, Stage
+from tests.support.modes import close_quietly
 
 
 @pytest.fixture(params=PLACES, ids="-".join)

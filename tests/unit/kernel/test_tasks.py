@@ -15,7 +15,7 @@ from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
 from holdkit.core.model import Limits
 from holdkit.kernel.group_commit import AsyncGroupCommit
 from holdkit.kernel.prepare import Mint
-from tests.unit.kernel.rig import PATIENCE, Watched, no_threads_left, wait_until
+from tests.support.modes import PATIENCE, Watched, no_threads_left, wait_until
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ import holdkit
 import holdkit.client
 from holdkit.core.model import SECOND
 from holdkit.testing import FakeClock
-from tests.integration.server.rig import live
-from tests.unit.kernel.rig import Async, Sync
+from tests.support.modes import Async, Sync
+from tests.support.servers import live
 
 NOON = 1_700_049_600 * SECOND
 AT = datetime(2023, 11, 15, 12, tzinfo=UTC)

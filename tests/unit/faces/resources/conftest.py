@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.regressions.stage import PLACES
-from tests.unit.faces.resources.stage import Theatre
+from tests.support.kernels import PLACES
+from tests.unit.faces.resources.shows import Theatre
 
 
 @pytest.fixture(params=PLACES, ids="-".join)

@@ -8,8 +8,8 @@ import pytest
 
 import holdkit
 from holdkit import Actor, HoldExpired, InsufficientCapacity, InvalidRequest, OperationConflict, ReleaseReason, Resource
-from tests.regressions.stage import differences
-from tests.unit.faces.resources.stage import Shows, Theatre
+from tests.support.kernels import differences
+from tests.unit.faces.resources.shows import Shows, Theatre
 
 
 def told(theatre: Theatre) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 import holdkit
 from holdkit import InsufficientCapacity, InvalidRequest, Resource
-from tests.unit.faces.resources.stage import Shows, Theatre, in_a_loop
+from tests.unit.faces.resources.shows import Shows, Theatre, in_a_loop
 
 
 class AsyncShows(Resource[str, None]):

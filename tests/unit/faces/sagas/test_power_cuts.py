@@ -13,7 +13,7 @@ from holdkit.testing import FakeClock
 from holdkit.testing.sim.disk import PowerCut, SimDisk
 from holdkit.testing.sim.faults import Faults
 from holdkit.testing.sim.plan import Fault
-from tests.unit.faces.sagas.rig import Errand
+from tests.unit.faces.sagas.scripted_saga import Errand
 
 
 class Machine:

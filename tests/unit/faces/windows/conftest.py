@@ -10,7 +10,7 @@ import pytest
 
 from holdkit.kernel.opening import open_engine
 from holdkit.testing import FakeClock
-from tests.unit.kernel.rig import Async, Driven, Sync
+from tests.support.modes import Async, Driven, Sync
 
 
 class Place:

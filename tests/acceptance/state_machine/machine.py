@@ -1,0 +1,196 @@
+"""R1, the machine itself: rules that drive a fleet of engines with the same commands, and count what was answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec import structs
+
+from holdkit.core.codec import fingerprint
+from holdkit.core.commands import AnyCommand, ChangeLimits, CreatePool, Group, ReturnToPool
+from holdkit.core.entries import Action
+from holdkit.core.model import Limits
+from holdkit.core.outcomes import Done, Outcome, Refusal
+from holdkit.core.reading import JournalRow, ListPools, entry_of
+from holdkit.kernel.guarding import guarded
+from tests.acceptance.state_machine.command_drafts import (
+    OPEN,
+    POOLS,
+    START,
+    TENANTS,
+    TIGHT,
+    Names,
+    Wish,
+    asked,
+    grouped,
+)
+from tests.acceptance.state_machine.engine_group import BUILDERS, Builder, Fleet, Step
+
+
+class EnginesAgree(RuleBasedStateMachine):
+    """Same commands, same clock: same answers, same reads, same journal, and `verify` clean, on every engine."""
+
+    builders: ClassVar[Mapping[str, Builder]] = BUILDERS
+    counts: ClassVar[Counter[str]] = Counter()
+    """Reasons answered, and volumes, over all examples."""
+    found: ClassVar[tuple[Limits, list[Step]] | None] = None
+    """The last story in which engines disagreed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fleet: Fleet | None = None
+
+    @initialize(
+        limits=st.sampled_from((TIGHT, TIGHT, OPEN)),
+        totals=st.lists(st.integers(2, 14), min_size=4, max_size=5),
+    )
+    def open(self, limits: Limits, totals: list[int]) -> None:
+        self.fleet = Fleet(self.builders, limits, START)
+        self.names = Names(limits)
+        self.asked: list[AnyCommand] = []
+        self.guarded: list[Group] = []
+        for index, total in enumerate(totals):
+            self.apply(Group((CreatePool(id=POOLS[index], total=total, tenant=TENANTS[index // 4]),)))
+
+    def apply(self, *batch: Group) -> None:
+        """One batch to every engine; what was answered is counted."""
+        assert self.fleet is not None
+        self.counts["batches"] += 1
+        for group, outcomes in zip(batch, self.fleet.apply(batch), strict=True):
+            if group.guard is not None:
+                self.guarded.append(group)
+                self.counts["guarded"] += 1
+            for command, outcome in zip(group.commands, outcomes, strict=True):
+                if command.op is not None:
+                    self.asked.append(command)
+                if isinstance(outcome, Done) and outcome.hold is not None:
+                    self.names.saw(outcome.hold)
+                if isinstance(command, ReturnToPool) and isinstance(outcome, Done):
+                    self.counts["returned by pool"] += 1
+                if isinstance(command, ChangeLimits) and isinstance(outcome, Done):
+                    self.counts["limits changed"] += 1
+                self.counts["commands"] += 1
+                self.counts[_word(outcome)] += 1
+        self.names.limits = self.fleet.in_force
+        self.counts["past retentions"] += bool(self.names.limits.past)
+
+    def group(self, wanted: tuple[Wish, ...], atomic: bool = False) -> Group:
+        """Wishes as one group of commands."""
+        assert self.fleet is not None
+        now = self.fleet.clock.now()
+        return Group(tuple(self.names.command(wish, now) for wish in wanted), atomic)
+
+    @rule(wanted=asked)
+    def ask(self, wanted: list[Wish]) -> None:
+        for wish in wanted:
+            if wish.kind in ("tick", "until"):
+                self.tick(wish)
+            else:
+                self.apply(self.group((wish,)))
+
+    def tick(self, wish: Wish) -> None:
+        """Move the clock, perhaps backwards."""
+        assert self.fleet is not None
+        now = self.fleet.clock.now()
+        slot = self.names.slot(wish, now)
+        self.fleet.move(slot)
+        self.counts["backwards" if slot < now else "forwards"] += 1
+
+    @rule(wanted=grouped)
+    def batch(self, wanted: list[tuple[tuple[Wish, ...], bool]]) -> None:
+        self.apply(*(self.group(group, atomic) for group, atomic in wanted))
+
+    @rule(wanted=grouped, key=st.integers(1, 20))
+    def batch_under_a_key(self, wanted: list[tuple[tuple[Wish, ...], bool]], key: int) -> None:
+        groups = [self.group(group, atomic) for group, atomic in wanted]
+        self.apply(*groups[1:], self.under(f"op-{key}", groups[0]))
+
+    def under(self, key: str, group: Group) -> Group:
+        """The group under one operation id, which may be one that single commands have too."""
+        tenant = group.commands[0].tenant
+        theirs = [one for one in group.commands if not tenant or not isinstance(one, ChangeLimits)]
+        commands = [
+            structs.replace(command, tenant=tenant, op=f"{key}#{n}" if command.op in (None, key) else command.op)
+            for n, command in enumerate(theirs)
+        ]
+        signed = [structs.replace(command, fingerprint=fingerprint(command)) for command in commands]
+        return guarded(tuple(signed), group.atomic, key)
+
+    @precondition(lambda self: self.fleet is not None and self.guarded)
+    @rule(back=st.integers(0, 3), changed=st.sampled_from(("no", "no", "shorter", "atomic")))
+    def retry_under_the_key(self, back: int, changed: str) -> None:
+        group = self.guarded[-1 - back % len(self.guarded)]
+        assert group.guard is not None
+        if changed == "no":
+            self.apply(group)
+        elif changed == "atomic":
+            self.apply(self.under(group.guard.op, structs.replace(group, atomic=not group.atomic)))
+        elif len(group.commands) > 1:
+            self.apply(self.under(group.guard.op, structs.replace(group, commands=group.commands[:-1])))
+
+    @precondition(lambda self: self.fleet is not None and self.asked)
+    @rule(back=st.integers(0, 5), changed=st.sampled_from((False, False, True)))
+    def retry(self, back: int, changed: bool) -> None:
+        command = self.asked[-1 - back % len(self.asked)]
+        if changed:
+            command = structs.replace(command, actor="user:changed")
+            command = structs.replace(command, fingerprint=fingerprint(command))
+        self.apply(Group((command,)))
+
+    @rule(wanted=asked, restart=st.booleans())
+    def pause(self, wanted: list[Wish], restart: bool) -> None:
+        assert self.fleet is not None
+        self.ask(wanted)
+        if restart:
+            self.fleet.restart()
+            self.counts["restarts"] += 1
+        self.look()
+        self.bring_back()
+
+    def bring_back(self) -> None:
+        """One unit of each pool that has loose ones: drawn by chance they are hardly ever met."""
+        assert self.fleet is not None
+        for tenant in TENANTS:
+            for pool in self.fleet.read(ListPools(tenant)):
+                if pool.loose:
+                    command = ReturnToPool(tenant=tenant, id=pool.id, quantity=1, force=True, reason="refund")
+                    self.apply(Group((command,)))
+
+    def look(self) -> None:
+        """Compare everything that can be read."""
+        assert self.fleet is not None
+        journal = compare(self.fleet, self.names.known())
+        self.counts["retired"] += sum(entry_of(row).action is Action.HOLD_RETIRED for row in journal)
+        self.counts["looks"] += 1
+        self.counts["longest"] = max(self.counts["longest"], len(journal))
+
+    def teardown(self) -> None:
+        if self.fleet is None:
+            return
+        try:
+            if not self.fleet.apart:  # else what was found would be hidden by what follows from it
+                self.look()
+        finally:
+            self.fleet.close()
+            if self.fleet.apart:
+                type(self).found = (self.fleet.limits, self.fleet.story)
+
+
+def _word(outcome: Outcome) -> str:
+    """Under which word an outcome is counted."""
+    match outcome:
+        case Refusal():
+            return outcome.reason
+        case Done():
+            return "replayed" if outcome.replayed else "done"
+        case _:
+            return "invalid"
+
+
+def compare(fleet: Fleet, holds: Sequence[str] = ()) -> list[JournalRow]:
+    """Everything that can be read, on every engine."""
+    return fleet.compare_all(TENANTS, ("", "~", "c_"), holds or Names(fleet.limits).known())

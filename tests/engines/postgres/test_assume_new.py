@@ -1,0 +1,63 @@
+"""A batch does not look for what it is about to write; what is there all the same is met, and answered as ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdkit import Reason
+from holdkit.core.commands import Group
+from holdkit.core.outcomes import Done, Refusal
+from holdkit.engines.postgres.transacting import CHECK_AGAIN_FOR
+from tests.engines.postgres.conftest import Open
+from tests.engines.postgres.engine_calls import create, done, groups, place
+
+ID = "0" * 31 + "1"
+
+
+def looks(seen: list[str]) -> int:
+    """How often something was looked for, since last asked."""
+    count = sum(name in ("load_holds", "load_operations") for name in seen)
+    seen.clear()
+    return count
+
+
+@pytest.mark.parametrize("given", [{"op": "x"}, {"id": ID}, {"op": "x", "id": ID}], ids=str)
+def test_what_is_there_already_is_met_and_looked_for_for_a_while(open_engine: Open, given: dict[str, Any]) -> None:
+    seen: list[str] = []
+    engine = open_engine(on_statement=seen.append)
+    done(engine, create("p", total=1_000))
+    seen.clear()
+
+    wish = place("p", **given)
+    first = done(engine, wish)
+    assert looks(seen) == 0
+    ((again,), (other,)) = engine.apply(groups(wish, place("p"))).outcomes
+    assert looks(seen) > 0
+    if "op" in given:
+        assert isinstance(again, Done)
+        assert again.replayed
+        assert again.hold == first.hold
+    else:
+        assert again == Refusal(Reason.HOLD_EXISTS, ID)
+    assert isinstance(other, Done), "its neighbour is not held back"
+    assert engine.apply(groups(place("p", op="other"))).wrote
+    assert looks(seen) > 0, "retries come in swarms"
+    for number in range(CHECK_AGAIN_FOR):
+        done(engine, place("p", op=f"n{number}"))
+    seen.clear()
+    done(engine, place("p", op="last"))
+    assert looks(seen) == 0, "trust comes back"
+    assert not list(engine.verify())
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_birth_that_is_refused_is_refused_for_the_first_reason(open_engine: Open, atomic: bool) -> None:
+    """Not written, it would not be noticed that its id is taken."""
+    engine = open_engine()
+    done(engine, create("p", total=1))
+    done(engine, place("p", id=ID))
+    wishes = (place("p", id=ID), place("p")) if atomic else (place("p", id=ID),)
+    ((first, *_),) = engine.apply([Group(wishes, atomic)]).outcomes
+    assert first == Refusal(Reason.HOLD_EXISTS, ID)

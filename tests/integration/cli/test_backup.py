@@ -1,0 +1,125 @@
+"""Backup and restore: a copy as of one moment while others write; what is there is not lost by accident."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from holdkit.cli.shapes import CarryDocument
+from tests.support.command_line import run, told
+
+
+@pytest.fixture(params=["sqlite", "log"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    place = f"{request.param}:///{tmp_path}/holds"
+    monkeypatch.setenv("HOLDKIT_URL", place)
+    with holdkit.connect(place) as hk:
+        hk.create_pool("gpu", total=9)
+        hk.hold("gpu", 2, ttl=60, id="5" * 32, owner="me")
+    return place
+
+
+def code_of(*arguments: object, code: int = 2) -> str:
+    return str(json.loads(run(*arguments, "--json", code=code).err)["code"])
+
+
+def held(url: str) -> int:
+    with holdkit.connect(url) as hk:
+        assert hk.verify().ok
+        return hk.pool("gpu").held
+
+
+def test_there_and_back(url: str, tmp_path: Path) -> None:
+    assert told(CarryDocument, "backup", tmp_path / "copy").entries == 2
+    assert (tmp_path / "copy").stat().st_mode & 0o077 == 0
+    run("hold", "gpu", "--ttl", "60s")
+    with holdkit.connect(url) as hk:
+        cursor = hk.cursor()
+    assert code_of("restore", tmp_path / "copy") == "target_exists"
+    assert held(url) == 3, "not by accident"
+    assert told(CarryDocument, "restore", tmp_path / "copy", "--force").entries == 2
+    assert held(url) == 2
+    with holdkit.connect(url) as hk:
+        with pytest.raises(holdkit.CursorLost):
+            hk.journal(after=cursor)
+        assert hk.confirm("5" * 32, owner="me").state == "confirmed"
+    assert {path.name for path in tmp_path.iterdir()} <= {"copy", "holds", "holds-lock", "holds-gate"}, (
+        "nothing is left"
+    )
+    kind = url.partition(":")[0]
+    run("restore", tmp_path / "copy", "--url", f"{kind}:///{tmp_path}/elsewhere")
+    assert held(f"{kind}:///{tmp_path}/elsewhere") == 2
+
+
+def test_while_others_write(url: str, tmp_path: Path) -> None:
+    """Whatever moment it is of, it is one moment."""
+    with holdkit.connect(url) as hk:
+        hk.create_pool("busy", total=10**9)
+        stop, begun = threading.Event(), threading.Event()
+
+        def write() -> None:
+            while not stop.is_set():
+                hk.hold("busy", 1, ttl=60)
+                begun.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert begun.wait(120)
+        for number in range(3):
+            run("backup", tmp_path / f"copy{number}")
+        stop.set()
+        writer.join()
+    for number in range(3):
+        assert held(f"{url.partition(':')[0]}:///{tmp_path}/copy{number}") == 2
+
+
+def test_not_under_the_feet_of_those_who_have_it_open(url: str, tmp_path: Path) -> None:
+    run("backup", tmp_path / "copy")
+    with holdkit.connect(url) as hk:
+        hk.hold("gpu", 1, ttl=60)
+        said = run("restore", tmp_path / "copy", "--force", code=5).err
+        assert "in use" in said or "open in another process" in said
+        assert hk.pool("gpu").held == 3
+    run("restore", tmp_path / "copy", "--force")
+
+
+def test_bad_usage(url: str, tmp_path: Path, postgres_url: str) -> None:
+    (tmp_path / "there").write_text("mine")
+    assert code_of("backup", tmp_path / "there") == "file_exists"
+    assert code_of("backup", tmp_path / "x", "--url", "memory://") == "backup_unsupported"
+    assert code_of("backup", tmp_path / "x", "--url", f"{url}-mistyped") == "url_not_found"
+    assert "pg_dump" in run("backup", tmp_path / "x", "--url", postgres_url, code=2).err
+    assert "pg_dump" in run("restore", tmp_path / "x", "--url", postgres_url, code=2).err
+    assert code_of("restore", tmp_path / "nothing") == "file_not_found"
+    run("backup", tmp_path / "copy")
+    other = "log" if url.startswith("sqlite") else "sqlite"
+    assert code_of("restore", tmp_path / "copy", "--url", f"{other}:///{tmp_path}/x") == "file_malformed"
+    run("backup", tmp_path / "no" / "such" / "place", code=5)
+
+
+def test_a_copy_that_is_not_sound_is_no_backup(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+    run("pools", "create", "gpu", 4, "--url", url)
+    with sqlite3.connect(tmp_path / "holds.db") as connection:
+        connection.execute("update holdkit_pools set held = 1")
+    connection.close()
+    assert "not sound" in run("backup", tmp_path / "copy", "--url", url, code=5).err
+    assert not (tmp_path / "copy").exists()
+    (tmp_path / "nonsense").write_bytes(b"nonsense" * 1000)
+    run("restore", tmp_path / "nonsense", "--url", url, "--force", code=5)
+    assert (tmp_path / "holds.db").exists(), "what was there stays until the copy is found to be good"
+    run("verify", url, code=6)
+
+
+def test_a_damaged_file_can_be_replaced(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+    run("pools", "create", "gpu", 4, "--url", url)
+    run("backup", tmp_path / "copy", "--url", url)
+    (tmp_path / "holds.db").write_bytes(b"nonsense" * 1000)
+    run("restore", tmp_path / "copy", "--url", url, "--force")
+    assert held(url) == 0

@@ -1,0 +1,336 @@
+"""Claims, items, budgets, sagas, blocks and `verify` through the client, against a real server, in sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Allowance, Saga
+from holdkit.client import AsyncRemoteKernel, RemoteKernel, connect, connect_async
+from holdkit.testing import FakeClock
+from tests.support.servers import NOON, Live, live
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    with live() as running:
+        yield running
+
+
+@pytest.fixture
+def hk(server: Live) -> Iterator[RemoteKernel]:
+    with connect(server.url, key=server.admin) as client:
+        yield client
+
+
+def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> None:
+    claim = hk.claims.reserve("email", "alice@example.com", ttl="5m", op="c-1", correlation_id="c-9")
+    again = hk.claims.reserve("email", "alice@example.com", ttl=300, op="c-1", correlation_id="c-9")
+    assert (again.owner, again.replayed, claim.replayed) == (claim.owner, True, False)
+    assert (claim.key, claim.type, claim.value) == ("email:alice@example.com", "email", "alice@example.com")
+    assert (claim.state, claim.correlation_id, claim.combined) == ("held", "c-9", False)
+    assert hk.claims.is_active(claim)
+    assert 60 < (hk.claims.remaining_ttl(claim) or 0) <= 300
+    assert hk.claims.is_reserved("email", "alice@example.com")
+    with pytest.raises(holdkit.AlreadyClaimed) as taken:
+        hk.claims.reserve("email", "alice@example.com", ttl=60)
+    assert taken.value.claim == claim.id
+    assert 60 < (taken.value.remaining or 0) <= 300
+    assert (taken.value.transient, taken.value.deadline) == (True, claim.deadline)
+    assert taken.value.deadline_at == claim.deadline_at
+    later = hk.claims.extend(claim, by=60)
+    assert later.deadline == (claim.deadline or 0) + 60_000_000
+    with pytest.raises(holdkit.NotOwner):
+        hk.claims.confirm(claim.id, entity="user:2", owner="thief")
+    done = hk.claims.confirm(claim.ticket or "", entity="user:1", op="c-2")
+    for named, owner in ((claim, None), (claim.id, claim.owner)):
+        assert hk.claims.confirm(named, entity="user:1", owner=owner, op="c-2").replayed
+    assert (hk.claims.remaining_ttl(done), hk.claims.is_active(done)) == (None, False)
+    with pytest.raises(holdkit.AlreadyClaimed) as for_ever:
+        hk.claims.reserve("email", "alice@example.com", ttl=60)
+    told = for_ever.value
+    assert (told.transient, told.remaining, told.deadline, told.deadline_at) == (False, None, None, None)
+    assert (done.state, done.entity, done.owner) == ("confirmed", "user:1", claim.owner)
+    for found in (
+        hk.claims.find(id=claim.id),
+        hk.claims.find(key=claim.key),
+        hk.claims.find(type="email", value="alice@example.com"),
+        hk.claims.find(entity="user:1"),
+        hk.claims.linked("user:1")[0],
+    ):
+        assert found is not None
+        assert (found.id, found.state, found.owner, found.held_at) == (claim.id, "confirmed", None, claim.held_at)
+    assert hk.claims.find(key=claim.key, active_only=True) is None
+    assert [one.id for one in hk.claims.listed()] == [claim.id]
+    with pytest.raises(holdkit.NotOwner):
+        hk.claims.forget(hk.claims.find(id=claim.id) or "")
+    assert hk.claims.forget(done).state == "released"
+    assert not hk.claims.is_reserved("email", "alice@example.com")
+    assert hk.claims.find(id="res_" + "0" * 32) is None
+    several: list[dict[str, Any]] = [{"id": claim.id, "key": "a:b"}, {}, {"id": "nonsense"}]
+    for bad in several:
+        with pytest.raises(holdkit.InvalidRequest):
+            hk.claims.find(**bad)
+    with pytest.raises(holdkit.InvalidRequest):
+        hk.claims.release("nonsense")
+    with pytest.raises(holdkit.InvalidRequest, match="transaction"):
+        hk.claims.find(key="a:b", tx=object())
+
+
+def test_a_claim_means_its_own_life_and_none_after_it(hk: RemoteKernel) -> None:
+    first = hk.claims.reserve("name", "bob", ttl=60)
+    hk.claims.release(first)
+    second = hk.claims.reserve("name", "bob", ttl=60)
+    with pytest.raises(holdkit.AlreadyReleased):
+        hk.claims.confirm(first, entity="user:1")
+    assert second.fence > first.fence
+    assert hk.claims.release(second).state == "released"
+
+
+def test_items_all_or_none(hk: RemoteKernel) -> None:
+    ids = ["seat:1", "seat:2", "seat:3"]
+    hk.items.add(ids)
+    hold = hk.items.reserve(ids[:2], owner="saga-77", op="i-1")
+    with pytest.raises(holdkit.ItemsTaken) as taken:
+        hk.items.reserve(iter(ids[1:]), ttl=60)
+    assert (taken.value.taken, taken.value.holders) == (("seat:2",), {"seat:2": hold.id})
+    assert hk.items.finalize(hold, entity="order:1").state == "confirmed"
+    assert hk.items.release(hk.items.reserve(ids[2:], ttl=60)).state == "released"
+    looked = hk.items.states([*ids, "seat:9"])
+    assert [one.state for one in looked] == ["spent", "spent", "available", "missing"]
+    assert looked[0].hold == hold.id
+    assert hk.items.states([]) == []
+    assert hk.items.listed("seat:", after="seat:1", limit=2) == looked[1:3]
+    hk.create_pool("plain", 1)
+    with pytest.raises(holdkit.PartOfHold) as part:
+        hk.items.release(hold := hk.hold("plain", ttl=60))
+    assert part.value.hold == hold.id
+    for bad in ("seat:1", 7):
+        with pytest.raises(holdkit.InvalidRequest):
+            hk.items.states(bad)  # type: ignore[arg-type]
+    hk.items.add(ids, op="twice")
+    hk.items.add(ids, op="twice")
+    with pytest.raises(holdkit.OperationConflict):
+        hk.items.add(["seat:4"], op="twice")
+
+
+@pytest.fixture
+def at_noon() -> Iterator[RemoteKernel]:
+    """Where no window ends in the middle of a test."""
+    with live(clock=FakeClock(start=NOON)) as running, connect(running.url, key=running.admin) as client:
+        yield client
+
+
+def test_budgets_hold_the_estimate_and_confirm_the_actual(at_noon: RemoteKernel) -> None:
+    llm = at_noon.budgets("llm")
+    with pytest.raises(holdkit.InvalidRequest) as missing:
+        llm.hold("ann", 1, ttl=60)
+    assert missing.value.code == "budget_not_found"
+    llm.define(
+        tokens=Allowance(1_000, per="day", zone="UTC"), cents=(Allowance(50, per="hour"), Allowance(80, per="day"))
+    )
+    hold = llm.hold("ann", {"tokens": 700, "cents": 5}, ttl="1m", op="e-1")
+    assert llm.remaining("ann") == {"tokens": 300, "cents": 45}
+    with pytest.raises(holdkit.InsufficientCapacity) as short:
+        llm.hold("ann", {"tokens": 301}, ttl=60)
+    assert set(short.value.budgets) == {"tokens"}
+    assert 0 < (short.value.retry_after or 0) <= 86_400
+    done = llm.confirm(hold, {"tokens": 1_100, "cents": 4})
+    assert llm.uncovered(done) == {"tokens": 100}
+    assert llm.remaining("ann") == {"tokens": 0, "cents": 46}
+    assert llm.consume("bob", {"cents": 2}).state == "confirmed"
+    usage = llm.usage("bob")
+    assert [(one.budget, one.per, one.consumed) for one in usage] == [
+        ("cents", "3600s", 2),
+        ("cents", "day", 2),
+        ("tokens", "day", 0),
+    ]
+    assert usage[0].closes_slot - usage[0].opens_slot == 3_600_000_000
+    with pytest.raises(holdkit.InvalidRequest, match="function"):
+        llm.define(tokens=Allowance(len, per="day"))
+
+
+class Errand(Saga):
+    """Takes a seat."""
+
+    name = "errand"
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "chair"
+
+    def effect(self, intent: Any, step: Any) -> str:
+        return f"did {intent['what']}"
+
+
+def test_sagas_are_as_the_kernel_shows_them(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'holds.db'}"
+    with holdkit.connect(url) as local, live(url) as server, connect(server.url, key=server.admin) as hk:
+        local.create_pool("chair", 1)
+        errands = local.sagas.register(Errand())
+        errands.run("one/1", {"what": "this"})
+        errands.begin("two", {"what": "that"})
+        assert hk.sagas.get("one/1") == local.sagas.get("one/1")
+        assert hk.sagas.get("none") is None
+        assert hk.sagas.list() == local.sagas.list()
+        assert [one.id for one in hk.sagas.list(phase="done", limit=5)] == ["one/1"]
+        assert [one.id for one in hk.sagas.stuck("0.000001s")] == ["two"]
+        assert hk.sagas.stuck("1h") == []
+        with pytest.raises(holdkit.InvalidRequest):
+            hk.sagas.list(phase="odd")
+        ended = hk.sagas.resolve("two", "cancelled", reason="nobody came")
+        assert ended == local.sagas.get("two")
+        assert (ended.phase, ended.resolved) == ("aborted", "nobody came")
+        with pytest.raises(holdkit.InvalidRequest) as no:
+            hk.sagas.resolve("two", "done", reason="after all")
+        assert (no.value.code, no.value.field) == ("saga_ended", "id")
+
+
+def test_verify_names_every_difference_as_the_kernel_does(tmp_path: Any) -> None:
+    import sqlite3
+
+    path = tmp_path / "holds.db"
+    with live(f"sqlite:///{path}") as server, connect(server.url, key=server.admin) as hk:
+        hk.create_pool("a", 5)
+        assert hk.verify().ok
+        with sqlite3.connect(path, isolation_level=None) as bare:
+            bare.execute("update holdkit_pools set total = 6 where id = 'a'")
+        bare.close()
+        report = hk.verify()
+        assert not report.ok
+        with holdkit.connect(f"sqlite:///{path}") as local:
+            assert report == local.verify()
+
+
+def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
+    hk.create_pool("desk", 3)
+    with holdkit.context(actor="user:7"):
+        block = hk.holding("desk", 2, ttl=60, entity="order:1", metadata={"a": 1})
+    with pytest.raises(holdkit.InvalidRequest):
+        block.hold  # noqa: B018 - it raises
+    with block as hold:
+        assert hk.pool("desk").held == 2
+    assert (hk.get(hold).state, hk.get(hold).entity, hk.get(hold).actor) == ("confirmed", "order:1", "user:7")
+    assert hk.history(hold)[-1].actor == "user:7"
+    with pytest.raises(holdkit.InvalidRequest), block:
+        pass
+    with pytest.raises(KeyError), hk.holding("desk", ttl=60) as failing:
+        raise KeyError("no")
+    assert (hk.get(failing).state, hk.get(failing).reason) == ("released", "KeyError")
+    with hk.holding("desk", ttl=60) as own:
+        hk.release(own)
+    with pytest.raises(holdkit.AlreadyReleased), hk.holding("desk", ttl=60) as robbed:
+        hk.release(robbed.id, force=True, reason="admin_override")
+    with pytest.raises(holdkit.InvalidRequest, match="transaction"):
+        hk.holding("desk", ttl=60, tx=object())
+
+
+def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
+    hk.items.add(["batch:1", "batch:2"])
+    legs = (hk.claims.key("batch", "x"), *hk.items.legs(["batch:1"]))
+    held, taken, missing = hk.apply(
+        [
+            holdkit.PlaceHold(legs=legs, ttl=60),
+            holdkit.Consume(legs=legs),
+            holdkit.Consume(legs=hk.items.legs(["batch:9"])),
+        ]
+    )
+    assert isinstance(held, holdkit.Hold)
+    assert isinstance(taken, holdkit.InsufficientCapacity)
+    assert [(short.label, short.holder) for short in taken.shortfalls] == [("batch:x", held.id), ("batch:1", held.id)]
+    assert isinstance(missing, holdkit.PoolNotFound)
+    assert missing.subject == "batch:9"
+    tokens = hk.budgets("llm-batch", tokens=Allowance(10, per="day"))
+    with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
+        hk.apply([holdkit.Consume(legs=tokens.units("ann", 1))])
+    with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
+        hk.budgets("kept there").units("ann", 1)
+
+
+def test_a_lease_outlives_a_closed_client_without_noise(server: Live, caplog: pytest.LogCaptureFixture) -> None:
+    with connect(server.url, key=server.admin) as hk:
+        hk.create_pool("left", 1)
+        with hk.lease("left", ttl=30):
+            hk.close()
+    assert [record for record in caplog.records if record.name == "holdkit"] == []
+
+
+def test_a_lease_is_renewed_released_and_told_when_it_is_lost(hk: RemoteKernel) -> None:
+    hk.create_pool("job", 1)
+    with hk.lease("job", ttl=30) as lease:
+        before = lease.hold.deadline or 0
+        lease.renew()
+        assert (lease.hold.deadline or 0) > before
+        assert not lease.lost
+        lease.check()
+        assert lease.fence == lease.hold.fence
+    assert hk.get(lease.hold).state == "released"
+    with hk.lease("job", ttl=30) as robbed:
+        hk.release(robbed.hold.id, force=True, reason="admin_override")
+        with pytest.raises(holdkit.AlreadyReleased):
+            robbed.renew()
+        assert robbed.lost
+        with pytest.raises(holdkit.HoldExpired):
+            robbed.check()
+    assert hk.pool("job").available == 1
+
+
+def test_a_lease_renews_by_itself_until_the_client_closes(server: Live) -> None:
+    with connect(server.url, key=server.admin) as hk:
+        hk.create_pool("shift", 1)
+        with hk.lease("shift", ttl="6s") as lease:  # long enough for a machine that is busy with others
+            actions = (entry.action for entry in hk.follow() if entry.subject == lease.hold.id)
+            assert [next(actions) for _ in range(3)] == ["hold.held", "hold.extended", "hold.extended"]
+            assert not lease.lost
+            actions.close()
+
+
+def test_a_follower_begins_at_the_beginning_and_may_end_at_the_end() -> None:
+    with live() as server, connect(server.url, key=server.admin) as hk:
+        assert list(hk.follow(wait=False)) == []
+        follower = hk.follow()
+        hk.create_pool("a", 1)
+        assert next(follower).subject == "a"
+        hk.create_pool("b", 1)
+        assert next(follower).subject == "b"
+        follower.close()  # type: ignore[attr-defined]
+        told = list(hk.follow(wait=False))
+        assert [entry.subject for entry in told] == ["a", "b"]
+        assert [entry.subject for entry in hk.follow(after=told[0].cursor, wait=False)] == ["b"]
+
+
+def test_the_same_in_tasks(server: Live) -> None:
+    async def main() -> None:
+        async with connect_async(server.url, key=server.admin) as hk:
+            await claims(hk)
+            await blocks(hk)
+
+    async def claims(hk: AsyncRemoteKernel) -> None:
+        claim = await hk.claims.reserve("email", "task@example.com", ttl=60)
+        assert (await hk.claims.confirm(claim, entity="user:3")).state == "confirmed"
+        assert [one.id for one in await hk.claims.linked("user:3")] == [claim.id]
+        await hk.items.add(["t:1", "t:2"])
+        hold = await hk.items.reserve(["t:1", "t:2"], ttl=60)
+        assert (await hk.items.finalize(hold)).state == "confirmed"
+        assert [one.state for one in await hk.items.states(["t:1"])] == ["spent"]
+        budgets = hk.budgets("tasks")
+        await budgets.define(calls=Allowance(10, per="year"))
+        assert (await budgets.confirm(await budgets.hold("c", 5, ttl=60), 7)).state == "confirmed"
+        assert await budgets.remaining("c") == {"calls": 3}
+        assert await hk.sagas.list() == []
+        assert (await hk.verify()).ok
+
+    async def blocks(hk: AsyncRemoteKernel) -> None:
+        await hk.create_pool("task", 2)
+        async with hk.holding("task", ttl=60) as hold:
+            pass
+        assert (await hk.get(hold)).state == "confirmed"
+        async with hk.lease("task", ttl=30) as lease:
+            await lease.renew()
+            assert not lease.lost
+        assert (await hk.get(lease.hold)).state == "released"
+
+    asyncio.run(main())

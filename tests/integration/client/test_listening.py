@@ -1,0 +1,276 @@
+"""Listeners and named followers through the client, in sync and async, against servers that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+import holdkit
+from holdkit.client import NotAdmitted, connect_async
+from holdkit.client.following import Place
+from tests.integration.conftest import Near
+from tests.support.modes import PATIENCE, wait_until
+from tests.support.servers import Live, live
+from tests.unit.kernel.test_listeners_and_sweepers import Ear
+
+
+@pytest.fixture
+def distant() -> Any:
+    """A journal of its own for each test."""
+    with live() as running:
+        yield running
+
+
+def test_a_listener_hears_what_comes_after_it(remote: Any) -> None:
+    remote.create_pool("before", 5)
+    every, ended = Ear(), Ear()
+    remote.on(None, every)
+    remote.on("hold.released", ended)
+    hold = remote.hold("before", ttl=60)
+    remote.release(hold, reason="user_cancelled")
+    every.wait(2)
+    ended.wait()
+    assert every.heard == [f"hold.held {hold.id}", f"hold.released {hold.id}"]
+    assert ended.heard == [f"hold.released {hold.id}"]
+
+
+def test_a_listener_in_an_empty_journal_hears_the_first_entry(remote: Any) -> None:
+    ear = Ear()
+    remote.on("pool.created", ear)
+    remote.create_pool("a", 1)
+    ear.wait()
+    assert ear.heard == ["pool.created a"]
+
+
+def test_a_raising_listener_stops_nobody(remote: Any, caplog: pytest.LogCaptureFixture) -> None:
+    ear, healthy = Ear(), Ear()
+
+    def fail(entry: Any) -> None:
+        ear(entry)
+        raise ZeroDivisionError("listener bug")
+
+    remote.on(None, fail)
+    remote.on(None, healthy)
+    remote.create_pool("a", 1)
+    remote.create_pool("b", 1)
+    ear.wait(2)
+    healthy.wait(2)
+    assert ear.heard == healthy.heard == ["pool.created a", "pool.created b"]
+    assert "listener failed on pool.created of a; going on" in caplog.text
+
+
+def test_a_cancelled_listener_hears_no_more_and_its_worker_ends_at_once(remote: Any) -> None:
+    """A stream without news is hung up: nobody waits for the next sign of life on it."""
+    ear, other = Ear(), Ear()
+    subscription = remote.on(None, ear)
+    remote.on(None, other)
+    remote.create_pool("a", 1)
+    ear.wait()
+    subscription.cancel()
+    subscription.cancel()
+    workers = getattr(remote, "_thing", remote)._executor.workers
+    wait_until(lambda: len(workers) == 1)
+    remote.create_pool("b", 1)
+    other.wait(2)
+    assert ear.heard == ["pool.created a"]
+    assert not remote.closed
+    remote.close()
+    assert remote.closed
+    assert not workers
+    with pytest.raises(holdkit.EngineError, match="closed"):
+        remote.pools()
+
+
+def test_bad_listeners_are_refused(remote: Any) -> None:
+    with pytest.raises(holdkit.InvalidRequest) as unknown:
+        remote.on("hold.hold", print)
+    assert unknown.value.code == "action_unknown"
+    with pytest.raises(holdkit.InvalidRequest) as useless:
+        remote.on(None, "print")
+    assert useless.value.code == "callback_not_callable"
+
+
+def test_a_listener_goes_on_after_the_server_came_back_and_misses_nothing(near: Near, tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'holds.db'}"
+    ear = Ear()
+    with live(url) as first:
+        hk = near.open(first)
+        hk.on("pool.created", ear)
+        hk.create_pool("a", 1)
+        ear.wait()
+    with holdkit.connect(url) as local:
+        local.create_pool("b", 1)  # while nobody serves
+    with live(url, port=first.port):
+        hk.create_pool("c", 1)
+        ear.wait(2)
+        assert ear.heard == ["pool.created a", "pool.created b", "pool.created c"]
+        hk.close()
+
+
+def test_a_named_follower_goes_on_where_it_was(remote: Any, near: Near, distant: Live) -> None:
+    for name in "abc":
+        remote.create_pool(name, 1)
+    assert [entry.subject for entry in remote.follow("mailer", wait=False)] == ["a", "b", "c"]
+    assert list(remote.follow("mailer", wait=False)) == []
+    remote.create_pool("d", 1)
+    again = near.open(distant)
+    assert [entry.subject for entry in again.follow("mailer", wait=False)] == ["d"]
+    assert [entry.subject for entry in again.follow("other/one", wait=False)] == ["a", "b", "c", "d"]
+    begun = [entry.subject for entry in remote.follow("late", after=remote.cursor(back=1), wait=False)]
+    assert begun == [], "the last entry is the cursor that was kept"
+
+
+def test_a_named_follower_keeps_its_place_as_things_happen(remote: Any, near: Near, distant: Live) -> None:
+    follower = remote.follow("live")
+    remote.create_pool("a", 1)
+    assert next(follower).subject == "a"
+    remote.create_pool("b", 1)
+    assert next(follower).subject == "b"
+    remote.create_pool("c", 1)
+    assert next(follower).subject == "c"  # so b was taken
+    follower.close()
+    again = [entry.subject for entry in near.open(distant).follow("live", wait=False)]
+    assert again == ["c"], "what was not asked past comes again"
+
+
+def test_of_two_followers_of_one_name_one_is_told(remote: Any) -> None:
+    first, second = remote.follow("twin"), remote.follow("twin")
+    remote.create_pool("a", 1)
+    assert next(first).subject == next(second).subject == "a"
+    remote.create_pool("b", 1)
+    assert next(first).subject == "b"
+    with pytest.raises(holdkit.CursorLost, match="another follower named 'twin'"):
+        next(second)
+    first.close()
+
+
+def test_the_kernel_here_and_the_client_share_a_name(tmp_path: Any, near: Near) -> None:
+    url = f"sqlite:///{tmp_path / 'holds.db'}"
+    with live(url) as server, holdkit.connect(url) as local:
+        hk = near.open(server)
+        hk.create_pool("a", 1)
+        assert [entry.subject for entry in hk.follow("mailer", wait=False)] == ["a"]
+        hk.create_pool("b", 1)
+        assert [entry.subject for entry in local.follow("mailer", wait=False)] == ["b"]
+        hk.create_pool("c", 1)
+        assert [entry.subject for entry in hk.follow("mailer", wait=False)] == ["c"]
+        hk.close()
+
+
+def test_to_keep_a_place_needs_more_than_to_look(remote: Any, near: Near, distant: Live) -> None:
+    remote.create_pool("a", 1)
+    reader = near.open(distant, distant.key("read"))
+    assert [entry.subject for entry in reader.follow(wait=False)] == ["a"]
+    with pytest.raises(NotAdmitted) as no:
+        list(reader.follow("mailer", wait=False))
+    assert no.value.reason == "scope_too_small"
+
+
+def test_a_follower_ends_when_the_client_closes(remote: Any) -> None:
+    remote.create_pool("a", 1)
+    seen: list[str] = []
+    begun, over = threading.Event(), threading.Event()
+
+    def follow() -> None:
+        for entry in remote.follow():
+            seen.append(entry.subject)
+            begun.set()
+        over.set()
+
+    threading.Thread(target=follow, daemon=True).start()
+    assert begun.wait(PATIENCE)
+    remote.close()
+    assert over.wait(PATIENCE)
+    assert seen == ["a"]
+
+
+def test_every_entry_of_a_stream_has_a_cursor_that_skips_nothing(remote: Any) -> None:
+    follower = remote.follow()
+    remote.create_pool("a", 1)
+    next(follower)
+    for name in "bcd":
+        remote.create_pool(name, 1)
+    seen = [next(follower) for _ in "bcd"]
+    follower.close()
+    for number, entry in enumerate(seen):
+        rest = [one.subject for one in remote.follow(after=entry.cursor, wait=False)]
+        assert rest[len(rest) - len("bcd"[number + 1 :]) :] == [*"bcd"[number + 1 :]]
+
+
+@pytest.mark.parametrize("back", [-1, 1.5, True])
+def test_a_cursor_back_is_checked(remote: Any, back: Any) -> None:
+    with pytest.raises(holdkit.InvalidRequest):
+        remote.cursor(back=back)
+
+
+def test_the_cursor_moves_with_its_event_and_not_before() -> None:
+    """A connection may break between an event's id and its data: then the event must come again."""
+    place = Place("old")
+    assert place.read("event: pool.created") is None
+    assert place.read("id: new") is None
+    place.broken()
+    assert place.cursor == "old"
+    assert place.read('data: {"server_time":"x"}') is None
+    assert place.cursor == "old"
+
+
+def test_a_line_ends_where_the_server_ended_it_and_nowhere_else() -> None:
+    """Other signs that some call line breaks are plain text in JSON. Packets may be cut anywhere, also inside a sign."""
+    place = Place("old")
+    sent = "id: new\r\ndata: a\u2028b\x85c\x0bd\n\n: ping\r\n".encode()
+    cut = sent.index("\u2028".encode()) + 1
+    lines = [*place.lines(sent[:cut]), *place.lines(sent[cut:]), *place.lines(b"id: torn")]
+    assert lines == ["id: new", "data: a\u2028b\x85c\x0bd", "", ": ping"]
+    place.broken()
+    assert list(place.lines(b"data: x\n")) == ["data: x"]
+
+
+def test_a_listener_hears_entries_with_any_text(remote: Any) -> None:
+    ear = Ear()
+    remote.create_pool("a", 5)
+    remote.on("hold.held", ear)
+    for _ in range(3):
+        remote.hold("a", ttl=60, metadata={"note": "one\u2028two\x85three"})
+        ear.wait()
+
+
+def test_a_hold_granted_to_a_cancelled_block_is_given_back(distant: Live) -> None:
+    class Slow(httpx.AsyncHTTPTransport):
+        """Holds the answer to a hold back until it is told to let go."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.granted, self.go = asyncio.Event(), asyncio.Event()
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            answer = await super().handle_async_request(request)
+            if request.url.path == "/v1/holds":
+                self.granted.set()
+                await self.go.wait()
+            return answer
+
+    async def main() -> None:
+        network = Slow()
+        async with connect_async(distant.url, key=distant.admin, http=httpx.AsyncClient(transport=network)) as hk:
+            await hk.create_pool("p", 1)
+
+            async def work() -> None:
+                async with hk.holding("p", ttl=3600):
+                    raise AssertionError("never entered")
+
+            task = asyncio.create_task(work())
+            await network.granted.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            network.go.set()
+            for worker in list(hk.executor.workers):
+                await worker.end(PATIENCE)
+            assert (await hk.pool("p")).available == 1
+            assert [entry.action for entry in await hk.journal()][-1] == "hold.released"
+
+    asyncio.run(main())

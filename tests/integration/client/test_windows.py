@@ -1,0 +1,241 @@
+"""Rates, budgets, calendars, the best items and combined holds through the client, in sync and async. (The stories tell more.)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+import holdkit
+from holdkit import Allowance, items, key, units
+from holdkit.client import NotAdmitted, Policy
+from holdkit.testing import FakeClock
+from tests.integration.client.test_client import Flaky
+from tests.integration.conftest import Near
+from tests.support.servers import Live, live
+
+NUMBERS = count()
+NOON = datetime(2030, 1, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def distant() -> Iterator[Live]:
+    """Its clock stands still, at noon: no window ends under a test."""
+    with live(clock=FakeClock(start=int(NOON.timestamp()) * 1_000_000)) as running:
+        yield running
+
+
+@pytest.fixture
+def name() -> str:
+    """Of its own for each test: they share a server."""
+    return f"n{next(NUMBERS)}"
+
+
+def test_a_rate_is_taken_together_and_tells_when_to_come_back(remote: Any, name: str) -> None:
+    api = remote.rates(name, Allowance(2, per="day"), Allowance(3, per="year"))
+    taken = api.take("ann", 2, op=f"{name}-1")
+    assert (taken.state, taken.owner is None) == ("confirmed", False)
+    assert api.take("ann", 2, op=f"{name}-1").replayed
+    assert api.remaining("ann") == 0
+    with pytest.raises(holdkit.InsufficientCapacity) as full:
+        api.take("ann")
+    assert 0 < (full.value.retry_after or 0) <= 86_400
+    assert [(one.per, one.consumed, one.available) for one in api.usage("ann")] == [("day", 2, 0), ("year", 2, 1)]
+    assert api.remaining("bob") == 2
+    remote.return_units(taken)
+    assert api.remaining("ann") == 2
+
+
+def test_the_window_is_the_servers_however_wrong_the_clock_here_is(near: Near) -> None:
+    clock = FakeClock(start=600_000_000)
+    with live(clock=clock) as server:
+        hk = near.open(server)
+        api = hk.rates("api", Allowance(2, per="minute"))
+        assert [(one.opens_slot, one.available) for one in api.usage("a")] == [(600_000_000, 2)]
+        assert api.take("a", op="first").legs[0].pool == "~rates/api/a/60s@600"
+        clock.set(660_000_000)
+        assert api.take("a", op="second").legs[0].pool == "~rates/api/a/60s@660"
+        assert api.take("a", op="first").legs[0].pool == "~rates/api/a/60s@600", "a retry is the same, however late"
+        hk.close()
+
+
+def test_budgets_described_here(remote: Any, name: str) -> None:
+    llm = remote.budgets(
+        name, tokens=Allowance(lambda client: len(client) * 100, per="day"), calls=Allowance(9, per="day")
+    )
+    hold = llm.hold("ann", {"tokens": 200, "calls": 1}, ttl=60, op=f"{name}-1")
+    assert llm.remaining("ann") == {"calls": 8, "tokens": 100}
+    done = llm.confirm(hold, {"tokens": 350}, op=f"{name}-2")
+    assert llm.uncovered(done) == {"tokens": 50}
+    again = llm.confirm(hold, {"tokens": 350}, op=f"{name}-2")
+    assert (again.replayed, llm.uncovered(again)) == (True, {"tokens": 50})
+    assert llm.confirm(llm.hold("bob", {"calls": 1}, ttl=60), {"calls": 0}).state == "released"
+    assert llm.resize("ann", "tokens", 400).total == 400
+    assert llm.remaining("ann") == {"calls": 8, "tokens": 100}
+    with pytest.raises(holdkit.BelowInUse):
+        llm.resize("ann", "tokens", 299)
+    with pytest.raises(holdkit.PoolNotFound):
+        llm.resize("carl", "tokens", 5)
+
+
+def described(remote: Any, name: str) -> Any:
+    return remote.budgets(name, tokens=Allowance(1_000, per="day"))
+
+
+def written_down(remote: Any, name: str) -> Any:
+    budgets = remote.budgets(name)
+    budgets.define(tokens=Allowance(1_000, per="day"))
+    return budgets
+
+
+def say(spending: Any, actual: Any) -> None:
+    getattr(spending, "_thing", spending).actual = actual
+
+
+@pytest.mark.parametrize("made", [described, written_down])
+def test_a_block_of_a_budget_confirms_what_it_came_to(remote: Any, name: str, made: Any) -> None:
+    llm = made(remote, name)
+    with llm.holding("ann", 600, ttl=60, actor="user:7") as spending:
+        assert llm.remaining("ann") == {"tokens": 400}
+        say(spending, 250)
+    assert llm.remaining("ann") == {"tokens": 750}
+    assert [entry.actor for entry in remote.history(spending.hold)] == ["user:7", "user:7"]
+    with pytest.raises(KeyError), llm.holding("ann", {"tokens": 600}, ttl=60):
+        raise KeyError
+    assert llm.remaining("ann") == {"tokens": 750}
+    with pytest.raises(KeyError), llm.holding("ann", {"tokens": 600}, ttl=60) as failing:  # noqa: PT012
+        say(failing, {"tokens": 800})
+        raise KeyError
+    assert failing.uncovered == {"tokens": 50}
+    assert llm.remaining("ann") == {"tokens": 0}
+    assert llm.resize("ann", "tokens", 1_100).available == 100
+    with pytest.raises(holdkit.InvalidRequest) as unknown:
+        llm.resize("ann", "cents", 5)
+    assert unknown.value.code == "budget_unknown"
+    with llm.holding("ann", 10, ttl=60) as robbed, pytest.raises(holdkit.InvalidRequest):
+        say(robbed, -1)
+
+
+def test_a_calendar_holds_a_range_or_nothing(remote: Any, name: str) -> None:
+    day = date(2030, 2, 1)
+    inn = remote.calendar(name, {"double": lambda night: 2, "suite": 1}, closed=[day + timedelta(days=5)])
+    stay = inn.hold({"double": 1, "suite": 1}, day, day + timedelta(days=2), ttl=600, op=f"{name}-1")
+    assert len(stay.legs) == 4
+    assert inn.hold({"double": 1, "suite": 1}, day, day + timedelta(days=2), ttl=600, op=f"{name}-1").replayed
+    assert inn.available("double", day, day + timedelta(days=3)).minimum == 1
+    assert [one.available for one in inn.available("suite", day, day + timedelta(days=3)).nights] == [0, 0, 1]
+    with pytest.raises(holdkit.InsufficientCapacity) as full:
+        inn.hold("suite", day + timedelta(days=1), day + timedelta(days=4), ttl=60)
+    assert len(full.value.shortfalls) == 1
+    with pytest.raises(holdkit.InsufficientCapacity):
+        inn.consume("double", day + timedelta(days=4), day + timedelta(days=6))
+    with pytest.raises(holdkit.WindowClosed):
+        inn.hold("double", date(2001, 1, 1), date(2001, 1, 2), ttl=60)
+    assert inn.resize("suite", 3, day, day + timedelta(days=9)) == 2
+    assert inn.available("suite", day, day + timedelta(days=2)).minimum == 2
+    with pytest.raises(holdkit.BelowInUse):
+        inn.resize("suite", 0, day, day + timedelta(days=9))
+    assert inn.available("suite", day, day + timedelta(days=2)).minimum == 2, "all nights or none"
+    cut = inn.pools({"double": 1, "suite": 1}, day, day + timedelta(days=1))
+    assert remote.release(stay, quantity=cut).state == "held"
+    assert remote.confirm(stay).state == "confirmed"
+    assert remote.verify().ok
+
+
+def test_who_may_hold_may_spend_a_written_set_and_describe_none(
+    near: Near, distant: Live, remote: Any, name: str
+) -> None:
+    written_down(remote, name)
+    small = near.open(distant, distant.key("hold"))
+    hold = small.budgets(name).hold("ann", 5, ttl=60)
+    assert small.budgets(name).confirm(hold, 3).state == "confirmed"
+    calls: list[Callable[[], Any]] = [
+        lambda: small.rates(name, Allowance(10**9, per="day")).take("ann"),
+        lambda: described(small, name).hold("ann", 5, ttl=60),
+        lambda: small.budgets(name).resize("ann", "tokens", 5),
+        lambda: small.calendar(name, {"a": 1}).consume("a", date(2090, 1, 1), date(2090, 1, 2)),
+    ]
+    for call in calls:
+        with pytest.raises(NotAdmitted) as no:
+            call()
+        assert no.value.reason == "scope_too_small"
+
+
+def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str) -> None:
+    seats = [f"{name}/{number}" for number in range(1, 7)]
+    remote.items.add(seats)
+    remote.items.reserve([seats[1]], ttl=60)
+    best = remote.items.best_available(3, prefix=f"{name}/", ttl=60, op=f"{name}-1")
+    assert [leg.pool for leg in best.legs] == [f"~item/{seat}" for seat in seats[2:5]]
+    again = remote.items.best_available(3, prefix=f"{name}/", ttl=60, op=f"{name}-1")
+    assert (again.id, again.owner, again.replayed) == (best.id, best.owner, True)
+    with pytest.raises(holdkit.ItemsTaken):
+        remote.items.best_available(2, within=iter(seats))
+    loose = remote.items.best_available(2, within=seats, adjacent=False)
+    assert [leg.pool for leg in loose.legs] == [f"~item/{seats[0]}", f"~item/{seats[5]}"]
+    with pytest.raises(holdkit.InvalidRequest) as both:
+        remote.items.best_available(1, within=seats, prefix="")
+    assert both.value.code == "within_required"
+    assert remote.items.finalize(best).state == "confirmed"
+
+
+def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
+    remote.create_pool(name, 3)
+    remote.items.add([f"{name}:A1", f"{name}:A2"])
+    wanted = [units(name, 2), key("email", f"{name}@b.c"), items(f"{name}:A2", f"{name}:A1")]
+    with remote.holding(wanted, ttl=60, entity=f"order:{name}") as hold:
+        assert len(hold.legs) == 4
+        with pytest.raises(holdkit.InsufficientCapacity) as short:
+            remote.hold(wanted, ttl=60)
+        said = [one.label or one.pool for one in short.value.shortfalls]
+        assert said == [name, f"email:{name}@b.c", f"{name}:A1", f"{name}:A2"]
+        assert "~" not in str(short.value)
+        claim = remote.claims.find(key=f"email:{name}@b.c")
+        assert (claim.state, claim.hold_id, claim.combined) == ("held", hold.id, True)
+        with pytest.raises(holdkit.PartOfHold):
+            remote.claims.release(claim)
+    assert remote.claims.find(entity=f"order:{name}").key == f"email:{name}@b.c"
+    assert [one.state for one in remote.items.states([f"{name}:A1"])] == ["spent"]
+    assert remote.consume([key("email", f"{name}@x")]).state == "confirmed"
+    for bad, code in (
+        ([holdkit.Leg("~item/x")], "pool_reserved"),
+        ([holdkit.Leg(name, label="x")], "label_reserved"),
+        ([items("x"), items("x")], "pool_twice"),
+    ):
+        with pytest.raises(holdkit.InvalidRequest) as refused:
+            remote.hold(bad, ttl=60)
+        assert refused.value.code == code
+
+
+def test_records_are_written_read_and_removed(remote: Any, name: str) -> None:
+    assert remote.record(name, "a/1") is None
+    first = remote.put_record(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1")
+    assert (first.version, first.body, first.replayed) == (1, '{"n":1}', False)
+    assert remote.put_record(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1").replayed
+    with pytest.raises(holdkit.VersionConflict) as other:
+        remote.put_record(name, "a/1", "{}", if_version=0)
+    assert other.value.version == 1
+    assert remote.record(name, "a/1") == first
+    assert [one.id for one in remote.records(name)] == ["a/1"]
+    remote.put_record(name, "a/1", None)
+    assert remote.records(name) == []
+    with pytest.raises(holdkit.InvalidRequest):
+        remote.put_record("~key", "x", "{}")
+
+
+def test_a_lost_answer_counts_a_rate_once(distant: Live, name: str) -> None:
+    network = Flaky([])
+    with holdkit.client.connect(
+        distant.url, key=distant.admin, policy=Policy(attempts=4, seconds=20), http=httpx.Client(transport=network)
+    ) as hk:
+        api = hk.rates(name, Allowance(10, per="year"))
+        assert api.remaining("ann") == 10
+        network.keys.clear()
+        network.plan = ["lost", "lost", None]
+        assert api.take("ann", 3).replayed
+        assert len(set(network.keys)) == 1
+        assert api.remaining("ann") == 7

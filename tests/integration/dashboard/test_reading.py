@@ -1,0 +1,260 @@
+"""What the page shows is what is stored, and moves with it."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+import holdkit
+from holdkit.core.model import DAY
+from tests.conftest import Migrated
+from tests.integration.dashboard.browser import PHONE, Api, served, watched
+from tests.support.servers import live
+
+
+def test_pools_are_shown_and_move_as_others_change_them(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        api = Api(http)
+        api.pool("show:42", 10)
+        page = looking.open()
+        row = page.get_by_role("link", name=re.compile("show:42"))
+        expect(row.get_by_role("img")).to_have_attribute("aria-label", "0 consumed, 0 held, 10 free of 10")
+        expect(page.get_by_text("Live")).to_be_visible()
+        hold = api.hold("show:42", 3)
+        expect(row.get_by_role("img")).to_have_attribute("aria-label", "0 consumed, 3 held, 7 free of 10")
+        api.confirm(hold)
+        expect(row.get_by_role("img")).to_have_attribute("aria-label", "3 consumed, 0 held, 7 free of 10")
+        expect(page.locator("[data-sum=consumed]")).to_have_text("3")
+        api.pool("another", 1)
+        expect(page.get_by_role("link", name=re.compile("another"))).to_be_visible()
+
+
+def test_the_key_leaves_the_address_at_once_and_stays_in_the_tab(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, _), watched(browser, server) as looking:
+        page = looking.open()
+        expect(page.get_by_text("No pools yet")).to_be_visible()
+        assert server.admin not in page.url
+        assert page.evaluate("JSON.stringify([sessionStorage, localStorage, document.cookie])").count(server.admin) == 1
+        page.reload()
+        expect(page.get_by_text("No pools yet")).to_be_visible()
+
+
+def test_the_page_comes_with_a_strict_policy_and_its_parts_from_here(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, _), watched(browser, server) as looking:
+        asked: list[str] = []
+        looking.page.on("request", lambda request: asked.append(request.url))
+        answer = looking.page.goto(f"{server.url}/#key={server.admin}")
+        assert answer is not None
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'self'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in policy
+        expect(looking.page.get_by_text("No pools yet")).to_be_visible()
+        assert len(asked) > 3
+        assert all(url.startswith(server.url) and server.admin not in url.partition("#")[0] for url in asked)
+
+
+def test_no_key_a_wrong_key_and_a_pasted_key(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as looking:
+        page = looking.page
+        page.goto(server.url)
+        expect(page.get_by_role("heading", name="A key, please")).to_be_visible()
+        page.get_by_label("Key").fill("hk_wrong")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("heading", name="This key does not open it")).to_be_visible()
+        page.get_by_label("Key").fill(server.admin)
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("heading", name="Pools", exact=True)).to_be_visible()
+        page.get_by_role("button", name="Forget the key").click()
+        expect(page.get_by_role("heading", name="A key, please")).to_be_visible()
+        assert looking.complaints, "the browser itself tells of the wrong key"
+        assert all("401" in said for said in looking.complaints), looking.complaints
+
+
+def test_a_pool_its_holds_its_use_and_a_hold_with_its_history(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        api = Api(http)
+        api.pool("gpu", 8)
+        api.hold("gpu", 2, entity="job:7", metadata={"queue": "night"}, actor="user:7")
+        page = looking.open("pool/gpu")
+        expect(page.locator("[data-figure=held]")).to_have_text("2")
+        expect(page.get_by_label("Use of gpu: 0 consumed and 2 held of 8").locator("canvas")).to_be_visible()
+        api.hold("gpu", 3, ttl=300)
+        expect(page.locator("[data-figure=held]")).to_have_text("5")
+        expect(page.get_by_role("list", name="Holds").get_by_role("listitem")).to_have_count(2)
+        page.get_by_role("link", name=re.compile("job:7")).click()
+        expect(page.get_by_text("job:7", exact=True)).to_be_visible()
+        expect(page.get_by_text('"queue": "night"')).to_be_visible()
+        expect(page.locator(".countdown")).to_have_text(re.compile(r"^(10:00|[5-9]:\d\d)$"))
+        story = page.locator(".story li")
+        expect(story).to_have_count(1)
+        expect(story).to_contain_text("+2 held")
+
+
+def test_a_hold_that_ends_elsewhere_is_shown_as_ended(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        api = Api(http)
+        api.pool("gpu", 8)
+        hold = api.hold("gpu", 2)
+        page = looking.open(f"hold/{hold['id']}")
+        expect(page.locator(".story li")).to_have_count(1)
+        api.confirm(hold, entity="order:9")
+        expect(page.locator(".story li")).to_have_count(2)
+        expect(page.locator(".life-card .badge")).to_have_text("confirmed")
+        expect(page.get_by_role("button", name="Release")).to_have_count(0)
+
+
+def test_a_hold_runs_out_while_one_looks(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        api = Api(http)
+        api.pool("gpu", 8)
+        for ttl in (2, 10, 50):  # until the page was there before the end
+            hold = api.hold("gpu", 2, ttl=ttl)
+            page = looking.open(f"hold/{hold['id']}")
+            badge = page.locator(".life-card .badge")
+            expect(badge).to_have_text(re.compile("held|expired"))
+            if badge.text_content() == "held":
+                break
+            page.goto("about:blank")
+        else:
+            raise AssertionError("nobody saw it held")
+        expect(badge).to_have_text("expired")
+
+
+def test_the_journal_begins_with_what_was_goes_on_live_and_filters(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        api = Api(http)
+        api.pool("gpu", 8)
+        first = api.hold("gpu", 1, actor="user:ann")
+        page = looking.open("journal")
+        entries = page.get_by_role("list", name=re.compile("Journal")).get_by_role("listitem")
+        expect(entries).to_have_count(2)
+        api.confirm(first)
+        expect(entries).to_have_count(3)
+        expect(entries.first).to_contain_text("confirmed")
+        page.get_by_role("button", name="Held").click()
+        expect(entries).to_have_count(1)
+        expect(entries.first).to_contain_text("user:ann")
+        page.get_by_role("button", name="All").click()
+        page.get_by_role("searchbox").fill("pool.created")
+        expect(entries).to_have_count(1)
+        page.get_by_role("searchbox").fill("")
+        page.get_by_role("button", name="Pause").click()
+        api.hold("gpu", 1)
+        page.get_by_role("button", name="Go on").click()
+        expect(entries).to_have_count(4)
+
+
+def test_health_shows_the_numbers(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        api = Api(http)
+        api.pool("gpu", 1)
+        api.hold("gpu", 1)
+        refused = http.post("/v1/holds", json={"pool": "gpu", "ttl": 60}, headers={"Idempotency-Key": "no"})
+        assert refused.status_code == 409
+        page = looking.open("health")
+        expect(page.get_by_text("insufficient_capacity")).to_be_visible()
+        expect(page.get_by_text("Group commit")).to_be_visible()
+        expect(page.get_by_text("sweeper lag")).to_be_visible()
+
+
+def test_a_key_that_may_only_look_is_offered_nothing_more(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as looking:
+        api = Api(http)
+        api.pool("gpu", 1)
+        hold = api.hold("gpu", 1)
+        made = http.post("/v1/keys", json={"name": "eyes", "scope": "read"}).json()["key"]
+        page = looking.open(f"hold/{hold['id']}", key=made)
+        expect(page.locator(".story li")).to_have_count(1)
+        expect(page.get_by_role("button", name="Release")).to_have_count(0)
+        expect(page.get_by_role("button", name="Extend")).to_have_count(0)
+
+
+def test_dark_and_light_as_the_system_says_and_by_the_switch(browser: Browser, tmp_path: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with served(tmp_path) as (server, _), watched(browser, server, color_scheme="dark") as looking:
+        page = looking.open()
+        switch = page.get_by_role("button", name="Colours")
+        expect(switch).to_be_visible()
+        assert page.evaluate(ground) == "rgb(17, 19, 20)"
+        switch.click()
+        expect(switch).to_have_accessible_name("Colours: light")
+        assert page.evaluate(ground) == "rgb(246, 246, 243)"
+        page.reload()
+        expect(switch).to_have_accessible_name("Colours: light")
+
+
+def test_nothing_scrolls_sideways_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server, viewport=PHONE, has_touch=True) as looking:
+        api = Api(http)
+        long = "warehouse/" + "very-long-name-" * 20
+        api.pool(long, 9_007_199_254_740_991)
+        api.pool("gpu", 8)
+        hold = api.hold(long, 123_456_789_012, actor="user:" + "x" * 80, metadata={"k": "v" * 500})
+        page = looking.open()
+        for view in (
+            "pools",
+            f"pool/{long.replace('/', '%2F')}",
+            f"hold/{hold['id']}",
+            "journal",
+            "claims",
+            "items",
+            "sagas",
+            "health",
+        ):
+            page.evaluate("view => { location.hash = '#/' + view }", view)
+            expect(page.locator("main h1")).to_be_visible()
+            expect(page.locator("[aria-busy]")).to_have_count(0)
+            for part in ("document.documentElement", "document.querySelector('main')"):
+                assert page.evaluate(f"{part}.scrollWidth - {part}.clientWidth") == 0, view
+
+
+def test_loose_units_and_archived_pools_are_shown(browser: Browser, tmp_path: Path) -> None:
+    past = time.time_ns() // 1_000 - 500 * DAY
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db", clock=lambda: past) as hk:
+        for pool in ("show:1", "show:2", "show:3"):
+            hk.create_pool(pool, 10)
+        hk.consume("show:1", 3)
+        hk.archive_pool("show:2")
+    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+        http.post("/v1/sweep", json={}).raise_for_status()
+        page = looking.open()
+        found = page.get_by_role("link", name=re.compile("show:"))
+        expect(found).to_have_count(2)
+        page.get_by_role("button", name="Archived").click()
+        expect(found).to_have_count(1)
+        expect(page.get_by_text("1 archived")).to_be_visible()
+        page.get_by_role("searchbox").fill("show:3")
+        expect(page.get_by_text("No pool fits")).to_be_visible()
+        page.get_by_role("searchbox").fill("show:2")
+        found.click()
+        expect(page.locator("[data-archived]")).to_contain_text("Archived: it grants nothing more")
+        expect(page.locator("[data-loose]")).to_have_count(0)
+        page.evaluate("location.hash = '#/pool/show:1'")
+        expect(page.locator("[data-loose]")).to_contain_text("3 of what is consumed belongs to no hold")
+        expect(page.locator("[data-archived]")).to_have_count(0)
+
+
+def test_health_shows_what_a_done_answer_survives(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, _), watched(browser, server) as looking:
+        page = looking.open("health")
+        card = page.locator("[data-durability=local]")
+        expect(card).to_contain_text("local a done answer is on this machine's disk")
+        expect(card.locator(".wrong")).to_have_count(0)
+
+
+def test_health_warns_of_what_may_be_lost_and_of_clocks_that_differ(
+    browser: Browser, migrated: Migrated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = time.time_ns
+    url = f"{migrated()}&options=-csynchronous_commit%3Doff&allow_unsafe=synchronous_commit"
+    with live(url) as server, watched(browser, server) as looking:
+        monkeypatch.setattr(time, "time_ns", lambda: right() - 600 * 1_000_000_000)
+        page = looking.open("health")
+        card = page.locator("[data-durability=unsafe]")
+        expect(card.locator(".wrong").first).to_contain_text("a crash of the server may lose a done answer")
+        expect(card).to_contain_text("To change that: switch on synchronous_commit")
+        expect(card.locator("[data-clock]")).to_contain_text(re.compile(r"differ by (599|600)\.\d s"))

@@ -1,0 +1,152 @@
+"""A saga that waits for a person is ended over HTTP: once, with a reason, by an admin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Saga, SagaParked
+from holdkit.faces._async.sagas import AsyncSagas
+from holdkit.testing import FakeClock
+from tests.support.servers import Stand, stand
+
+
+class Doomed(Saga):
+    """Takes a seat, and fails behind the point of no return."""
+
+    name = "doomed"
+    max_attempts = 1
+
+    def reserve(self, intent: Any, step: Any) -> str:
+        return "seat"
+
+    def effect(self, intent: Any, step: Any) -> None:
+        raise ValueError("the card was refused")
+
+
+async def park(here: Stand, saga: str) -> None:
+    with pytest.raises(SagaParked):
+        await here.running.kernel.sagas.register(Doomed()).run(saga, {})
+
+
+def run(work: Callable[[Stand, FakeClock], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        clock = FakeClock(start=1_000_000_000_000_000)
+        async with stand(clock=clock) as here:
+            await here.call("POST", "/v1/pools", {"id": "seat", "total": 5})
+            await work(here, clock)
+
+    asyncio.run(main())
+
+
+def wish(how: str) -> dict[str, Any]:
+    return {"how": how, "reason": "I called the bank"}
+
+
+@pytest.mark.parametrize(("how", "phase", "consumed"), [("done", "done", 1), ("cancelled", "aborted", 0)])
+def test_a_parked_saga_is_ended_with_what_it_holds(how: str, phase: str, consumed: int) -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await park(here, "order/9")
+        path = "/v1/sagas/order%2F9/resolve"
+        done = await here.call("POST", path, {**wish(how), "actor": "user:7"}, op="r")
+        assert (done.status_code, done.json()["phase"]) == (200, phase)
+        assert done.json()["resolved"] == "I called the bank"
+        pool = (await here.call("GET", "/v1/pools/seat")).json()
+        assert (pool["held"], pool["consumed"]) == (0, consumed)
+        story = (await here.call("GET", f"/v1/holds/{done.json()['hold']}/history")).json()["items"]
+        assert (story[-1]["reason"], story[-1]["actor"]) == ("I called the bank", "user:7")
+        assert (await here.call("GET", "/v1/sagas?stuck=true")).json()["items"] == []
+        assert (await here.running.kernel.verify()).ok
+
+    run(work)
+
+
+@pytest.mark.parametrize("how", ["done", "cancelled"])
+def test_the_end_of_a_saga_is_told_and_its_retention_begins_there(how: str) -> None:
+    async def work(here: Stand, clock: FakeClock) -> None:
+        await park(here, "a")
+        clock.advance(29 * 86_400)
+        done = await here.call("POST", "/v1/sagas/a/resolve", wish(how), op="r")
+        assert (done.json()["begun_at"], done.json()["since"]) == ("2001-09-09T01:46:40Z", "2001-10-08T01:46:40Z")
+        clock.advance(2 * 86_400)
+        assert (await here.running.kernel.sagas.recover()).pruned == 0
+        seen = (await here.call("GET", "/v1/sagas/a")).json()
+        assert (seen["phase"], seen["since"]) == (done.json()["phase"], "2001-10-08T01:46:40Z")
+        clock.advance(28 * 86_400)
+        assert (await here.running.kernel.sagas.recover()).pruned == 1
+        assert (await here.call("GET", "/v1/sagas/a")).status_code == 404
+
+    run(work)
+
+
+def test_a_repetition_changes_nothing_and_another_end_is_refused() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await park(here, "a")
+        path = "/v1/sagas/a/resolve"
+        first = await here.call("POST", path, wish("cancelled"), op="r")
+        before = (await here.call("GET", "/v1/journal")).json()["items"]
+        again = await here.call("POST", path, wish("cancelled"), op="r")
+        assert again.json() == {**first.json(), "server_time": again.json()["server_time"]}
+        other = await here.call("POST", path, wish("done"), op="s")
+        assert (other.status_code, other.json()["reason"], other.json()["effect"]) == (409, "saga_ended", "none")
+        assert (await here.call("GET", "/v1/journal")).json()["items"] == before
+        elsewhere = await here.call("POST", "/v1/consume", {"pool": "seat"}, op="r")
+        assert (elsewhere.status_code, elsewhere.json()["reason"]) == (422, "operation_conflict")
+
+    run(work)
+
+
+def test_one_that_is_driven_or_missing_is_left_alone() -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        class Asking(Doomed):
+            async def effect(self, intent: Any, step: Any) -> str:  # type: ignore[override]
+                busy = await here.call("POST", "/v1/sagas/b/resolve", wish("cancelled"), op="r")
+                assert (busy.status_code, busy.json()["effect"]) == (503, "none")
+                assert int(busy.headers["retry-after"]) == 30
+                return str(busy.json()["reason"])
+
+        done = await here.running.kernel.sagas.register(Asking()).run("b", {})
+        assert (done.phase, done.result) == ("done", "saga_busy")
+        missing = await here.call("POST", "/v1/sagas/none/resolve", wish("done"), op="t")
+        assert (missing.status_code, missing.json()["reason"]) == (404, "saga_not_found")
+
+    run(work)
+
+
+def test_one_that_moved_on_between_look_and_write_is_refused() -> None:
+    class Outrun(AsyncSagas):
+        """Somebody else is faster, each time."""
+
+        async def _check_free(self, record: Any, body: Any) -> None:
+            await AsyncSagas(self._executor, self._tenant).resolve(record.id, "cancelled", reason="I was first")
+
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await park(here, "a")
+        kernel = here.running.kernel
+        with pytest.raises(holdkit.VersionConflict):
+            await Outrun(kernel.executor, "").resolve("a", "done", reason="I called the bank")
+        ended = await kernel.sagas.get("a")
+        assert ended is not None
+        assert (ended.phase, ended.resolved) == ("aborted", "I was first")
+        assert (await kernel.pool("seat")).available == 5
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [({"how": "done"}, "reason"), ({"how": "done", "reason": ""}, "reason"), ({"how": "odd", "reason": "x"}, "how")],
+)
+def test_a_reason_and_a_known_end_are_asked_for(body: dict[str, Any], field: str) -> None:
+    async def work(here: Stand, _clock: FakeClock) -> None:
+        await park(here, "a")
+        no = await here.call("POST", "/v1/sagas/a/resolve", body, op="r")
+        assert no.status_code == 400
+        assert field in no.text
+        assert (await here.call("GET", "/v1/sagas/a")).json()["phase"] == "parked"
+
+    run(work)

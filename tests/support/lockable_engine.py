@@ -1,0 +1,157 @@
+"""A memory engine with pools that somebody else's transaction can lock: as PostgreSQL has them, without PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from holdkit.core.audit_rows import Difference
+from holdkit.core.commands import AnyCommand, Group
+from holdkit.core.model import Key, Limits
+from holdkit.core.outcomes import Outcome
+from holdkit.core.reading import FindHold, Query
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.metering import Progress
+from holdkit.engines.port import AddLate, Applied, BatchRejected
+from holdkit.testing import FakeClock
+from tests.support.modes import PATIENCE, Driven, wait_until
+
+T = TypeVar("T")
+
+
+class Lockable:
+    """Leaves out groups that touch a locked pool; a patient call blocks until all of its pools are free."""
+
+    url = "memory://"
+    lanes = 1
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.inner = MemoryEngine(clock=FakeClock(), limits=limits)
+        self.limits, self.stored, self.clock = self.inner.limits, self.inner.stored, self.inner.clock
+        self.durability = self.inner.durability
+        self._locks: dict[str, threading.Event] = {}
+        self.blocked = threading.Semaphore(0)
+        """Released by every patient call, before it waits."""
+        self.batches: list[int] = []
+        """Groups of each batch that was applied at once."""
+        self.wait_for_locks: list[int] = []
+        """Groups of each batch that was applied after waiting."""
+        self.before: Callable[[Sequence[Group], bool], None] | None = None
+        self.after: Callable[[Sequence[Group], bool], None] | None = None
+        self.impatient: Callable[[Sequence[Group]], dict[int, str]] = lambda groups: {}
+        """What even a patient call leaves out."""
+        self.proves = False
+        """Says how long its journal is, as an engine that is written to by nobody else."""
+        self.boarding: Callable[[], None] = lambda: None
+        """Called by every patient call, after it has waited."""
+        self.closed = False
+
+    def lock(self, *pools: str) -> None:
+        for pool in pools:
+            self._locks[pool] = threading.Event()
+
+    def unlock(self, *pools: str) -> None:
+        for pool in pools or tuple(self._locks):
+            self._locks.pop(pool).set()
+
+    def _pools(self, command: AnyCommand) -> list[str]:
+        legs = getattr(command, "legs", None)
+        if legs is not None:
+            return [leg.pool for leg in legs]
+        found = self.inner.read(FindHold((command.tenant, getattr(command, "id", None) or "")))
+        return [getattr(command, "id", "")] if found is None else [leg.pool for leg in found.legs]
+
+    def _locked(self, group: Group) -> str | None:
+        pools = [pool for command in group.commands for pool in self._pools(command) if pool in self._locks]
+        return f"pool {min(pools)}" if pools else None
+
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        skipped_locked = self.impatient(groups) if wait_for_locks else {}
+        if wait_for_locks:
+            self.blocked.release()
+            waited = [self._locks.get(pool) for group in groups for one in group.commands for pool in self._pools(one)]
+            for lock in waited:
+                assert lock is None or lock.wait(PATIENCE), "never unlocked"
+            self.boarding()
+        else:
+            skipped_locked = {
+                index: what for index, group in enumerate(groups) if (what := self._locked(group)) is not None
+            }
+        if self.before is not None:
+            self.before(groups, wait_for_locks)
+        here = [group for index, group in enumerate(groups) if index not in skipped_locked]
+        applied = self.inner.apply(here)
+        (self.wait_for_locks if wait_for_locks else self.batches).append(len(here))
+        if self.after is not None:
+            self.after(groups, wait_for_locks)
+        answers = iter(applied.outcomes)
+        nothing: list[Outcome] = []
+        outcomes = [nothing if index in skipped_locked else next(answers) for index in range(len(groups))]
+        return Applied(outcomes, applied.last_seq if self.proves else None, applied.wrote, skipped_locked)
+
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.inner.apply_in(tx, groups, lock)
+
+    async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        return self.apply_in(tx, groups, lock)
+
+    def read(self, query: Query[T], *, durable: bool = False) -> T:
+        return self.inner.read(query, durable=durable)
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """There are no others."""
+
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+        return self.inner.verify(progress)
+
+    def close(self) -> None:
+        self.closed = True
+        self.inner.close()
+
+    def wait_blocked(self) -> None:
+        """Wait until a patient call has begun."""
+        assert self.blocked.acquire(timeout=PATIENCE), "nobody waits"
+
+
+class Roomy(Lockable):
+    """One whose patient batches take in, once they are free to go, whoever touches the same pools."""
+
+    rejecting = False
+    """Takes whatever strikes it there for the fault of one of the batch, as PostgreSQL does before it commits."""
+
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+        everybody = list(groups)
+        wanted = {pool for group in groups for one in group.commands for pool in self._pools(one)}
+
+        def fits(group: Group) -> bool:
+            return {pool for one in group.commands for pool in self._pools(one)} <= wanted
+
+        def come_in() -> None:
+            self.boarding = lambda: None  # once at most
+            everybody.extend(add_late(fits))
+
+        self.boarding = come_in
+        try:
+            return self.apply(everybody, wait_for_locks=True)
+        except Exception as error:
+            if self.rejecting:
+                raise BatchRejected("struck") from error
+            raise
+
+
+def rooms(kernel: Any) -> Any:
+    thing = kernel._thing if isinstance(kernel, Driven) else kernel
+    return thing._group_commit._lock_queues
+
+
+def queued_in_rooms(kernel: Any) -> int:
+    """How many submissions are queued behind those that are blocked."""
+    return sum(len(room._queue) for room in tuple(rooms(kernel)._open.values()))
+
+
+def no_rooms(kernel: Any) -> None:
+    """All rooms have gone, and the main queue has its whole bound again."""
+    wait_until(lambda: not rooms(kernel)._open and not rooms(kernel)._standing)
+    thing = kernel._thing if isinstance(kernel, Driven) else kernel
+    wait_until(lambda: thing._group_commit.bound == thing.limits.max_queue)

@@ -1,0 +1,153 @@
+"""Windows that say when they close: refused from then on, swept away with what was consumed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdkit import InsufficientCapacity, InvalidRequest, Limits, PoolNotFound, Resource, WindowClosed
+from tests.support.kernels import PLACES, differences
+from tests.unit.faces.resources.shows import Theatre
+
+HOUR = 3600
+LENGTH = 4 * HOUR * 1_000_000
+"""Slots of a window."""
+WEEKS = 3
+
+
+class Quota(Resource[str, int]):
+    """So many requests per client and four hours; the window is counted from 1970."""
+
+    kind = "api.quota"
+
+    def __init__(self, total: int = 2) -> None:
+        self.total = total
+
+    def capacity(self, tx: Any, key: str, window: int) -> int:
+        return self.total
+
+    def closes(self, key: str, window: int) -> datetime | None:
+        return datetime.fromtimestamp((window + 1) * LENGTH // 1_000_000, UTC)
+
+
+class Moved(Quota):
+    """Its end is as it was said last."""
+
+    kind = "moved.quota"
+    end: Any = None
+
+    def closes(self, key: str, window: int) -> Any:
+        return self.end
+
+
+@pytest.fixture(params=PLACES, ids="-".join)
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
+    """Room for 50 pools."""
+    engine, mode = request.param
+    migrated = request.getfixturevalue("migrated") if engine == "postgres" else None
+    made = Theatre(engine, mode, tmp_path, migrated, limits=Limits(max_pools=50))
+    yield made
+    made.stage.close()
+
+
+def test_a_rate_limit_written_with_consume_runs_for_ever(small: Theatre) -> None:
+    """Weeks of requests, in windows that together are far more than there is room for, and nobody sweeps."""
+    quota = small.resource(Quota())
+    clock = small.stage.clock
+    for turn in range(WEEKS * 7 * 6):
+        window = clock.now() // LENGTH
+        quota.consume(f"client-{turn % 40}", window)
+        clock.advance(4 * HOUR)
+    asked = [f"client-{number}" for number in range(50)]
+    window = clock.now() // LENGTH
+    for client in asked:
+        quota.consume(client, window)
+    pools = quota.pools(limit=1_000)
+    assert [each.key for each in pools] == sorted(asked), "only what runs is left: the table is full of it"
+    assert {each.window for each in pools} == {window}
+    assert differences(small.hk) == ()
+
+
+def test_a_closed_window_refuses_and_goes_with_what_was_consumed(theatre: Theatre) -> None:
+    quota = theatre.resource(Quota(total=3))
+    clock = theatre.stage.clock
+    window = clock.now() // LENGTH
+    paid, open_ = quota.consume("a", window), quota.hold("a", window, ttl=10 * HOUR)
+    assert quota.pool("a", window).closes == (window + 1) * LENGTH
+    clock.set((window + 1) * LENGTH - 1)
+    late = quota.hold("a", window, ttl=10 * HOUR)
+    clock.advance(0.000001)
+    for verb, times in (("hold", {"ttl": 60}), ("consume", {})):
+        with pytest.raises(WindowClosed) as no:
+            getattr(quota, verb)("a", window, **times)
+        assert (no.value.transient, no.value.found) == (False, clock.now())
+    with pytest.raises(WindowClosed):
+        quota.confirm(open_, quantity=2, overage="if_available")
+    assert quota.extend(open_, 60).state == "held"
+    assert theatre.hk.return_units(paid).legs[0].returned == 1
+    assert quota.release(late).state == "released"
+    quota.sweep()
+    assert quota.pool("a", window).held == 1
+    assert quota.commit(open_, quantity=2, overage="up_to_available").uncovered == {open_.legs[0].pool: 1}
+    quota.sweep()
+    assert quota.pools() == []
+    with pytest.raises(WindowClosed):
+        quota.consume("a", window)
+    quota.sweep()
+    assert quota.pools() == []
+    assert differences(theatre.hk) == ()
+
+
+def test_another_answer_counts_at_once_and_is_journaled(theatre: Theatre) -> None:
+    moved = Moved()
+    moved.total = 9
+    quota = theatre.resource(moved)
+    now = datetime.fromtimestamp(theatre.stage.clock.now() / 1e6, UTC)
+    quota.consume("a", 1)
+    for end in (now + timedelta(hours=2), now + timedelta(hours=1), None, now + timedelta(hours=3)):
+        moved.end = end
+        quota.consume("a", 1)
+        seen = quota.pool("a", 1).closes
+        assert seen == (None if end is None else (end - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1))
+    moved.end = now
+    with pytest.raises(WindowClosed):
+        quota.consume("a", 1)
+    ends = [
+        effect.pool.closes
+        for entry in theatre.hk.journal()
+        for effect in entry.pools
+        if entry.action == "pool.resized" and not effect.total
+    ]
+    assert len(ends) == 5
+    assert ends[-1] == theatre.stage.clock.now(), "the answer stands, though the command was refused"
+    assert differences(theatre.hk) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(datetime(2030, 1, 1), "closes_naive"), (7, "closes_malformed"), ("2030-01-01", "closes_malformed")],  # noqa: DTZ001
+)
+def test_nonsense_is_refused_and_nothing_written(theatre: Theatre, answer: Any, code: str) -> None:
+    moved = Moved()
+    moved.end = answer
+    quota = theatre.resource(moved)
+    with pytest.raises(InvalidRequest) as no:
+        quota.consume("a", 1)
+    assert (no.value.field, no.value.code) == ("closes", code)
+    assert [entry.action for entry in theatre.hk.journal() if entry.action != "pool.created"] == []
+    assert quota.holds() == []
+
+
+def test_a_window_that_never_closes_is_as_before(small: Theatre) -> None:
+    quota = small.resource(Moved(total=1))
+    quota.consume("a", 1)
+    small.stage.clock.advance(400 * 24 * HOUR)
+    small.hk.sweep()
+    with pytest.raises(InsufficientCapacity):
+        quota.consume("a", 1)
+    with pytest.raises(PoolNotFound):
+        small.hk.pool("nowhere")

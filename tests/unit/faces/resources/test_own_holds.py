@@ -1,0 +1,106 @@
+"""A resource's verbs are for its own holds; its pools can be looked at before anything was held; keys may be NamedTuples."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdkit import HoldNotFound, InvalidRequest, Resource
+from tests.support.kernels import differences
+from tests.unit.faces.resources.shows import Theatre
+
+
+class Seat(NamedTuple):
+    row: str
+    number: int
+
+
+class Chairs(Resource[Seat, None]):
+    """Others than shows."""
+
+    kind = "chairs"
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def capacity(self, tx: Any, key: Seat, window: None) -> int:
+        self.asked.append(key)
+        return 4
+
+
+class Counted(Chairs):
+    """With a count of the application's own."""
+
+    kind = "counted"
+
+    def held(self, tx: Any, key: Seat, window: None) -> int:
+        return 3
+
+
+VERBS: dict[str, dict[str, Any]] = {"confirm": {}, "commit": {}, "release": {}, "extend": {"by": 60}, "history": {}}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_hold_of_another_kind_is_refused(theatre: Theatre, verb: str) -> None:
+    chairs, others = theatre.resource(Chairs()), theatre.resource(Counted())
+    theatre.hk.create_pool("plain", 1)
+    mine, foreign = chairs.hold(Seat("A", 1), ttl=600), others.hold(Seat("A", 1), ttl=600)
+    plain = theatre.hk.hold("plain", 1, ttl=600)
+    for hold in (foreign, plain):
+        owner = {} if verb == "history" else {"owner": hold.owner}
+        for named, more in ((hold, {}), (hold.ticket, {}), (hold.id, owner)):
+            with pytest.raises(InvalidRequest) as no:
+                getattr(chairs, verb)(named, **VERBS[verb], **more)
+            assert (no.value.field, no.value.code) == ("hold", "hold_foreign")
+            assert "chairs" in str(no.value)
+    assert [theatre.hk.get(hold).version for hold in (foreign, plain)] == [1, 1]
+    getattr(chairs, verb)(mine.ticket, **VERBS[verb])
+    if verb != "history":
+        with pytest.raises(HoldNotFound):
+            getattr(chairs, verb)("0" * 32, owner="x", **VERBS[verb])
+    assert differences(theatre.hk) == ()
+
+
+def test_a_pool_is_seen_before_the_first_hold(theatre: Theatre) -> None:
+    resource = Chairs()
+    chairs = theatre.resource(resource)
+    key = Seat("A", 7)
+    pool = chairs.pool(key)
+    assert (pool.total, pool.held, pool.consumed, pool.available, pool.version) == (4, 0, 0, 4, 0)
+    assert list(theatre.hk.journal()) == [], "nothing is written"
+    hold = chairs.hold(key, ttl=60)
+    asked = len(resource.asked)
+    seen = chairs.pool(key)
+    assert (seen.id, seen.total, seen.held) == (pool.id, 4, 1)
+    assert len(resource.asked) == asked, "what is stored needs nobody's answer"
+    chairs.release(hold)
+    chairs.sweep()
+    assert chairs.pool(key).available == 4
+    assert theatre.resource(Counted()).pool(key).available == 1
+
+
+def test_a_pool_is_seen_in_a_callers_transaction(theatre: Theatre) -> None:
+    if not theatre.sql or (theatre.stage.engine == "postgres" and theatre.stage.mode == "async"):
+        assert theatre.resource(Chairs()).pool(Seat("A", 1)).total == 4
+        return
+    chairs = theatre.resource(Chairs())
+    tx = theatre.connect()
+    assert chairs.pool(Seat("A", 1), tx=tx).version == 0
+    chairs.hold(Seat("A", 1), ttl=60, tx=tx)
+    assert chairs.pool(Seat("A", 1), tx=tx).held == 1
+    tx.rollback()
+    assert chairs.pool(Seat("A", 1), tx=tx).held == 0
+    tx.rollback()
+    tx.close()
+
+
+def test_a_key_may_be_a_named_tuple(theatre: Theatre) -> None:
+    chairs = theatre.resource(Chairs())
+    hold = chairs.hold(Seat("B", 2), ttl=60)
+    (each,) = chairs.holds()
+    assert (each.key, type(each.key), each.hold.id) == (Seat("B", 2), Seat, hold.id)
+    assert chairs.pool(("B", 2)).held == 1, "equal values are one key"
+    with pytest.raises(InvalidRequest) as no:
+        chairs.hold(Seat("B", "two"), ttl=60)  # type: ignore[arg-type]
+    assert no.value.code == "key_mistyped"

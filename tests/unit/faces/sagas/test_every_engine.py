@@ -1,0 +1,323 @@
+"""Sagas on every engine in sync and async: leases, recovery, poison, operators; and the effect in the confirm's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdkit
+from holdkit.core.commands import PutRecord
+from tests.support.kernels import PLACES, Hands, Stage, differences
+from tests.unit.faces.sagas.scripted_saga import Errand, opened, sagas_of
+
+INTENT = {"pool": "p"}
+
+
+class Gone(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture(params=PLACES, ids="-".join)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    engine, mode = request.param
+    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    yield made
+    made.close()
+
+
+def write_raw(hands: Hands, *commands: PutRecord) -> None:
+    """Past the face, as a bug or a later release would."""
+    done = hands.kernel.executor.execute_together(list(commands))
+    if hands.runner is not None:
+        hands.runner.run(done)
+
+
+def vanish(*_: Any) -> Any:
+    raise Gone
+
+
+def test_a_lease_is_told_by_the_engines_clock_to_the_slot(stage: Stage) -> None:
+    _, sagas, errand, moves = opened(stage, effect=vanish)
+    with pytest.raises(Gone):
+        errand.run("a", INTENT)
+    del moves.moves["effect"]
+    stage.clock.advance(29.999999)
+    with pytest.raises(holdkit.SagaBusy) as busy:
+        errand.run("a", INTENT)
+    assert busy.value.retry_after == pytest.approx(0.000001)
+    assert sagas.recover() == holdkit.RecoveryReport(busy=1)
+    assert moves.calls.count("effect") == 1
+    stage.clock.advance(0.000001)
+    assert errand.run("a", INTENT).epoch == 2
+    assert moves.calls.count("effect") == 2
+
+
+def test_what_the_effect_is_told(stage: Stage) -> None:
+    seen: list[holdkit.SagaStep] = []
+    hk, _, errand, _ = opened(stage, effect=lambda _intent, step: seen.append(step))
+    with holdkit.context(actor="user:7", correlation_id="request-9"):
+        record = errand.run("a", INTENT)
+    (step,) = seen
+    assert (step.id, step.name, step.attempt, step.epoch, step.op) == ("a", "errand", 1, 1, "saga:a:1")
+    assert step.hold is not None
+    assert (step.hold.id, step.hold.owner, step.hold.deadline, step.hold.metadata["saga"]) == (
+        record.hold,
+        None,
+        None,
+        "a",
+    )
+    hold = hk.get(record.hold)
+    assert (hold.state, hold.entity, hold.actor, hold.correlation_id) == ("confirmed", "saga:a", "user:7", "request-9")
+    assert [entry.action for entry in hk.history(record.hold)] == ["hold.held", "hold.extended", "hold.confirmed"]
+
+
+def test_begun_and_left_to_recovery(stage: Stage) -> None:
+    _, sagas, errand, moves = opened(stage)
+    assert errand.begin("a", INTENT).phase == "reserving"
+    assert errand.begin("a", INTENT).epoch == 0
+    assert moves.calls == []
+    assert sagas.recover(limit=1) == holdkit.RecoveryReport(done=1)
+    assert errand.begin("a", INTENT).phase == "done"
+
+
+def test_to_raise_before_the_point_of_no_return_means_to_abort(stage: Stage) -> None:
+    def no(_intent: Any, _step: holdkit.SagaStep) -> None:
+        raise LookupError("the account is closed\x00")
+
+    hk, sagas, errand, moves = opened(stage, validate=no)
+    with pytest.raises(LookupError):
+        errand.run("a", INTENT)
+    record = sagas.get("a")
+    assert (record.phase, record.error) == ("aborted", holdkit.SagaError("LookupError", "the account is closed "))
+    assert hk.get(record.hold).state == "released"
+    assert moves.calls == ["reserve", "validate", "undo"]
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 0)
+
+
+def test_poison_is_parked_and_stops_nobody(stage: Stage) -> None:
+    def fail(intent: Any, step: holdkit.SagaStep) -> None:
+        if step.id == "b":
+            raise ValueError("always")
+
+    hk, sagas, errand, moves = opened(stage, effect=fail)
+    for name in ("a", "b", "c"):
+        if name == "c":
+            hk.resize_pool("p", 3)
+        errand.begin(name, INTENT)
+    assert sagas.recover() == holdkit.RecoveryReport(done=2, failed=1)
+    assert sagas.recover() == holdkit.RecoveryReport(failed=1)
+    assert [record.id for record in sagas.stuck("1s")] == []
+    stage.clock.advance(1)
+    assert [record.id for record in sagas.stuck("1s")] == ["b"]
+    assert sagas.recover() == holdkit.RecoveryReport(parked=1)
+    assert sagas.recover() == holdkit.RecoveryReport()
+    (parked,) = sagas.list(phase="parked")
+    assert (parked.id, parked.failures, parked.error) == ("b", 3, holdkit.SagaError("ValueError", "always"))
+    assert [record.id for record in sagas.stuck("1d")] == ["b"]
+    with pytest.raises(holdkit.SagaParked):
+        errand.run("b", INTENT)
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (1, 2)  # its units are neither lost nor free
+    resolved = sagas.resolve("b", "cancelled", reason="the customer left")
+    assert (resolved.phase, hk.pool("p").held) == ("aborted", 0)
+    assert moves.calls.count("effect") == 5
+    assert differences(hk) == ()
+
+
+def test_what_cannot_be_read_is_set_aside(stage: Stage) -> None:
+    hk, sagas, errand, _ = opened(stage)
+    errand.begin("good", INTENT)
+    newer = '{"format":2,"name":"errand","phase":"frobnicating"}'
+    foreign = msgspec.json.decode(hk.record("~saga", "good").body) | {"name": "of another service"}
+    bodies = {"bad": '{"format":1}', "list": "[]", "newer": newer, "foreign": msgspec.json.encode(foreign).decode()}
+    for name, body in bodies.items():
+        put = PutRecord(kind="~saga", id=name, body=body)
+        write_raw(hk, put, PutRecord(kind="~saga.open", id=name, body="{}"))
+    assert sagas.recover() == holdkit.RecoveryReport(done=1, parked=2, skipped=2)
+    assert sagas.recover() == holdkit.RecoveryReport(skipped=2)
+    assert [(record.id, record.error.kind) for record in sagas.list(phase="parked")] == [
+        ("bad", "Unreadable"), ("list", "Unreadable")]  # fmt: skip
+    assert hk.record("~saga", "bad").body == '{"format":1}'  # its text is all there is: untouched
+    assert [record.id for record in sagas.list()] == ["bad", "foreign", "good", "list", "newer"]
+    assert sagas.resolve("bad", "cancelled", reason="nothing was held").intent == '{"format":1}'
+    assert [record.id for record in sagas.list(phase="parked")] == ["list"]
+
+
+@pytest.mark.parametrize(("how", "phase", "consumed"), [("done", "done", 1), ("cancelled", "aborted", 0)])
+def test_an_operator_ends_it(stage: Stage, how: Any, phase: str, consumed: int) -> None:
+    hk, sagas, errand, moves = opened(stage, effect=vanish)
+    with pytest.raises(Gone):
+        errand.run("a", INTENT)
+    with pytest.raises(holdkit.SagaBusy):
+        sagas.resolve("a", how, reason="I looked")
+    stage.clock.advance(30)
+    assert sagas.resolve("a", how, reason="I looked").phase == phase
+    assert sagas.resolve("a", how, reason="again").phase == phase
+    with pytest.raises(holdkit.InvalidRequest, match="already"):
+        sagas.resolve("a", {"done": "cancelled", "cancelled": "done"}[how], reason="no")
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (0, consumed)
+    assert sagas.recover() == holdkit.RecoveryReport()
+    if how == "cancelled":  # a client that asks until it is settled is told so, and revives nothing
+        with pytest.raises(holdkit.SagaCancelled, match="I looked"):
+            errand.run("a", INTENT)
+    else:
+        assert errand.run("a", INTENT).phase == "done"
+    assert (sagas.get("a").resolved, errand.begin("a", INTENT).phase) == ("I looked", phase)
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (0, consumed)
+    assert moves.calls.count("effect") == 1
+    assert differences(hk) == ()
+
+
+def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(stage: Stage) -> None:
+    hk, sagas, errand, moves = opened(stage, effect=vanish)
+    with pytest.raises(Gone):
+        errand.run("a", INTENT)
+    hold = sagas.get("a").hold
+    with pytest.raises(holdkit.NotOwner):
+        hk.release(hold)  # nobody has its token
+    hk.release(hold, force=True, reason="admin_override")
+    stage.clock.advance(30)
+    assert sagas.recover() == holdkit.RecoveryReport(parked=1)
+    assert sagas.get("a").error.kind == "HoldLost"
+    assert moves.calls.count("effect") == 1
+
+
+def test_ended_sagas_are_forgotten_after_the_retention(stage: Stage) -> None:
+    hk, sagas, errand, moves = opened(stage)
+    errand.run("a", INTENT)
+    stage.clock.advance(30 * 86_400 - 1)
+    assert sagas.recover().pruned == 0
+    stage.clock.advance(1)
+    assert sagas.recover() == holdkit.RecoveryReport(pruned=1)
+    assert sagas.get("a") is None
+    assert all(hk.records(kind) == [] for kind in ("~saga", "~saga.open", "~saga.ended", "~saga.parked"))
+    assert errand.run("a", INTENT).phase == "done"  # a new life
+    assert moves.calls.count("effect") == 2
+
+
+def test_tenants_share_nothing(stage: Stage) -> None:
+    hk, sagas, errand, _ = opened(stage)
+    errand.run("a", INTENT)
+    acme = hk.kernel.tenant("acme")
+    theirs = Hands.__new__(Hands)
+    theirs.kernel, theirs.runner = acme, hk.runner
+    assert sagas_of(theirs).get("a") is None
+    assert sagas_of(theirs).list() == []
+    assert [record.id for record in sagas.list(phase="done")] == ["a"]
+
+
+class Once(Errand):
+    """One failure is enough to park it."""
+
+    max_attempts = 1
+
+
+DAY = 86_400
+
+
+def fail_once(errand: Errand) -> None:
+    """Its effect may have happened, and fails the first time it is run."""
+
+    def fail(_intent: Any, _step: holdkit.SagaStep) -> str:
+        if errand.calls.count("effect") == 1:
+            raise ValueError("no answer")
+        return "ran"
+
+    errand.moves["effect"] = fail
+
+
+@pytest.mark.parametrize(("how", "phase"), [("done", "done"), ("cancelled", "aborted")])
+def test_the_retention_of_a_resolved_saga_begins_with_its_end(stage: Stage, how: Any, phase: str) -> None:
+    """Parked for 29 days, then resolved: two days later it is not forgotten, and its effect is not run again."""
+    hk, sagas, _, _ = opened(stage)
+    once = Once()
+    fail_once(once)
+    errand = sagas.register(once)
+    with pytest.raises(holdkit.SagaParked):
+        errand.run("a", INTENT)
+    hk.release(sagas.get("a").hold, force=True, reason="admin_override")
+    stage.clock.advance(29 * DAY)
+    ended = sagas.resolve("a", how, reason="I looked")
+    assert (ended.phase, ended.since_slot, ended.begun_slot) == (phase, 29 * DAY * 1_000_000, 0)
+    stage.clock.advance(2 * DAY)
+    assert sagas.recover() == holdkit.RecoveryReport()
+    hk.sweep()
+    assert sagas.get("a") == ended
+    if how == "done":
+        assert errand.run("a", INTENT).phase == "done"
+    else:
+        with pytest.raises(holdkit.SagaCancelled):
+            errand.run("a", INTENT)
+    assert once.calls.count("effect") == 1
+    stage.clock.advance(28 * DAY - 0.000001)
+    assert sagas.recover().pruned == 0
+    stage.clock.advance(0.000001)
+    assert sagas.recover().pruned == 1
+    assert sagas.get("a") is None
+    assert differences(hk) == ()
+
+
+def test_a_new_life_is_not_stopped_by_the_holds_of_the_last(stage: Stage) -> None:
+    """The saga is forgotten, and what it confirmed is not: its hold has the id of the first attempt for a year to come."""
+    hk, sagas, _, _ = opened(stage)
+    once = Once()
+    errand = sagas.register(once)
+    first = errand.run("a", INTENT)
+    stage.clock.advance(30 * DAY)
+    assert sagas.recover().pruned == 1
+    again = errand.run("a", INTENT)
+    assert (again.phase, again.attempt, once.calls.count("effect")) == ("done", 2, 2)
+    assert hk.get(first.hold).state == hk.get(again.hold).state == "confirmed"
+    assert differences(hk) == ()
+
+
+def test_a_phase_begins_with_the_write_that_begins_it(stage: Stage) -> None:
+    """Every step takes a second here: `since` names the first write of a phase, neither the one before nor a later one."""
+
+    def later(_intent: Any, _step: holdkit.SagaStep) -> str:
+        stage.clock.advance(1)
+        return "p"
+
+    _, sagas, errand, moves = opened(stage, reserve=later, validate=later, effect=later)
+    stage.clock.advance(1)
+    ended = errand.run("a", INTENT)
+    assert (ended.phase, ended.begun_slot, ended.since_slot) == ("done", 1_000_000, 4_000_000)
+    assert sagas.get("a") == ended
+    moves.moves["validate"] = vanish
+    with pytest.raises(Gone):
+        errand.run("b", INTENT)
+    seen = sagas.get("b")
+    assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("reserving", 1, 4_000_000, 4_000_000)
+    stage.clock.advance(30)  # past its lease
+    moves.moves |= {"validate": later, "effect": vanish}
+    with pytest.raises(Gone):
+        errand.run("b", INTENT)
+    seen = sagas.get("b")
+    assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("finalizing", 2, 4_000_000, 37_000_000)
+    stage.clock.advance(299.999999)
+    assert sagas.stuck("5m") == []
+    stage.clock.advance(0.000001)
+    assert [(record.id, record.since_slot) for record in sagas.stuck("5m")] == [("b", 37_000_000)]
+
+
+def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(stage: Stage) -> None:
+    def no(_intent: Any, _step: holdkit.SagaStep) -> None:
+        stage.clock.advance(1)
+        raise LookupError("closed")
+
+    hk, sagas, errand, moves = opened(stage, validate=no)
+    with pytest.raises(LookupError):
+        errand.run("a", INTENT)
+    assert sagas.get("a").since_slot == 1_000_000
+    stage.clock.advance(20 * DAY)
+    del moves.moves["validate"]
+    errand.run("a", INTENT)
+    assert [row.slot for row in hk.records("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
+    stage.clock.advance(29 * DAY)
+    assert sagas.recover().pruned == 0
+    stage.clock.advance(DAY)
+    assert sagas.recover().pruned == 1
+    assert hk.records("~saga.ended") == hk.records("~saga") == []

@@ -1,0 +1,143 @@
+"""Faces' legs in `apply`: keys, items and budgets have their results as values, as plain commands do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Allowance, ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold, units
+from tests.support.kernels import PLACES, Hands, Stage, differences
+
+
+@pytest.fixture(params=PLACES, ids="-".join)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    engine, mode = request.param
+    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hk(stage: Stage) -> Hands:
+    hands = stage.open()
+    hands.create_pool("show:42", total=3)
+    hands.items.add(["seat:A1", "seat:A2", "seat:A3"])
+    return hands
+
+
+def budget(hk: Hands) -> Any:
+    """So many tokens a day; its method `units`, called plainly."""
+    made = hk.kernel.budgets("llm", tokens=Allowance(10, per="day"))
+    if hk.runner is None:
+        return made.units
+    return lambda *given: hk.runner.run(made.units(*given))
+
+
+def everything(hk: Hands) -> Any:
+    return (units("show:42", 2), hk.claims.key("email", "a@b.c"), *hk.items.legs(["seat:A2", "seat:A1"]))
+
+
+def test_a_batch_takes_what_faces_give(hk: Hands) -> None:
+    tokens = budget(hk)
+    held, alone, spent = hk.apply([
+        PlaceHold(legs=everything(hk), ttl=60, owner="me"),
+        PlaceHold(legs=hk.items.legs(["seat:A3"]), ttl=60),
+        Consume(legs=(Leg("show:42"), *tokens("team-a", 4))),
+    ])  # fmt: skip
+    assert [len(one.legs) for one in (held, alone, spent)] == [4, 1, 2]
+    claim = hk.claims.find(key="email:a@b.c")
+    assert (claim.state, claim.hold_id, claim.combined) == ("held", held.id, True)
+    assert [item.hold for item in hk.items.states(["seat:A1", "seat:A3"])] == [held.id, alone.id]
+    done, gone = hk.apply([
+        ConfirmHold(id=held.id, owner="me", entity="order:9"), ReleaseHold(id=alone.id, owner=alone.owner)
+    ])  # fmt: skip
+    assert (done.state, gone.state, hk.claims.find(entity="order:9").key) == ("confirmed", "released", "email:a@b.c")
+    listed: Any = [units("show:42"), hk.items.legs(["seat:A3"])]  # as `hold` takes them
+    assert hk.apply([PlaceHold(legs=listed, ttl=60)])[0].subject == "show:42", "nothing was left of it"
+    assert differences(hk) == ()
+
+
+def test_a_refusal_is_a_value_in_the_callers_words(hk: Hands) -> None:
+    mine = hk.claims.reserve("email", "a@b.c", ttl=60)
+    hk.items.finalize(hk.items.reserve(["seat:A1"]))
+    email = hk.claims.key("email", "a@b.c")
+    taken, spent, missing, free = hk.apply([
+        PlaceHold(legs=(email,), ttl=60),
+        PlaceHold(legs=(email, *hk.items.legs(["seat:A1", "seat:A2"])), ttl=60),
+        PlaceHold(legs=hk.items.legs(["seat:Z9"]), ttl=60),
+        PlaceHold(legs=(hk.claims.key("email", "free"),), ttl=60),
+    ])  # fmt: skip
+    assert isinstance(taken, holdkit.InsufficientCapacity)
+    (short,) = taken.shortfalls
+    assert (taken.subject, short.label, short.holder, short.spent) == (
+        "email:a@b.c",
+        "email:a@b.c",
+        mine.hold_id,
+        False,
+    )
+    assert [(short.label, short.spent) for short in spent.shortfalls] == [("email:a@b.c", False), ("seat:A1", True)]
+    assert isinstance(missing, holdkit.PoolNotFound)
+    assert (missing.subject, "add it first" in str(missing)) == ("seat:Z9", True)
+    assert free.state == "held"
+    assert not any("~" in str(one) for one in (taken, spent, missing))
+    aborted, short = hk.apply([PlaceHold(legs=hk.items.legs(["seat:A2"]), ttl=60), Consume(legs=(email,))], atomic=True)
+    assert (aborted.reason, short.subject) == ("aborted", "email:a@b.c")
+    assert [item.state for item in hk.items.states(["seat:A2"])] == ["available"]
+
+
+def test_a_batch_of_faces_is_retried_like_any_other(hk: Hands, stage: Stage) -> None:
+    """Of a budget the operation stands for what was asked, not for the window that ran then."""
+    tokens = budget(hk)
+
+    def ask(op: str, amount: int = 4) -> Any:
+        commands = [PlaceHold(legs=everything(hk), ttl=60), Consume(legs=tokens("team-a", amount), op=f"{op} spent")]
+        return hk.apply(commands, op=op)
+
+    stage.clock.advance(86_300)  # shortly before the day is over
+    first = ask("k")
+    stage.clock.advance(200)
+    again = ask("k")
+    assert ([one.id for one in again], [one.replayed for one in again]) == ([one.id for one in first], [True, True])
+    assert again[0].owner == first[0].owner
+    assert [one.reason for one in ask("k", 5)] == ["operation_conflict"] * 2
+    assert not ask("l")[1].replayed
+    stage.clock.advance(86_300)
+    one = hk.hold([*tokens("team-b", 3), "show:42"], ttl=60, op="h")
+    stage.clock.advance(200)
+    assert hk.hold(["show:42", tokens("team-b", 3)], ttl=60, op="h").id == one.id
+    assert differences(hk) == ()
+
+
+def test_a_budget_that_is_spent_says_so(hk: Hands, stage: Stage) -> None:
+    tokens = budget(hk)
+    late = tokens("team-a", 1)
+    spent, short = hk.apply([Consume(legs=tokens("team-a", 8)), Consume(legs=tokens("team-a", 3))])
+    assert (spent.state, short.reason, short.requested, short.available) == ("confirmed", "insufficient_capacity", 3, 2)
+    stage.clock.advance(86_400)
+    (closed,) = hk.apply([Consume(legs=late, op="late")])
+    assert closed.reason == "window_closed"
+    assert hk.apply([Consume(legs=tokens("team-a", 1), op="late")])[0].state == "confirmed"
+
+
+def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Hands) -> None:
+    behind = Leg("~claim/res_" + "0" * 32, 1, 1)
+    key = hk.claims.key("email", "x")
+    wrong: list[tuple[Any, str]] = [
+        (PlaceHold(legs=(behind,), ttl=60), "pool_reserved"),
+        (Consume(legs=(behind, key)), "pool_reserved"),
+        (PlaceHold(legs=(key, Leg("show:42", label="mine")), ttl=60), "pool_reserved"),
+        (PlaceHold(legs=(key,)), "ttl_required"),
+    ]
+    for command, code in wrong:
+        with pytest.raises(holdkit.InvalidRequest) as refused:
+            hk.apply([command])
+        assert refused.value.code == code
+    with pytest.raises(holdkit.InvalidRequest):
+        hk.items.legs([])
+    with pytest.raises(holdkit.InvalidRequest):
+        hk.claims.key("e:mail", "x")
+    assert not hk.claims.is_reserved("email", "x")

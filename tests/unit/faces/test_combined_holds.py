@@ -1,0 +1,102 @@
+"""Combined holds: counted units, keys and items in one hold, all or none, in the callers' own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from holdkit import items, key, units
+from tests.support.kernels import PLACES, Hands, Stage
+
+
+@pytest.fixture(params=PLACES, ids="-".join)
+def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hands]:
+    engine, mode = request.param
+    stage = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    hands = stage.open()
+    hands.create_pool("show:42", total=3)
+    hands.items.add(["seat:A1", "seat:A2", "seat:A3"])
+    yield hands
+    stage.close()
+
+
+def everything(quantity: int = 2) -> list[object]:
+    return [units("show:42", quantity), key("email", "a@b.c"), items("seat:A2", "seat:A1")]
+
+
+def test_one_hold_takes_all_of_it_and_confirms_all_of_it(hk: Hands) -> None:
+    hold = hk.hold(everything(), ttl=60)
+    assert len(hold.legs) == 4
+    assert hk.pool("show:42").held == 2
+    claim = hk.claims.find(key="email:a@b.c")
+    assert (claim.state, claim.hold_id, claim.combined) == ("held", hold.id, True)
+    assert [item.hold for item in hk.items.states(["seat:A1", "seat:A3"])] == [hold.id, None]
+    hk.confirm(hold, entity="order:9")
+    assert hk.claims.find(entity="order:9").key == "email:a@b.c"
+    assert [item.state for item in hk.items.states(["seat:A1", "seat:A2", "seat:A3"])] == [
+        "spent",
+        "spent",
+        "available",
+    ]
+    assert hk.verify().ok
+
+
+def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Hands) -> None:
+    hk.hold(everything(), ttl=60)
+    with pytest.raises(holdkit.InsufficientCapacity) as refused:
+        hk.hold([*everything(), key("email", "other")], ttl=60)
+    error = refused.value
+    assert [short.label or short.pool for short in error.shortfalls] == ["show:42", "email:a@b.c", "seat:A1", "seat:A2"]
+    assert "'email:a@b.c' is taken" in str(error)
+    assert "~" not in str(error)
+    assert not hk.claims.is_reserved("email", "other")
+    with pytest.raises(holdkit.PoolNotFound) as missing:
+        hk.hold([items("seat:Z9"), "show:42"], ttl=60)
+    assert missing.value.subject == "seat:Z9"
+    assert "~" not in str(missing.value)
+    with pytest.raises(holdkit.InsufficientCapacity) as alone:
+        hk.consume([key("email", "a@b.c")])
+    assert alone.value.subject == "email:a@b.c"
+
+
+def test_what_is_part_of_a_hold_is_ended_with_it(hk: Hands) -> None:
+    hold = hk.hold(everything(), ttl=60, owner="me")
+    claim = hk.claims.find(key="email:a@b.c")
+    ends: list[Callable[[], object]] = [
+        lambda: hk.claims.confirm(claim, owner="me", entity="user:1"),
+        lambda: hk.claims.release(claim.id, owner="me"),
+        lambda: hk.claims.release(hold.ticket),
+        lambda: hk.items.finalize(hold),
+        lambda: hk.items.release(hold.ticket),
+        lambda: hk.items.release(hold.id, owner="me"),
+    ]
+    for end in ends:
+        with pytest.raises(holdkit.PartOfHold) as refused:
+            end()
+        assert refused.value.hold == hold.id
+    hk.release(hold)
+    assert hk.claims.find(key="email:a@b.c").state == "released"
+    assert [item.state for item in hk.items.states(["seat:A1"])] == ["available"]
+
+
+def test_a_leg_of_ones_own_cannot_reach_behind_a_face(hk: Hands) -> None:
+    behind = holdkit.Leg("~claim/res_" + "0" * 32, 1, 1)
+    for what in ([behind], [behind, key("email", "x")], [key("email", "x"), holdkit.Leg("show:42", label="mine")]):
+        with pytest.raises(holdkit.InvalidRequest) as wrong:
+            hk.hold(what, ttl=60)
+        assert wrong.value.code in ("pool_reserved", "label_reserved")
+    with pytest.raises(holdkit.InvalidRequest) as endless:
+        hk.hold([key("email", "x")])
+    assert endless.value.code == "ttl_required"
+
+
+def test_a_block_of_all_of_it(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        hk.create_pool("show:42", total=3)
+        hk.items.add(["seat:A1", "seat:A2"])
+        with hk.holding(everything(), ttl=60, entity="order:1"):  # type: ignore[arg-type]
+            assert hk.claims.is_reserved("email", "a@b.c")
+        assert hk.claims.find(entity="order:1") is not None

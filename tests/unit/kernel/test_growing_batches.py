@@ -1,0 +1,147 @@
+"""Whoever comes while a batch waits for a lock rides along, if it wants nothing else; and is answered whatever happens then."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Any
+
+import pytest
+
+from holdkit import EngineError, Hold, Kernel, OutcomeUnknown
+from holdkit.core.commands import Group
+from holdkit.engines.port import BatchRejected
+from holdkit.kernel.lock_queues import LockQueue
+from tests.support.interrupts import Struck
+from tests.support.lockable_engine import Roomy, no_rooms, rooms
+from tests.support.modes import Sync, wait_until
+from tests.unit.kernel.test_lock_queues import block, hold, opened
+
+
+@pytest.fixture
+def engine() -> Roomy:
+    return Roomy()
+
+
+@pytest.fixture
+def hk(engine: Roomy) -> Iterator[Kernel]:
+    yield from opened(Sync(), engine)
+
+
+def test_all_who_came_meanwhile_ride_in_the_same_batch(hk: Kernel, engine: Roomy) -> None:
+    engine.lock("x")
+    riders = block(hk, engine, [hold(hk, "x")] * 7)
+    engine.unlock("x")
+    assert len({answer.id for answer in riders.join()}) == 7
+    assert engine.wait_for_locks == [7]
+    assert hk.pool("x").held == 7
+    assert hk.verify().ok
+    no_rooms(hk)
+
+
+def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: Kernel, engine: Roomy) -> None:
+    engine.lock("x")
+    riders = block(hk, engine, [hold(hk, "x"), hold(hk, "x"), hold(hk, "x", "y"), hold(hk, "x")])
+    engine.unlock("x")
+    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert engine.wait_for_locks == [2, 2], "nobody overtakes"
+    assert (hk.pool("x").held, hk.pool("y").held) == (4, 1)
+
+
+def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: Roomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdkit.kernel.bounded_queue.Queue._take.__defaults__", (3, None, inf))
+    engine.lock("x")
+    riders = block(hk, engine, [hold(hk, "x")] * 5)
+    engine.unlock("x")
+    assert len({answer.id for answer in riders.join()}) == 5
+    assert engine.wait_for_locks == [3, 2]
+
+
+@pytest.mark.parametrize("error", [EngineError("gone"), OutcomeUnknown("who knows"), BatchRejected("one of you")])
+def test_whatever_becomes_of_the_batch_becomes_of_those_who_came_along(
+    hk: Kernel, engine: Roomy, error: Exception
+) -> None:
+    def fail(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks and len(groups) == 4:
+            raise error
+
+    engine.before = fail
+    engine.lock("x")
+    riders = block(hk, engine, [hold(hk, "x")] * 4)
+    engine.unlock("x")
+    answers = riders.join()
+    if isinstance(error, BatchRejected):
+        assert all(isinstance(answer, Hold) for answer in answers), "in halves it went"
+        assert hk.pool("x").held == 4
+    elif isinstance(error, OutcomeUnknown):
+        assert all(isinstance(answer, Hold) for answer in answers), "each was asked about, and placed then"
+        assert hk.pool("x").held == 4
+    else:
+        assert [str(answer) for answer in answers] == ["holdkit: gone"] * 4
+        assert hk.pool("x").held == 0
+    no_rooms(hk)
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_who_came_along_with_a_leader_that_is_struck_finds_out(hk: Kernel, engine: Roomy, written: bool) -> None:
+    def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
+        if wait_for_locks and len(groups) == 4:
+            engine.before = engine.after = None
+            raise Struck
+
+    if written:
+        engine.after = bite
+    else:
+        engine.before = bite
+    engine.lock("x")
+    riders = block(hk, engine, [hold(hk, "x")] * 4)
+    engine.unlock("x")
+    leader, *others = riders.join()
+    assert isinstance(leader, Struck)
+    assert all(isinstance(answer, Hold) for answer in others)
+    assert hk.pool("x").held == (4 if written else 3)
+    assert hk.verify().ok
+    no_rooms(hk)
+
+
+class TimeLimit(Exception):
+    """What a job's time limit raises: an interrupt that is no more than an exception."""
+
+
+class Interrupted(deque[Any]):
+    """A queue whose leader is interrupted once, just when somebody is in the batch already and here still."""
+
+    struck = False
+
+    def popleft(self) -> Any:
+        if not self.struck:
+            self.struck = True
+            raise TimeLimit
+        return super().popleft()
+
+
+@pytest.mark.parametrize("rejecting", [False, True])
+def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_queue(
+    hk: Kernel, engine: Roomy, rejecting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both it would be answered by this batch, and gone when the lead is passed to it."""
+    engine.rejecting = rejecting
+    engine.lock("x")
+    riders = block(hk, engine, [hold(hk, "x")] * 4)
+    (room,) = rooms(hk)._open.values()
+    room._queue = Interrupted(room._queue)
+    pass_lead = LockQueue._pass_lead
+
+    def pass_late(self: LockQueue, caller: Any) -> None:
+        wait_until(lambda: 1 in riders.results)
+        pass_lead(self, caller)
+
+    monkeypatch.setattr(LockQueue, "_pass_lead", pass_late)
+    engine.unlock("x")
+    answers = riders.join()
+    assert room._queue.struck
+    assert len({answer.id for answer in answers}) == 4
+    assert hk.pool("x").held == 4
+    assert room._queued == 0
+    no_rooms(hk)

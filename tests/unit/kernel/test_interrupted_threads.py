@@ -1,0 +1,273 @@
+"""Threads that are struck while they lead or wait: Ctrl-C, a job's time limit. Nobody else may notice, or wait for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Hold, Kernel, OutcomeUnknown
+from holdkit.core.commands import Group
+from holdkit.core.model import Limits
+from holdkit.core.outcomes import Done
+from holdkit.core.reading import JournalRow
+from holdkit.engines.port import Applied
+from holdkit.kernel.group_commit import GroupCommit
+from tests.support.interrupts import Struck, strike, struck_anywhere
+from tests.support.modes import PATIENCE, Riders, Sync, Watched, batch_of, queued, wait_until
+
+
+@pytest.fixture
+def mode() -> Sync:
+    return Sync()
+
+
+def alive(hk: Kernel) -> None:
+    """The kernel serves the next caller, and nobody is queued."""
+    done = Riders()
+    done.start(lambda: hk.hold("p", 1, ttl=60))
+    assert isinstance(done.join()[0], Hold)
+    assert queued(hk) == 0
+
+
+def test_a_leader_struck_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kernel, engine: Watched) -> None:
+    hold = hk.hold("p", 1, ttl=60)
+
+    def bite(groups: Sequence[Group]) -> None:
+        if len(groups) == 4:
+            raise Struck
+
+    engine.after = bite
+    with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as riders:
+        pass
+    answers = riders.join()
+    assert isinstance(answers[0], Struck), "the leader itself gets what struck it"
+    assert [type(answer) for answer in answers[1:]] == [OutcomeUnknown] * 3
+    alive(hk)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("url", ["memory", "sqlite", "postgres"])
+def test_ctrl_c_in_a_leader_and_what_its_riders_hear(
+    url: str, when: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Those with a retry key ask, each for itself, and hear what became of it; without one it is unknown."""
+    if url == "postgres":
+        url = request.getfixturevalue("postgres_url")
+        holdkit.migrate(url)
+    else:
+        url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/h.db"}[url]
+    with holdkit.connect(url) as hk:
+        hk.create_pool("p", 10)
+        old = hk.hold("p", 1, ttl=60)
+        gate = Gate(hk, when)
+        riders = Riders()
+        for index, call in enumerate(
+            [
+                lambda: hk.put_record("first", "x", "1"),  # stands before the gate until the others are queued
+                lambda: hk.hold("p", 1, ttl=60),  # leads them
+                lambda: hk.hold("p", 1, ttl=60),
+                lambda: hk.confirm(old, op="op-1"),
+                lambda: hk.put_record("last", "x", "1"),
+            ]
+        ):
+            riders.start(call)
+            wait_until(lambda index=index: gate.entered and queued(hk) == index)  # type: ignore[misc]
+        gate.opened.set()
+        _, leader, minted, by_op, keyless = riders.join()
+        assert isinstance(leader, KeyboardInterrupt)
+        assert isinstance(minted, Hold)
+        assert by_op.state == "confirmed"
+        assert by_op.replayed is (when == "after")
+        assert isinstance(keyless, OutcomeUnknown)
+        assert (hk.pool("p").held, hk.pool("p").consumed) == (2 if when == "after" else 1, 1)
+        assert hk.verify().ok
+        alive(hk)
+
+
+class Gate:
+    """Stands before an engine: the first batch waits, the one of four is interrupted before or after it was applied."""
+
+    def __init__(self, hk: Kernel, when: str) -> None:
+        self.entered, self.opened = False, threading.Event()
+        self._when, self._apply = when, hk._group_commit.engine.apply
+        hk._group_commit.engine.apply = self.apply  # type: ignore[method-assign]
+
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        self.entered = True
+        assert self.opened.wait(PATIENCE)
+        if len(groups) == 4 and self._when == "before":
+            raise KeyboardInterrupt
+        applied = self._apply(groups, wait_for_locks=wait_for_locks)
+        if len(groups) == 4:
+            raise KeyboardInterrupt
+        return applied
+
+
+def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: Watched) -> None:
+    struck: list[str] = []
+    real = GroupCommit._take
+
+    def take(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
+        real(self, batch, **bounds)
+        if len(batch) == 4 and not struck:
+            struck.append("once")
+            raise Struck
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupCommit, "_take", take)
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+            pass
+        answers = riders.join()
+    assert isinstance(answers[0], Struck)
+    assert all(isinstance(answer, Hold) for answer in answers[1:])
+    assert hk.pool("p").held == 3, "the struck leader's own command was not applied"
+    alive(hk)
+
+
+def test_a_struck_leader_hands_over_once(hk: Kernel, engine: Watched) -> None:
+    """Whoever it queued again may be in the next batch by the time it leaves for good: they are not its own any more."""
+    dismissed: list[int] = []
+    real, take = GroupCommit._dismiss, GroupCommit._take
+
+    def count(self: GroupCommit, caller: Any, batch: list[Any]) -> None:
+        dismissed.append(len(batch))
+        real(self, caller, batch)
+
+    def strike_once(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
+        take(self, batch, **bounds)
+        if len(batch) == 4:
+            raise Struck
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupCommit, "_dismiss", count)
+        patch.setattr(GroupCommit, "_take", strike_once)
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+            pass
+        riders.join()
+    assert dismissed == [4, 3]
+    alive(hk)
+
+
+def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, engine: Watched) -> None:
+    """Poison forces halves; the leader is struck in the first half: the second was not sent, and is not lost."""
+    calls = [lambda: hk.hold("p", 1, ttl=60)] * 3 + [lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")]
+
+    def bite(groups: Sequence[Group]) -> None:
+        if any(command.correlation_id == "poison" for group in groups for command in group.commands):
+            raise ZeroDivisionError
+        if len(groups) == 2:
+            raise Struck
+
+    engine.before = bite
+    with batch_of(hk, engine, calls) as riders:
+        pass
+    leader, sent, unsent, poisoned = riders.join()
+    assert isinstance(leader, Struck)
+    assert isinstance(sent, Hold), "in doubt, and asked about"
+    assert isinstance(unsent, Hold)
+    assert type(poisoned).__name__ == "PromiseBroken"
+    assert hk.pool("p").held == 2
+    alive(hk)
+
+
+@pytest.mark.parametrize("step", ["_dismiss", "_pass_lead"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_leader_struck_while_it_hands_over_hands_over(hk: Kernel, engine: Watched, step: str, when: str) -> None:
+    struck: list[str] = []
+    real = getattr(GroupCommit, step)
+
+    def stumble(self: GroupCommit, *arguments: Any) -> None:
+        if when == "after":
+            real(self, *arguments)
+        if not struck and len(engine.batches) == 2:
+            struck.append("once")
+            raise Struck
+        if when == "before":
+            real(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupCommit, step, stumble)
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+            pass
+        answers = riders.join()
+    assert struck
+    assert isinstance(answers[0], Struck)
+    assert all(isinstance(answer, Hold) for answer in answers[1:])
+    assert hk.pool("p").held == 4
+    alive(hk)
+
+
+def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: Watched) -> None:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+        woken = hk._group_commit._queue[1].woken
+        strike(riders._threads[1])
+        woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
+        wait_until(lambda: queued(hk) == 2)
+    answers = riders.join()
+    assert isinstance(answers[1], Struck)
+    assert isinstance(answers[0], Hold)
+    assert isinstance(answers[2], Hold)
+    assert hk.pool("p").held == 2
+    alive(hk)
+
+
+def test_an_heir_that_is_struck_passes_the_lead_on(hk: Kernel, engine: Watched) -> None:
+    real = GroupCommit._lead
+    struck: list[str] = []
+
+    def lead(self: GroupCommit, caller: Any, batch: list[Any]) -> None:
+        if len(engine.batches) == 1 and not struck:
+            struck.append("once")
+            raise Struck
+        real(self, caller, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+            patch.setattr(GroupCommit, "_lead", lead)
+        answers = riders.join()
+    assert isinstance(answers[0], Struck)
+    assert [type(answer) for answer in answers[1:]] == [Hold, Hold]
+    assert hk.pool("p").held == 2
+    alive(hk)
+
+
+def test_ctrl_c_reaches_the_caller_and_leaves_the_kernel_working(hk: Kernel, engine: Watched) -> None:
+    def bite(groups: Sequence[Group]) -> None:
+        raise KeyboardInterrupt
+
+    engine.before = bite
+    with pytest.raises(KeyboardInterrupt):
+        hk.hold("p", 1, ttl=60)
+    engine.before = None
+    alive(hk)
+
+
+class Tally:
+    """An engine that cannot be caught half-way: one append is its whole transaction."""
+
+    url, limits, lanes = "tally://", Limits(), 1
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+
+    def clock(self) -> int:
+        return 0
+
+    def read(self, query: Any, *, durable: bool = False) -> Any:
+        return [JournalRow(len(self.applied), "")]
+
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        self.applied.extend([group.commands[0].id for group in groups])  # type: ignore[union-attr, misc]
+        return Applied([[Done(slot=0)] for _ in groups], len(self.applied), True)
+
+    def close(self) -> None:
+        pass
+
+
+def test_threads_struck_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
+    struck_anywhere(GroupCommit(Tally()), rounds=100)  # type: ignore[arg-type]
