@@ -1,4 +1,4 @@
-/** Builds into the package, and writes down what it was built from: a test compares, without npm. */
+/** Builds into the package, and writes a manifest of hashes, so that a test can compare sources and build without npm. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -7,21 +7,21 @@ import { defineConfig, type Plugin } from "vite";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const OUT = join(HERE, "../src/holdkit/server/static");
-const LEFT_OUT = new Set(["node_modules", ".vite"]);
+const EXCLUDED = new Set(["node_modules", ".vite"]);
 
 function files(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((found) => {
-    if (LEFT_OUT.has(found.name)) return [];
+    if (EXCLUDED.has(found.name)) return [];
     const path = join(folder, found.name);
     return found.isDirectory() ? files(path) : [path];
   });
 }
 
 /** One hash over all files below a folder, by name and content. */
-function digest(folder: string, leftOut = ""): string {
+function digest(folder: string, excluded = ""): string {
   const hash = createHash("sha256");
   const names = files(folder).map((path) => relative(folder, path));
-  for (const name of names.filter((one) => one !== leftOut).sort()) {
+  for (const name of names.filter((one) => one !== excluded).sort()) {
     const content = createHash("sha256")
       .update(readFileSync(join(folder, name)))
       .digest("hex");
@@ -33,8 +33,8 @@ function digest(folder: string, leftOut = ""): string {
 const manifest: Plugin = {
   name: "manifest",
   closeBundle() {
-    const told = { sources: digest(HERE), built: digest(OUT, "build.json") };
-    writeFileSync(join(OUT, "build.json"), `${JSON.stringify(told, null, 2)}\n`);
+    const hashes = { sources: digest(HERE), built: digest(OUT, "build.json") };
+    writeFileSync(join(OUT, "build.json"), `${JSON.stringify(hashes, null, 2)}\n`);
   },
 };
 

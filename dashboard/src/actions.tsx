@@ -1,25 +1,25 @@
-/** What can be changed from here. Everything is asked first, carries a retry key, and says what came of it. */
+/** The changes that can be made from the dashboard. Each asks first, carries an idempotency key, and reports its result. */
 import { ask, segment } from "./api";
 import { number } from "./format";
-import { askFirst, Field } from "./parts/Dialog";
+import { confirmAction, Field } from "./components/Dialog";
 import type { Hold, Pool, Saga } from "./types";
 
 export function releaseHold(hold: Hold, after: () => void): void {
   const units = hold.legs.reduce((sum, leg) => sum + leg.held, 0);
-  askFirst({
+  confirmAction({
     title: "Release this hold",
     verb: "Release",
     danger: true,
     body: (
       <>
         <p>
-          {number(units)} {units === 1 ? "unit becomes" : "units become"} available at once, and whoever holds{" "}
-          {units === 1 ? "it" : "them"} can no longer confirm. The journal will say that it was forced, and why.
+          {number(units)} {units === 1 ? "unit becomes" : "units become"} available at once, and the owner can no longer
+          confirm. The journal records the release as forced, with your reason.
         </p>
         <p>
           <code class="id">{hold.id}</code>
         </p>
-        <Field name="reason" label="Reason" hint="kept in the journal" />
+        <Field name="reason" label="Reason" hint="Recorded in the journal" />
       </>
     ),
     act: async (fields, op) => {
@@ -29,59 +29,59 @@ export function releaseHold(hold: Hold, after: () => void): void {
         body: { force: true, reason: fields.reason },
       });
       after();
-      return "Released.";
+      return "Hold released.";
     },
   });
 }
 
 export function extendHold(hold: Hold, after: () => void): void {
-  askFirst({
+  confirmAction({
     title: "Extend this hold",
     verb: "Extend",
     body: (
       <>
-        <p>Only its owner can: a longer hold keeps units from everybody else.</p>
-        <Field name="by" label="By" value="5m" hint="from the present deadline: 90s, 5m, 2h" />
-        <Field name="owner" label="Owner token" type="password" hint="given when the hold was placed" />
+        <p>Extending takes the owner token: a longer hold keeps its units from everyone else.</p>
+        <Field name="by" label="Extend by" value="5m" hint="Added to the current deadline, for example 90s, 5m or 2h" />
+        <Field name="owner" label="Owner token" type="password" hint="Returned when the hold was placed" />
       </>
     ),
     act: async (fields, op) => {
       const body = { by: fields.by, owner: fields.owner };
       await ask(`v1/holds/${segment(hold.id)}/extend`, { method: "POST", op, body });
       after();
-      return "Extended.";
+      return "Hold extended.";
     },
   });
 }
 
-/** How a person ends a saga: what it is called there, and what becomes of what it holds. */
+/** The ways to end a saga by hand, and what happens to its hold. */
 const ENDS = {
   done: {
-    title: "End this saga as done",
-    verb: "End as done",
-    said: "What it was to do has happened, and is not done again. What it holds is confirmed.",
+    title: "Mark this saga as completed",
+    verb: "Mark as completed",
+    said: "Use this if its effect has taken place: the saga does not run again, and its hold is confirmed.",
   },
   cancelled: {
     title: "Cancel this saga",
-    verb: "Cancel the saga",
-    said: "What it was to do has not happened, and never will. What it holds becomes available at once.",
+    verb: "Cancel saga",
+    said: "Use this if its effect has not taken place: the saga does not run again, and its hold is released.",
   },
 };
 
 export function resolveSaga(saga: Saga, how: keyof typeof ENDS, after: () => void): void {
   const { title, verb, said } = ENDS[how];
-  askFirst({
+  confirmAction({
     title,
     verb,
     danger: how === "cancelled",
-    leave: "Leave it",
+    dismiss: "Back",
     body: (
       <>
-        <p>{said} Only somebody who has looked can know that.</p>
+        <p>{said} Check the outcome before you decide.</p>
         <p>
           <code class="id">{saga.id}</code>
         </p>
-        <Field name="reason" label="Reason" hint="kept with the saga, and in the journal" />
+        <Field name="reason" label="Reason" hint="Recorded with the saga and in the journal" />
       </>
     ),
     act: async (fields, op) => {
@@ -95,14 +95,13 @@ export function resolveSaga(saga: Saga, how: keyof typeof ENDS, after: () => voi
 
 export function resizePool(pool: Pool, after: () => void): void {
   const used = pool.held + pool.consumed;
-  askFirst({
+  confirmAction({
     title: "Change the total",
     verb: "Change",
     body: (
       <>
         <p>
-          <code class="id">{pool.id}</code> has {number(pool.total)}, of which {number(used)}{" "}
-          {used === 1 ? "is" : "are"} in use.
+          <code class="id">{pool.id}</code> has a total of {number(pool.total)}, with {number(used)} in use.
         </p>
         <Field
           name="total"
@@ -112,7 +111,7 @@ export function resizePool(pool: Pool, after: () => void): void {
           max={Number.MAX_SAFE_INTEGER}
           value={String(pool.total)}
         />
-        <Field name="reason" label="Reason" hint="kept in the journal" required={false} />
+        <Field name="reason" label="Reason" hint="Recorded in the journal" required={false} />
       </>
     ),
     act: async (fields, op) => {
@@ -125,33 +124,33 @@ export function resizePool(pool: Pool, after: () => void): void {
 }
 
 export function createPool(): void {
-  askFirst({
+  confirmAction({
     title: "New pool",
-    verb: "Make it",
+    verb: "Create",
     body: (
       <>
-        <Field name="id" label="Name" hint="such as show:42, or gpu/a100" />
+        <Field name="id" label="Name" hint="For example show:42 or gpu/a100" />
         <Field name="total" label="Total" type="number" min={0} max={Number.MAX_SAFE_INTEGER} value="100" />
       </>
     ),
     act: async (fields, op) => {
       await ask("v1/pools", { method: "POST", op, body: { id: fields.id, total: Number(fields.total) } });
-      return `Made ${fields.id}.`;
+      return `Pool ${fields.id} created.`;
     },
   });
 }
 
 export function sweep(after: () => void): void {
-  askFirst({
+  confirmAction({
     title: "Sweep now",
     verb: "Sweep",
     body: (
       <>
         <p>
-          Returns the units of holds whose deadline has passed. The server does so by itself; nothing waits for it to be
-          right.
+          A sweep records the expiry of holds whose deadline has passed. The server also does this by itself, and
+          availability is correct either way.
         </p>
-        <Field name="limit" label="At most" type="number" min={1} max={10_000} value="500" hint="holds" />
+        <Field name="limit" label="Maximum number of holds" type="number" min={1} max={10_000} value="500" />
       </>
     ),
     act: async (fields) => {
@@ -160,22 +159,25 @@ export function sweep(after: () => void): void {
         body: { limit: Number(fields.limit) },
       });
       after();
-      return `${number(report.expired)} expired${report.more ? "; more are due" : ""}.`;
+      return `${number(report.expired)} ${report.expired === 1 ? "hold" : "holds"} expired${report.more ? "; more are due" : ""}.`;
     },
   });
 }
 
 export function verify(): void {
-  askFirst({
-    title: "Verify everything",
+  confirmAction({
+    title: "Verify all data",
     verb: "Verify",
     body: (
-      <p>Folds the whole journal and compares it with every stored row. It only reads, but it reads all there is.</p>
+      <p>
+        Replays the whole journal and compares the result with every stored row. It changes nothing, but reads
+        everything.
+      </p>
     ),
     act: async () => {
       const report: { ok: boolean; differences: string[] } = await ask("v1/verify", { method: "POST" });
-      if (report.ok) return "Every row is exactly what the journal says.";
-      return `${number(report.differences.length)} differences. The first: ${report.differences[0] ?? ""}`;
+      if (report.ok) return "Every row matches the journal.";
+      return `${number(report.differences.length)} ${report.differences.length === 1 ? "difference" : "differences"} found. The first: ${report.differences[0] ?? ""}`;
     },
   });
 }

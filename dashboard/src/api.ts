@@ -1,8 +1,8 @@
-/** Calls of the HTTP API: a key in the header, JSON both ways, every "no" as a `Problem`. Knows no view and no state. */
+/** Calls of the HTTP API: the API key in a header, JSON both ways, every error as a `Problem`. Knows no view and no state. */
 import { key } from "./key";
-import { seeServerTime } from "./clock";
+import { syncClock } from "./clock";
 
-/** A "no" of the server, or of the network (status 0). */
+/** An error that the server answered, or that of the network (status 0). */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -15,17 +15,17 @@ export class Problem extends Error {
   }
 }
 
-export interface Wish {
+export interface RequestOptions {
   method?: "GET" | "POST" | "PUT" | "DELETE";
   query?: Record<string, string | number | undefined>;
   body?: unknown;
-  /** The retry key: the same for every attempt at one change. */
+  /** The idempotency key: the same for every attempt at one change. */
   op?: string;
   signal?: AbortSignal;
 }
 
-/** Where the API is, wherever the application is mounted. */
-export function address(path: string, query: Wish["query"] = {}): string {
+/** The URL of an API path, wherever the application is mounted. */
+export function address(path: string, query: RequestOptions["query"] = {}): string {
   const url = new URL(path, document.baseURI);
   url.hash = "";
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value));
@@ -36,27 +36,32 @@ export function headers(): Record<string, string> {
   return key.value ? { Authorization: `Bearer ${key.value}` } : {};
 }
 
-/** Part of a path: an id may have a slash in it. */
+/** Encodes one segment of a path: an id may contain a slash. */
 export const segment = encodeURIComponent;
 
-export async function ask<T>(path: string, wish: Wish = {}): Promise<T> {
+export async function ask<T>(path: string, options: RequestOptions = {}): Promise<T> {
   const sent = headers();
-  if (wish.op !== undefined) sent["Idempotency-Key"] = wish.op;
-  if (wish.body !== undefined) sent["Content-Type"] = "application/json";
-  const init: RequestInit = { method: wish.method ?? "GET", headers: sent, cache: "no-store", credentials: "omit" };
-  if (wish.body !== undefined) init.body = JSON.stringify(wish.body);
-  if (wish.signal) init.signal = wish.signal;
+  if (options.op !== undefined) sent["Idempotency-Key"] = options.op;
+  if (options.body !== undefined) sent["Content-Type"] = "application/json";
+  const init: RequestInit = { method: options.method ?? "GET", headers: sent, cache: "no-store", credentials: "omit" };
+  if (options.body !== undefined) init.body = JSON.stringify(options.body);
+  if (options.signal) init.signal = options.signal;
   let answer: Response;
   try {
-    answer = await fetch(address(path, wish.query), init);
+    answer = await fetch(address(path, options.query), init);
   } catch (error) {
-    if (wish.signal?.aborted) throw error;
-    throw new Problem(0, "unreachable", "the server cannot be reached", wish.body === undefined ? "none" : "unknown");
+    if (options.signal?.aborted) throw error;
+    throw new Problem(
+      0,
+      "unreachable",
+      "the server cannot be reached",
+      options.body === undefined ? "none" : "unknown",
+    );
   }
   const body: unknown = await answer.json().catch(() => ({}));
   if (!answer.ok) throw problem(answer.status, body);
   const time = (body as { server_time?: string }).server_time;
-  if (time !== undefined) seeServerTime(time);
+  if (time !== undefined) syncClock(time);
   return body as T;
 }
 
@@ -67,8 +72,8 @@ export function problem(status: number, body: unknown): Problem {
   return new Problem(status, reason, detail, said.effect === "unknown" ? "unknown" : "none", said);
 }
 
-/** A retry key: 128 random bits. (`randomUUID` is missing on pages that came without TLS.) */
-export function mintOp(): string {
+/** An idempotency key of 128 random bits. (`randomUUID` does not exist on pages that were served without TLS.) */
+export function newOperationId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return `dashboard-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

@@ -1,15 +1,15 @@
-/** Which view is shown: the gate if there is no key that counts, else what the address says. */
+/** Chooses what is shown: the sign-in form without a valid API key, otherwise the view that the address names. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ask, Problem } from "./api";
 import { key } from "./key";
-import { readOffers } from "./offers";
-import { Dialogs } from "./parts/Dialog";
-import { Gate } from "./parts/Gate";
-import { Help } from "./parts/Help";
-import { Broken } from "./parts/Notice";
-import { Shell } from "./parts/Shell";
-import { Toast } from "./parts/Toast";
+import { readRoutes } from "./features";
+import { Dialogs } from "./components/Dialog";
+import { SignIn } from "./components/SignIn";
+import { Help } from "./components/Help";
+import { ErrorNotice } from "./components/Notice";
+import { Shell } from "./components/Shell";
+import { Toast } from "./components/Toast";
 import { route } from "./route";
 import { me, stream } from "./store";
 import type { WhoAmI } from "./types";
@@ -23,39 +23,37 @@ import { Pools } from "./views/Pools";
 import { Sagas } from "./views/Sagas";
 
 const refused = signal<Problem | null>(null);
-const knocking = signal(true);
 let timer = 0;
 
-/** Ask who we are; begin if that is answered. */
-async function enter(): Promise<void> {
-  knocking.value = true;
+/** Check the API key; on success start the live stream. */
+async function signIn(): Promise<void> {
   clearTimeout(timer);
   try {
     me.value = await ask<WhoAmI>("v1/whoami");
     refused.value = null;
     stream.start();
-    void readOffers();
+    void readRoutes();
   } catch (error) {
     refused.value = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));
-    if (refused.value.status === 0 || refused.value.status >= 500) timer = setTimeout(() => void enter(), 2_000);
+    if (refused.value.status === 0 || refused.value.status >= 500) timer = setTimeout(() => void signIn(), 2_000);
   }
-  knocking.value = false;
 }
 
 export function App() {
   useEffect(() => {
-    void enter();
-    // A key that is forgotten leaves nothing of what it showed: the page begins anew.
+    void signIn();
+    // After signing out nothing of what the key showed may remain: reload the page.
     return key.subscribe((text) => text === null && me.peek() && !me.peek()?.open && location.reload());
   }, []);
-  const line = stream.link.value;
-  if (me.value === null || (line.state === "refused" && line.problem.status === 401)) {
-    const why = line.state === "refused" ? line.problem : refused.value;
-    if (why?.status === 401) return <Gate refused={why} enter={() => (me.value ? location.reload() : void enter())} />;
+  const connection = stream.status.value;
+  if (me.value === null || (connection.state === "refused" && connection.problem.status === 401)) {
+    const why = connection.state === "refused" ? connection.problem : refused.value;
+    if (why?.status === 401)
+      return <SignIn refused={why} signIn={() => (me.value ? location.reload() : void signIn())} />;
     if (why === null) return null;
     return (
-      <main class="gate">
-        <Broken error={why} again={() => void enter()} />
+      <main class="sign-in">
+        <ErrorNotice error={why} retry={() => void signIn()} />
       </main>
     );
   }

@@ -1,14 +1,14 @@
-/** The engine's clock as this page knows it: every answer brings it along, so that a wrong clock here shows nothing wrong. */
+/** The engine's clock: every answer of the server carries it, so a wrong clock in the browser shows no wrong countdown. */
 import { signal } from "@preact/signals";
 
 let ahead = 0;
 
-/** Milliseconds on the engine's clock; ticks twice a second while anybody can see the page. */
+/** Milliseconds on the engine's clock; updated twice a second while the page is visible. */
 export const now = signal(Date.now());
 
-export function seeServerTime(text: string): void {
-  const told = Date.parse(text);
-  if (!Number.isNaN(told)) ahead = told - Date.now();
+export function syncClock(text: string): void {
+  const parsed = Date.parse(text);
+  if (!Number.isNaN(parsed)) ahead = parsed - Date.now();
 }
 
 export const serverNow = (): number => Date.now() + ahead;

@@ -1,11 +1,12 @@
-/** Numbers, times and spans as people read them. */
+/** Numbers, times and durations as people read them. */
 
 const whole = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 export const number = (value: number): string => whole.format(value);
-/** Short from a hundred thousand on. */
-export const brief = (value: number): string => (Math.abs(value) < 100_000 ? whole.format(value) : short.format(value));
+/** In compact notation from 100,000 on. */
+export const compact = (value: number): string =>
+  Math.abs(value) < 100_000 ? whole.format(value) : short.format(value);
 export const percent = (part: number, of: number): number =>
   of > 0 ? Math.min(100, (100 * part) / of) : part > 0 ? 100 : 0;
 
@@ -38,5 +39,5 @@ export const moment = (text: string): string =>
 export const milliseconds = (seconds: number): string =>
   seconds === 0 ? "–" : seconds >= 1 ? `${seconds.toFixed(1)} s` : `${+(seconds * 1_000).toPrecision(2)} ms`;
 
-/** The end of a hold's id: what tells minted ones apart at a glance. */
-export const tail = (id: string): string => (/^[0-9a-f-]{32,36}$/.test(id) ? `…${id.slice(-12)}` : id);
+/** The end of a generated hold id: the part that differs between two of them. */
+export const shortId = (id: string): string => (/^[0-9a-f-]{32,36}$/.test(id) ? `…${id.slice(-12)}` : id);

@@ -1,6 +1,6 @@
 /**
- * The key: taken once from the address (#key=…), which is cleaned at once, or pasted. Kept for this tab only; never in a
- * URL that is sent, never shown, never logged.
+ * The API key: read once from the address (#key=…), which is then cleaned, or pasted by the user. It is kept for this tab
+ * only, and is never part of a URL that is sent, never shown and never logged.
  */
 import { signal } from "@preact/signals";
 
@@ -8,7 +8,7 @@ const NAME = "holdkit.key";
 
 export const key = signal<string | null>(null);
 
-export function takeKey(): void {
+export function readKey(): void {
   const given = /^#key=([^&]+)/.exec(location.hash)?.[1];
   if (given !== undefined) {
     history.replaceState(null, "", `${location.pathname}${location.search}#/pools`);
@@ -23,7 +23,7 @@ export function setKey(text: string): void {
   sessionStorage.setItem(NAME, key.value);
 }
 
-export function forgetKey(): void {
+export function signOut(): void {
   key.value = null;
   sessionStorage.removeItem(NAME);
 }

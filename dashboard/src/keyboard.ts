@@ -1,13 +1,13 @@
-/** The keyboard: / searches, j and k (in a list also the arrows) move, Enter opens, Escape leaves, g and a letter goes
- * somewhere, ? tells. */
+/** Keyboard shortcuts: / searches, j and k (in a list also the arrows) move, Enter opens, Escape clears, closes or goes back,
+ * g and a letter opens a view, ? shows the shortcuts. */
 import { signal } from "@preact/signals";
-import { asking } from "./parts/Dialog";
-import { active } from "./parts/Virtual";
+import { dialogOpen } from "./components/Dialog";
+import { active } from "./components/VirtualList";
 import { go } from "./route";
 
-export const helping = signal(false);
+export const helpShown = signal(false);
 
-export const PLACES: Record<string, string> = {
+export const VIEWS: Record<string, string> = {
   p: "pools",
   j: "journal",
   c: "claims",
@@ -16,19 +16,19 @@ export const PLACES: Record<string, string> = {
   h: "health",
 };
 
-let going = false;
+let awaitingView = false;
 
 export function startKeyboard(): void {
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || asking()) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || dialogOpen()) return;
     const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
-    if (event.key === "Escape") leave(typing ? (event.target as HTMLInputElement) : null);
+    if (event.key === "Escape") escape(typing ? (event.target as HTMLInputElement) : null);
     else if (typing) {
       if (event.key === "ArrowDown" || event.key === "Enter") step(event, 1);
-    } else if (going) {
-      going = false;
-      const place = PLACES[event.key];
-      if (place) go(place);
+    } else if (awaitingView) {
+      awaitingView = false;
+      const view = VIEWS[event.key];
+      if (view) go(view);
     } else press(event);
   });
 }
@@ -50,10 +50,10 @@ function press(event: KeyboardEvent): void {
         step(event, event.key === "ArrowDown" ? 1 : -1);
       break;
     case "g":
-      going = true;
+      awaitingView = true;
       break;
     case "?":
-      helping.value = !helping.peek();
+      helpShown.value = !helpShown.peek();
       break;
   }
 }
@@ -64,9 +64,9 @@ function step(event: Event, by: number): void {
   active.value.move(by);
 }
 
-/** Close the help; else empty the search; else leave it; else go up. */
-function leave(field: HTMLInputElement | null): void {
-  if (helping.peek()) helping.value = false;
+/** Close the help; otherwise clear the search field; otherwise leave it; otherwise go back. */
+function escape(field: HTMLInputElement | null): void {
+  if (helpShown.peek()) helpShown.value = false;
   else if (field && field.value !== "") {
     field.value = "";
     field.dispatchEvent(new Event("input", { bubbles: true }));

@@ -1,27 +1,27 @@
 /**
- * Server-sent events over `fetch`, because an EventSource cannot send a key. Comes back by itself: at once after the first
- * break, then with growing pauses. Keeps nothing of what it passes on.
+ * Server-sent events over `fetch`, because an EventSource cannot send a header. Reconnects by itself, with growing pauses.
+ * Stores no event.
  */
 import { signal } from "@preact/signals";
 import { address, headers, problem, type Problem } from "./api";
 
-export interface Frame {
+export interface ServerEvent {
   event: string;
   id: string | null;
   data: string;
 }
 
-/** Cuts a stream of text into events, wherever the pieces were torn. */
-export class Frames {
+/** Parses a stream of text into events, however it is split into chunks. */
+export class EventParser {
   private rest = "";
   private event = "message";
   private id: string | null = null;
   private data: string[] = [];
 
-  take(text: string): Frame[] {
+  take(text: string): ServerEvent[] {
     const lines = (this.rest + text).split("\n");
     this.rest = lines.pop() ?? "";
-    const found: Frame[] = [];
+    const found: ServerEvent[] = [];
     for (const raw of lines) {
       const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
       if (line === "") {
@@ -37,7 +37,7 @@ export class Frames {
   }
 }
 
-export type Link =
+export type ConnectionStatus =
   | { state: "connecting" }
   | { state: "live" }
   | { state: "waiting"; until: number; attempt: number }
@@ -45,11 +45,11 @@ export type Link =
 
 const SHORTEST = 500;
 const LONGEST = 10_000;
-/** The server says something every 15 s; a line that is silent for this long is dead. */
+/** The server sends something every 15 s; a connection that is silent for this long is dead. */
 const SILENCE = 40_000;
 
 export class Stream {
-  readonly link = signal<Link>({ state: "connecting" });
+  readonly status = signal<ConnectionStatus>({ state: "connecting" });
   private attempt = 0;
   private stopped = false;
   private aborter = new AbortController();
@@ -57,7 +57,7 @@ export class Stream {
 
   constructor(
     private readonly path: () => string,
-    private readonly take: (frame: Frame) => void,
+    private readonly take: (frame: ServerEvent) => void,
   ) {}
 
   start(): void {
@@ -72,23 +72,23 @@ export class Stream {
     this.wake();
   }
 
-  /** Do not wait any longer. */
+  /** End the present pause. */
   readonly retry = (): void => this.wake();
 
   private async run(): Promise<void> {
     while (!this.stopped) {
-      if (this.link.peek().state !== "live") this.link.value = { state: "connecting" };
+      if (this.status.peek().state !== "live") this.status.value = { state: "connecting" };
       const refused = await this.once().catch(() => null);
       if (this.stopped) return;
       if (refused && refused.status < 500 && refused.status !== 429) {
-        this.link.value = { state: "refused", problem: refused };
+        this.status.value = { state: "refused", problem: refused };
         return;
       }
       await this.pause();
     }
   }
 
-  /** One connection, until it breaks; a problem if it was refused. */
+  /** One connection, until it breaks; returns a problem if the server refused it. */
   private async once(): Promise<Problem | null> {
     this.aborter = new AbortController();
     let watchdog = 0;
@@ -106,14 +106,14 @@ export class Stream {
       });
       if (!answer.ok || answer.body === null) return problem(answer.status, await answer.json().catch(() => ({})));
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      const frames = new Frames();
+      const frames = new EventParser();
       for (;;) {
         const { done, value } = await reader.read();
         if (done) return null;
         listen();
         for (const frame of frames.take(value)) {
           this.attempt = 0;
-          if (this.link.peek().state !== "live") this.link.value = { state: "live" };
+          if (this.status.peek().state !== "live") this.status.value = { state: "live" };
           this.take(frame);
         }
       }
@@ -126,7 +126,7 @@ export class Stream {
   private async pause(): Promise<void> {
     const span = Math.min(LONGEST, SHORTEST * 2 ** this.attempt) * (0.75 + Math.random() / 2);
     this.attempt += 1;
-    this.link.value = { state: "waiting", until: Date.now() + span, attempt: this.attempt };
+    this.status.value = { state: "waiting", until: Date.now() + span, attempt: this.attempt };
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, span);
       this.wake = () => {

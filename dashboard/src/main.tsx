@@ -1,18 +1,18 @@
-/** Begins. */
+/** The entry point. */
 import { render } from "preact";
 import { App } from "./app";
 import { startClock } from "./clock";
-import { key, takeKey } from "./key";
+import { key, readKey } from "./key";
 import { startKeyboard } from "./keyboard";
 import { startRouting } from "./route";
 import { startTheme } from "./theme";
 import "./style.css";
 
-takeKey();
+readKey();
 addEventListener("hashchange", () => {
   const before = key.peek();
   if (location.hash.startsWith("#key=")) {
-    takeKey();
+    readKey();
     if (before !== key.peek()) location.reload();
   }
 });

@@ -1,4 +1,4 @@
-/** Where we are: the part of the address behind the `#`, so that the page works wherever it is mounted. */
+/** The current view, in the fragment of the address, so that the page works wherever it is mounted. */
 import { signal } from "@preact/signals";
 
 export interface Route {
@@ -14,7 +14,7 @@ function read(): Route {
   try {
     id = decodeURIComponent(id);
   } catch {
-    // a stray percent sign: then the id is what stands there
+    // a stray percent sign: take the id as it is written
   }
   return { view: view || "pools", id };
 }

@@ -1,4 +1,4 @@
-/** How wide the screen is. */
+/** Whether the screen is as narrow as a phone's. */
 import { signal } from "@preact/signals";
 
 const narrow = matchMedia("(max-width: 720px)");

@@ -1,6 +1,6 @@
 /**
- * A search through every pool the server has, for when there are more than this page keeps: first those that begin with what is
- * sought, at once; then those that have it anywhere, some names at a time.
+ * A search through all pools of the server, for when there are more than this page loads: first the pools whose name begins
+ * with the text, in one request; then those that contain it, some names at a time.
  */
 import { signal, type Signal } from "@preact/signals";
 import { ask } from "./api";
@@ -8,29 +8,29 @@ import { pools } from "./store";
 import type { Page, Pool } from "./types";
 
 const MOST = 500;
-/** Questions in a row; the server looks through some twenty thousand names for each. */
+/** Requests in a row; the server looks through about 20,000 names for each. */
 const ROUND = 5;
 
 export class Search {
   readonly found = signal<Signal<Pool>[]>([]);
-  readonly state = signal<"looking" | "paused" | "done" | "broken">("looking");
+  readonly state = signal<"searching" | "paused" | "done" | "failed">("searching");
   error: unknown = null;
   private readonly seen = new Set<string>();
   private readonly aborter = new AbortController();
   private begun = false;
   private after = "";
 
-  constructor(private readonly sought: string) {}
+  constructor(private readonly searchText: string) {}
 
-  /** Look on: until a round is over, enough is found, or all names were looked through. */
+  /** Search on, until a round of requests is over, enough is found, or all names are searched. */
   readonly go = async (): Promise<void> => {
-    this.state.value = "looking";
+    this.state.value = "searching";
     try {
-      if (!this.begun) await this.take({ prefix: this.sought, limit: MOST });
+      if (!this.begun) await this.take({ prefix: this.searchText, limit: MOST });
       this.begun = true;
       const enough = this.found.peek().length + MOST;
       for (let asked = 0; asked < ROUND && this.found.peek().length < enough; asked += 1) {
-        const next = await this.take({ contains: this.sought, after: this.after, limit: MOST });
+        const next = await this.take({ contains: this.searchText, after: this.after, limit: MOST });
         if (next === null) {
           this.state.value = "done";
           return;
@@ -41,7 +41,7 @@ export class Search {
     } catch (error) {
       if (this.aborter.signal.aborted) return;
       this.error = error;
-      this.state.value = "broken";
+      this.state.value = "failed";
     }
   };
 

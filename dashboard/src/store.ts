@@ -1,12 +1,12 @@
 /**
- * What the page knows: every pool as a signal of its own, sums, rates. Fed by one stream of summaries; changes are gathered
- * and put in once per animation frame, so that a thousand events a second redraw what is visible, once.
+ * The page's state: every pool as its own signal, sums and rates. It is fed by one stream of summaries. Changes are collected
+ * and applied once per animation frame, so that a thousand events a second cause one redraw of what is visible.
  */
 import { batch, computed, signal, type Signal } from "@preact/signals";
 import { ask } from "./api";
-import { seeServerTime, serverNow } from "./clock";
-import { Stream, type Frame } from "./live";
-import { Ring, Samples } from "./ring";
+import { syncClock, serverNow } from "./clock";
+import { Stream, type ServerEvent } from "./live";
+import { RingBuffer, PoolSamples } from "./buffers";
 import type { Page, Pool, Summary, Sums, WhoAmI } from "./types";
 
 const MOST_POOLS = 50_000;
@@ -17,29 +17,29 @@ export const may = (scope: "hold" | "admin"): boolean =>
   me.value?.scope === "admin" || (scope === "hold" && me.value?.scope === "hold");
 
 export const pools = new Map<string, Signal<Pool>>();
-/** Grows when pools come or go. */
+/** Counts up when a pool appears or disappears. */
 export const membership = signal(0);
-/** Grows with every change that was put in. */
+/** Counts up with every update that was applied. */
 export const revision = signal(0);
-/** Whether all pools are here; false while they are being read, or if there are too many. */
+/** `loading`: pools are being read. `complete`: all pools are loaded; false if there are too many. */
 export const loading = signal(true);
 export const complete = signal(true);
 export const sums = signal<Sums | null>(null);
 
-export const samples = new Samples(150_000);
-export interface Beat {
+export const samples = new PoolSamples(150_000);
+export interface SummarySample {
   at: number;
   actions: Record<string, number>;
   sums: Sums;
 }
-/** One per summary: the last few minutes of all pools together. */
-export const beats = new Ring<Beat>(1_600);
+/** One per summary: the last few minutes, all pools together. */
+export const summarySamples = new RingBuffer<SummarySample>(1_600);
 export const perSecond = computed(() => {
   void revision.value;
   const since = serverNow() - 5_000;
   let count = 0;
-  for (let place = beats.items.length - 1; place >= 0; place -= 1) {
-    const beat = beats.items[place];
+  for (let index = summarySamples.items.length - 1; index >= 0; index -= 1) {
+    const beat = summarySamples.items[index];
     if (!beat || beat.at < since) break;
     for (const n of Object.values(beat.actions)) count += n;
   }
@@ -53,17 +53,17 @@ let reading: AbortController | null = null;
 
 export const stream = new Stream(() => "v1/events?kind=summary", take);
 
-function take(frame: Frame): void {
+function take(frame: ServerEvent): void {
   if (frame.event !== "summary") return;
   const summary = JSON.parse(frame.data) as Summary;
-  seeServerTime(summary.server_time);
+  syncClock(summary.server_time);
   const at = Date.parse(summary.server_time);
   for (const pool of summary.pools) {
     arrived.set(pool.id, pool);
     samples.add(at, pool.id, pool.total, pool.held, pool.consumed);
   }
   for (const id of summary.removed) arrived.set(id, null);
-  beats.push({ at, actions: summary.actions, sums: summary.sums });
+  summarySamples.push({ at, actions: summary.actions, sums: summary.sums });
   latest = summary;
   if (summary.reset) void readAll();
   request();
@@ -72,10 +72,10 @@ function take(frame: Frame): void {
 function request(): void {
   if (due) return;
   due = true;
-  requestAnimationFrame(putIn);
+  requestAnimationFrame(flush);
 }
 
-function putIn(): void {
+function flush(): void {
   due = false;
   batch(() => {
     let moved = false;
@@ -90,7 +90,7 @@ function putIn(): void {
   });
 }
 
-/** Whether a pool came or went. */
+/** Returns whether a pool appeared or disappeared. */
 function put(id: string, pool: Pool | null): boolean {
   const known = pools.get(id);
   if (pool === null) return pools.delete(id);
@@ -99,7 +99,7 @@ function put(id: string, pool: Pool | null): boolean {
   return known === undefined;
 }
 
-/** Read all pools; what the stream tells meanwhile is newer, and wins. */
+/** Read all pools. What the stream reports meanwhile is newer and takes precedence. */
 async function readAll(): Promise<void> {
   reading?.abort();
   const mine = (reading = new AbortController());
@@ -111,8 +111,8 @@ async function readAll(): Promise<void> {
       const page: Page<Pool> = await ask("v1/pools", { query: { after, limit: PAGE }, signal: mine.signal });
       for (const pool of page.items) {
         seen.add(pool.id);
-        const told = arrived.get(pool.id) ?? pools.get(pool.id)?.peek();
-        if (!told || told.version <= pool.version) arrived.set(pool.id, pool);
+        const known = arrived.get(pool.id) ?? pools.get(pool.id)?.peek();
+        if (!known || known.version <= pool.version) arrived.set(pool.id, pool);
       }
       request();
       after = page.next ?? "";
@@ -121,6 +121,6 @@ async function readAll(): Promise<void> {
     request();
     loading.value = false;
   } catch {
-    // aborted by a newer reading, or the line broke: the stream comes back with another reset
+    // aborted by a newer reading, or disconnected: the stream then begins with another reset
   }
 }

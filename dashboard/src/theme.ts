@@ -1,4 +1,4 @@
-/** Light, dark, or as the system says. */
+/** The colour theme: light, dark, or the system's. */
 import { computed, signal } from "@preact/signals";
 
 export type Theme = "auto" | "light" | "dark";

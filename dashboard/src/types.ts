@@ -1,11 +1,11 @@
-/** What the server answers, as far as the dashboard reads it. The contract is docs/http.md. */
+/** The server's answers, as far as the dashboard reads them. The contract is docs/http.md. */
 
 export interface Pool {
   id: string;
   total: number;
   held: number;
   consumed: number;
-  /** Of what is consumed: what no kept hold accounts for. */
+  /** Consumed units that belong to no hold that is still kept. */
   loose: number;
   available: number;
   over: boolean;
@@ -116,7 +116,7 @@ export interface Stats {
   batches: { count: number; commands: number; largest: number; sizes: number[] };
   queue: number;
   durability: Durability;
-  /** Seconds by which the clock that decides is ahead of the server's machine. */
+  /** Seconds by which the engine's clock is ahead of the server's machine. */
   clock_lag: number;
   sweeper: { running: boolean; sweeps: number; expired: number; lag: number };
   streams: number;
@@ -148,7 +148,7 @@ export interface Saga {
   failures: number;
   intent: unknown;
   error: { kind: string; message: string } | null;
-  /** Why an operator has ended it. */
+  /** The reason an operator gave for ending it. */
   resolved: string | null;
   begun_at: string;
   since: string;

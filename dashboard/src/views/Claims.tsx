@@ -1,39 +1,39 @@
-/** Claims: names that one owner has. All of them, or the one of a key, or those of an entity. */
+/** Claims: unique names, each with one owner. Lists all, the one of a key, or those of an entity. */
 import { useSignal } from "@preact/signals";
 import { ask } from "../api";
 import { now } from "../clock";
-import { useFetched } from "../fetched";
+import { useFetched } from "../useFetched";
 import { span } from "../format";
-import { offers } from "../offers";
-import { State } from "../parts/Countdown";
-import { Lookup, NotOffered } from "../parts/Lookup";
-import { Broken, Notice, Waiting } from "../parts/Notice";
-import { Virtual } from "../parts/Virtual";
+import { hasRoute } from "../features";
+import { State } from "../components/Countdown";
+import { SearchView, NotSupported } from "../components/SearchView";
+import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { phone } from "../screen";
 import { revision } from "../store";
 import type { Claim, Page } from "../types";
 
 const MOST = 100;
-const WHAT = "A claim is a name that one owner has: an e-mail address, a user name, a coupon.";
+const WHAT = "A claim gives one owner a unique name, such as an e-mail address, a user name or a coupon code.";
 
-/** A text with a colon may be a key or an entity: both are looked up. */
+/** A text with a colon may be a key or an entity: look up both. */
 async function find(text: string, signal: AbortSignal): Promise<Claim[]> {
   const wanted = text.trim();
   if (wanted === "") return (await ask<Page<Claim>>("v1/claims", { query: { limit: MOST }, signal })).items;
   const entity = ask<Page<Claim>>("v1/claims", { query: { entity: wanted, limit: MOST }, signal });
   const key = /^[^:]+:./.test(wanted) ? ask<Page<Claim>>("v1/claims", { query: { key: wanted }, signal }) : null;
   const found = [...((await key)?.items ?? []), ...(await entity).items];
-  return found.filter((claim, place) => found.findIndex((other) => other.id === claim.id) === place);
+  return found.filter((claim, index) => found.findIndex((other) => other.id === claim.id) === index);
 }
 
 export function Claims() {
-  const sought = useSignal("");
-  if (offers("get", "/v1/claims") === false) return <NotOffered title="Claims" what={WHAT} />;
+  const searchText = useSignal("");
+  if (hasRoute("get", "/v1/claims") === false) return <NotSupported title="Claims" what={WHAT} />;
   return (
-    <Lookup title="Claims" placeholder="A key such as email:ann@example.org, or an entity" sought={sought}>
-      <Found key={sought.value} text={sought.value} />
-    </Lookup>
+    <SearchView title="Claims" placeholder="Key (email:ann@example.org) or entity" searchText={searchText}>
+      <Found key={searchText.value} text={searchText.value} />
+    </SearchView>
   );
 }
 
@@ -45,23 +45,21 @@ function Found({ text }: { text: string }) {
   );
   if (found.value === null)
     return found.error ? (
-      <Broken error={found.error} again={() => void found.refresh()} />
+      <ErrorNotice error={found.error} retry={() => void found.refresh()} />
     ) : (
-      <Waiting what="the claims" />
+      <Loading what="claims" />
     );
   const list = found.value;
   if (list.length === 0)
     return (
-      <Notice title={text.trim() === "" ? "No claims yet" : "Nobody has claimed that"}>
-        <p class="muted">
-          {text.trim() === "" ? WHAT : "Keys are compared letter by letter: nothing is trimmed or folded."}
-        </p>
+      <Notice title={text.trim() === "" ? "No claims yet" : "No matching claim"}>
+        <p class="muted">{text.trim() === "" ? WHAT : "Keys must match exactly, including case and spaces."}</p>
       </Notice>
     );
   return (
     <>
       <section class="table">
-        <Virtual
+        <VirtualList
           label="Claims"
           count={list.length}
           rowHeight={phone.value ? 64 : 44}
@@ -72,7 +70,9 @@ function Found({ text }: { text: string }) {
           }}
         />
       </section>
-      {list.length >= MOST && <p class="muted small">The first {MOST}. Search for a key or an entity to see others.</p>}
+      {list.length >= MOST && (
+        <p class="muted small">Showing the first {MOST}. Search for a key or an entity to see others.</p>
+      )}
     </>
   );
 }

@@ -1,19 +1,19 @@
-/** How the server does: what it decides, how fast, what it refuses, whether the sweeper keeps up. */
+/** The server's health: throughput, latency, refusals, durability, and whether the sweeper keeps up. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { sweep, verify } from "../actions";
 import { ask } from "../api";
-import { useFetched } from "../fetched";
-import { brief, milliseconds, moment, number } from "../format";
-import { Broken, Waiting } from "../parts/Notice";
-import { Plot, type Curve } from "../parts/Plot";
-import { Head } from "../parts/Shell";
-import { beats, may, revision } from "../store";
+import { useFetched } from "../useFetched";
+import { compact, milliseconds, moment, number } from "../format";
+import { ErrorNotice, Loading } from "../components/Notice";
+import { Plot, type Curve } from "../components/Plot";
+import { Head } from "../components/Shell";
+import { summarySamples, may, revision } from "../store";
 import type { Stats } from "../types";
 
-const beat = signal(0);
-/** Seconds: clocks further apart than this are shown. */
-const SKEW = 5;
+const tick = signal(0);
+/** Seconds of clock skew from which a warning is shown. */
+const MOST_SKEW = 5;
 const CURVES: Curve[] = [
   { label: "held", colour: "--held" },
   { label: "confirmed", colour: "--consumed" },
@@ -23,13 +23,13 @@ const CURVES: Curve[] = [
 
 export function Health() {
   useEffect(() => {
-    const timer = setInterval(() => (beat.value += 1), 2_000);
+    const timer = setInterval(() => (tick.value += 1), 2_000);
     return () => clearInterval(timer);
   }, []);
   const stats = useFetched<Stats>(
     "v1/stats",
     (signal) => ask("v1/stats", { signal }),
-    () => void beat.value,
+    () => void tick.value,
   );
   return (
     <>
@@ -49,33 +49,36 @@ export function Health() {
       {stats.value ? (
         <Numbers stats={stats.value} />
       ) : stats.error ? (
-        <Broken error={stats.error} again={() => void stats.refresh()} />
+        <ErrorNotice error={stats.error} retry={() => void stats.refresh()} />
       ) : (
-        <Waiting what="the numbers" />
+        <Loading what="statistics" />
       )}
     </>
   );
 }
 
-/** What happened per second, over the minutes this page has been open. */
+/** Holds per second since this page was opened. */
 function Rates() {
   void revision.value;
   const seconds = new Map<number, number[]>();
-  const first = beats.items[0];
-  const last = beats.items.at(-1);
+  const first = summarySamples.items[0];
+  const last = summarySamples.items.at(-1);
   if (first && last)
     for (let second = Math.floor(first.at / 1_000); second <= Math.floor(last.at / 1_000); second += 1)
       seconds.set(second, [0, 0, 0, 0]);
-  for (const { at, actions } of beats.items) {
+  for (const { at, actions } of summarySamples.items) {
     const row = seconds.get(Math.floor(at / 1_000));
     if (!row) continue;
     for (const [action, count] of Object.entries(actions)) {
-      const place = CURVES.findIndex((curve) => action === `hold.${curve.label}`);
-      if (place >= 0) row[place] = (row[place] ?? 0) + count;
+      const bucket = CURVES.findIndex((curve) => action === `hold.${curve.label}`);
+      if (bucket >= 0) row[bucket] = (row[bucket] ?? 0) + count;
     }
   }
-  const whole = [...seconds].slice(0, -1); // the last second is not over yet
-  const data = [whole.map(([second]) => second), ...CURVES.map((_, place) => whole.map(([, row]) => row[place] ?? 0))];
+  const whole = [...seconds].slice(0, -1); // the last second is incomplete
+  const data = [
+    whole.map(([second]) => second),
+    ...CURVES.map((_, bucket) => whole.map(([, row]) => row[bucket] ?? 0)),
+  ];
   return (
     <section class="card">
       <h2>Holds per second</h2>
@@ -84,21 +87,21 @@ function Rates() {
   );
 }
 
-/** What a done answer survives, and whether the server's machine and the clock that decides agree. */
-function Durable({ stats }: { stats: Stats }) {
+/** What a committed answer survives, and whether the clocks of the server and of the engine agree. */
+function DurabilityCard({ stats }: { stats: Stats }) {
   const { level, says, advice } = stats.durability;
   const risky = level === "asynchronous_standby" || level === "unsafe";
-  const apart = Math.abs(stats.clock_lag);
+  const skew = Math.abs(stats.clock_lag);
   return (
     <section class="card" data-durability={level}>
       <h2>Durability</h2>
       <p class={risky ? "wrong" : ""}>
         <code>{level}</code> {says}.
       </p>
-      {advice !== "" && <p class="muted small">To change that: {advice}.</p>}
-      {apart > SKEW && (
+      {advice !== "" && <p class="muted small">To improve this: {advice}.</p>}
+      {skew > MOST_SKEW && (
         <p class="wrong" data-clock>
-          The clocks of the server's machine and of the database differ by {apart.toFixed(1)} s: the database's decides.
+          The clocks of the server and of the database differ by {skew.toFixed(1)} s. The database's clock is used.
         </p>
       )}
     </section>
@@ -108,11 +111,11 @@ function Durable({ stats }: { stats: Stats }) {
 function Numbers({ stats }: { stats: Stats }) {
   const mean = stats.batches.count > 0 ? stats.batches.commands / stats.batches.count : 0;
   const tiles: [string, string, string?][] = [
-    ["median answer", milliseconds(stats.latency.p50)],
-    ["90 % within", milliseconds(stats.latency.p90)],
-    ["99 % within", milliseconds(stats.latency.p99)],
-    ["per commit", mean.toFixed(1)],
-    ["waiting", brief(stats.queue)],
+    ["p50 latency", milliseconds(stats.latency.p50)],
+    ["p90 latency", milliseconds(stats.latency.p90)],
+    ["p99 latency", milliseconds(stats.latency.p99)],
+    ["commands per commit", mean.toFixed(1)],
+    ["queue length", compact(stats.queue)],
     [
       "sweeper lag",
       stats.sweeper.running ? milliseconds(stats.sweeper.lag) : "off",
@@ -133,7 +136,7 @@ function Numbers({ stats }: { stats: Stats }) {
         <section class="card">
           <h2>Group commit</h2>
           <p class="muted small">
-            Transactions by how many commands shared them. The largest had {number(stats.batches.largest)}.
+            Transactions by number of commands. The largest had {number(stats.batches.largest)}.
           </p>
           <Histogram counts={stats.batches.sizes} />
         </section>
@@ -142,32 +145,32 @@ function Numbers({ stats }: { stats: Stats }) {
           <Refusals refused={stats.refused} />
         </section>
       </div>
-      <Durable stats={stats} />
+      <DurabilityCard stats={stats} />
       <p class="muted small">
-        {number(stats.requests)} requests since {moment(stats.since)} · {number(stats.streams)}{" "}
-        {stats.streams === 1 ? "stream" : "streams"} open · the sweeper ended {number(stats.sweeper.expired)} holds in{" "}
+        {number(stats.requests)} requests since {moment(stats.since)} · {number(stats.streams)} open{" "}
+        {stats.streams === 1 ? "stream" : "streams"} · {number(stats.sweeper.expired)} holds expired in{" "}
         {number(stats.sweeper.sweeps)} sweeps
       </p>
     </>
   );
 }
 
-/** Place n counts batches of 2^n to 2^(n+1)−1 commands. */
+/** Bucket n counts batches of 2^n to 2^(n+1)−1 commands. */
 function Histogram({ counts }: { counts: number[] }) {
-  const last = counts.reduce((found, count, place) => (count > 0 ? place : found), 0);
+  const last = counts.reduce((found, count, bucket) => (count > 0 ? bucket : found), 0);
   const shown = counts.slice(0, Math.max(last, 5) + 1);
   const most = Math.max(1, ...shown);
   return (
     <ol class="histogram">
-      {shown.map((count, place) => {
-        const [low, high] = [2 ** place, 2 ** (place + 1) - 1];
+      {shown.map((count, bucket) => {
+        const [low, high] = [2 ** bucket, 2 ** (bucket + 1) - 1];
         return (
-          <li key={place}>
+          <li key={bucket}>
             <span>{low === high ? low : `${low}–${high}`}</span>
             <span class="histogram-bar">
               <i style={{ width: `${(100 * count) / most}%` }} />
             </span>
-            <b class="figure">{brief(count)}</b>
+            <b class="figure">{compact(count)}</b>
           </li>
         );
       })}

@@ -1,14 +1,14 @@
-/** One hold: what it has, until when, for whom, and all that happened to it. */
+/** One hold: its pools, deadline and metadata, and its history. */
 import { useComputed, useSignal } from "@preact/signals";
 import { extendHold, releaseHold } from "../actions";
 import { ask, segment } from "../api";
 import { now } from "../clock";
-import { useFetched } from "../fetched";
-import { brief, moment, number } from "../format";
-import { Countdown, lifeLeft, State } from "../parts/Countdown";
-import { Story } from "../parts/Entries";
-import { Broken, Waiting } from "../parts/Notice";
-import { Head } from "../parts/Shell";
+import { useFetched } from "../useFetched";
+import { compact, moment, number } from "../format";
+import { Countdown, lifeLeft, State } from "../components/Countdown";
+import { Timeline } from "../components/Entries";
+import { ErrorNotice, Loading } from "../components/Notice";
+import { Head } from "../components/Shell";
 import { link } from "../route";
 import { may, membership, pools } from "../store";
 import type { Entry, Hold, Page } from "../types";
@@ -27,7 +27,7 @@ export function HoldView({ id }: { id: string }) {
       return [known.value, await ask<Page<Entry>>(`${path}/history`, { signal })];
     },
     () => {
-      // a hold changes only together with its pools, or by its deadline
+      // a hold changes only together with its pools, or when its deadline passes
       for (const leg of known.value?.legs ?? []) void pools.get(leg.pool)?.value;
       void [membership.value, due.value];
     },
@@ -36,41 +36,45 @@ export function HoldView({ id }: { id: string }) {
     return (
       <>
         <Head over="Hold" title={<span class="id">{id}</span>} />
-        {found.error ? <Broken error={found.error} again={() => void found.refresh()} /> : <Waiting what="the hold" />}
+        {found.error ? (
+          <ErrorNotice error={found.error} retry={() => void found.refresh()} />
+        ) : (
+          <Loading what="the hold" />
+        )}
       </>
     );
   const [hold, history] = found.value;
-  const again = (): void => void found.refresh();
+  const retry = (): void => void found.refresh();
   return (
     <>
       <Head over="Hold" title={<span class="id">{hold.id}</span>}>
         {hold.state === "held" && may("hold") && (
-          <button type="button" class="button" onClick={() => extendHold(hold, again)}>
+          <button type="button" class="button" onClick={() => extendHold(hold, retry)}>
             Extend
           </button>
         )}
         {hold.state === "held" && may("admin") && (
-          <button type="button" class="button danger" onClick={() => releaseHold(hold, again)}>
+          <button type="button" class="button danger" onClick={() => releaseHold(hold, retry)}>
             Release
           </button>
         )}
       </Head>
-      <Life hold={hold} />
+      <LifetimeCard hold={hold} />
       <div class="columns">
         <div>
-          <Legs hold={hold} />
-          <Facts hold={hold} />
+          <LegsCard hold={hold} />
+          <Details hold={hold} />
         </div>
         <section class="card">
           <h2>History</h2>
-          <Story entries={history.items} />
+          <Timeline entries={history.items} />
         </section>
       </div>
     </>
   );
 }
 
-function Life({ hold }: { hold: Hold }) {
+function LifetimeCard({ hold }: { hold: Hold }) {
   const left = lifeLeft(hold, now.value);
   return (
     <section class="card life-card" data-state={hold.state}>
@@ -90,16 +94,16 @@ function Life({ hold }: { hold: Hold }) {
   );
 }
 
-function Legs({ hold }: { hold: Hold }) {
+function LegsCard({ hold }: { hold: Hold }) {
   return (
     <section class="card">
-      <h2>{hold.legs.length === 1 ? "Pool" : `${hold.legs.length} pools, all or none`}</h2>
+      <h2>{hold.legs.length === 1 ? "Pool" : `${hold.legs.length} pools, held together`}</h2>
       <table class="plain">
         <thead>
           <tr>
             <th scope="col">pool</th>
             <th scope="col" class="figure">
-              taken
+              quantity
             </th>
             <th scope="col" class="figure">
               held
@@ -118,10 +122,10 @@ function Legs({ hold }: { hold: Hold }) {
               <td>
                 <PoolName id={leg.pool} />
               </td>
-              <td class="figure">{brief(leg.quantity)}</td>
-              <td class="figure figure-held">{brief(leg.held)}</td>
-              <td class="figure figure-consumed">{brief(leg.confirmed)}</td>
-              <td class="figure">{brief(leg.returned)}</td>
+              <td class="figure">{compact(leg.quantity)}</td>
+              <td class="figure figure-held">{compact(leg.held)}</td>
+              <td class="figure figure-consumed">{compact(leg.confirmed)}</td>
+              <td class="figure">{compact(leg.returned)}</td>
             </tr>
           ))}
         </tbody>
@@ -131,7 +135,7 @@ function Legs({ hold }: { hold: Hold }) {
   );
 }
 
-/** Pools that begin with ~ belong to claims, items and their kin: they have no page of their own. */
+/** Pools that begin with ~ belong to claims, items and other faces: they have no page of their own. */
 function PoolName({ id }: { id: string }) {
   if (id.startsWith("~")) return <span class="id">{id.slice(1)}</span>;
   return (
@@ -141,7 +145,7 @@ function PoolName({ id }: { id: string }) {
   );
 }
 
-function Facts({ hold }: { hold: Hold }) {
+function Details({ hold }: { hold: Hold }) {
   const facts: [string, string | null][] = [
     ["held at", moment(hold.held_at)],
     ["deadline", hold.deadline_at && moment(hold.deadline_at)],
@@ -154,7 +158,7 @@ function Facts({ hold }: { hold: Hold }) {
   ];
   return (
     <section class="card">
-      <h2>Facts</h2>
+      <h2>Details</h2>
       <dl class="facts">
         {facts.map(([name, value]) =>
           value ? (

@@ -1,22 +1,22 @@
-/** Items: single things, each available, held or spent. Those that begin with a text, or some by name. */
+/** Items: individual things, each available, held or spent. Lists those with a prefix, or some by name. */
 import { useSignal } from "@preact/signals";
 import { ask } from "../api";
-import { useFetched } from "../fetched";
+import { useFetched } from "../useFetched";
 import { number } from "../format";
-import { offers } from "../offers";
-import { Lookup, NotOffered } from "../parts/Lookup";
-import { Broken, Notice, Waiting } from "../parts/Notice";
+import { hasRoute } from "../features";
+import { SearchView, NotSupported } from "../components/SearchView";
+import { ErrorNotice, Notice, Loading } from "../components/Notice";
 import { link } from "../route";
 import { revision } from "../store";
 import type { Item, Page } from "../types";
 
 const MOST = 1_000;
 const WHAT =
-  "An item is one single thing: a seat by its number, a voucher, a posting. Many can be held at once, all or none.";
+  "An item is an individual thing, such as a numbered seat, a voucher or a posting. Several can be held together, all or none.";
 
 async function find(text: string, signal: AbortSignal): Promise<Item[]> {
   const names = text.split(/[\s,]+/).filter(Boolean);
-  if (names.length < 2 && offers("get", "/v1/items") !== false)
+  if (names.length < 2 && hasRoute("get", "/v1/items") !== false)
     return (await ask<Page<Item>>("v1/items", { query: { prefix: names[0] ?? "", limit: MOST }, signal })).items;
   if (names.length === 0) return [];
   const ids = [...new Set(names)].slice(0, MOST);
@@ -24,12 +24,12 @@ async function find(text: string, signal: AbortSignal): Promise<Item[]> {
 }
 
 export function Items() {
-  const sought = useSignal("");
-  if (offers("post", "/v1/items/states") === false) return <NotOffered title="Items" what={WHAT} />;
+  const searchText = useSignal("");
+  if (hasRoute("post", "/v1/items/states") === false) return <NotSupported title="Items" what={WHAT} />;
   return (
-    <Lookup title="Items" placeholder="The beginning of a name, or several names" sought={sought}>
-      <Found key={sought.value} text={sought.value} />
-    </Lookup>
+    <SearchView title="Items" placeholder="Prefix, or several names" searchText={searchText}>
+      <Found key={searchText.value} text={searchText.value} />
+    </SearchView>
   );
 }
 
@@ -41,14 +41,14 @@ function Found({ text }: { text: string }) {
   );
   if (found.value === null)
     return found.error ? (
-      <Broken error={found.error} again={() => void found.refresh()} />
+      <ErrorNotice error={found.error} retry={() => void found.refresh()} />
     ) : (
-      <Waiting what="the items" />
+      <Loading what="items" />
     );
   const list = found.value;
   if (list.length === 0)
     return (
-      <Notice title={text.trim() === "" ? "No items to show" : "No item begins like that"}>
+      <Notice title={text.trim() === "" ? "No items yet" : "No matching item"}>
         <p class="muted">{WHAT}</p>
       </Notice>
     );
@@ -79,7 +79,9 @@ function Found({ text }: { text: string }) {
           </li>
         ))}
       </ul>
-      {list.length >= MOST && <p class="muted small">The first {number(MOST)}. Type more of the name to see others.</p>}
+      {list.length >= MOST && (
+        <p class="muted small">Showing the first {number(MOST)}. Type a longer prefix to see others.</p>
+      )}
     </>
   );
 }

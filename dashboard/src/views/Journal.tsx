@@ -1,22 +1,22 @@
-/** The journal as it happens, newest first, with filters. Keeps the last few thousand entries, and nothing more. */
+/** The journal, live, newest first, with filters. Keeps the last few thousand entries. */
 import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ask } from "../api";
 import { number } from "../format";
-import { Stream, type Frame } from "../live";
-import { EntryRow, kindOf } from "../parts/Entries";
-import { Icon } from "../parts/Icon";
-import { Notice, Waiting } from "../parts/Notice";
-import { Head } from "../parts/Shell";
-import { Virtual } from "../parts/Virtual";
-import { Ring } from "../ring";
+import { Stream, type ServerEvent } from "../live";
+import { EntryRow, kindOf } from "../components/Entries";
+import { Icon } from "../components/Icon";
+import { Notice, Loading } from "../components/Notice";
+import { Head } from "../components/Shell";
+import { VirtualList } from "../components/VirtualList";
+import { RingBuffer } from "../buffers";
 import { phone } from "../screen";
 import type { Entry, Page } from "../types";
 import { Chips } from "./Pools";
 
 const KEPT = 3_000;
 const BEGIN = 300;
-/** More often than that nobody can read. */
+/** Milliseconds between two redraws. */
 const PAUSE = 200;
 
 type Kind = "all" | "held" | "confirmed" | "released" | "expired" | "other";
@@ -29,22 +29,22 @@ const KINDS: [Kind, string][] = [
   ["other", "Other"],
 ];
 
-const ring = new Ring<Entry>(KEPT);
+const ring = new RingBuffer<Entry>(KEPT);
 const seen = new Map<number, number>();
 const drawn = signal(0);
 const began = signal(false);
 const paused = signal(false);
 const kind = signal<Kind>("all");
-const sought = signal("");
+const searchText = signal("");
 let frozen: Entry[] = [];
 
 const shown = computed(() => {
   void drawn.value;
   const from = paused.value ? frozen : ring.items;
-  const wanted = sought.value.toLowerCase();
+  const wanted = searchText.value.toLowerCase();
   const found: Entry[] = [];
-  for (let place = from.length - 1; place >= 0; place -= 1) {
-    const entry = from[place];
+  for (let index = from.length - 1; index >= 0; index -= 1) {
+    const entry = from[index];
     if (entry && fits(entry, wanted)) found.push(entry);
   }
   return found;
@@ -61,7 +61,7 @@ function fits(entry: Entry, wanted: string): boolean {
   );
 }
 
-/** Lanes count for themselves; what was seen already comes again after a break. */
+/** Each lane has its own sequence; after a reconnect the stream repeats entries that were already seen. */
 function add(entry: Entry): void {
   const { lane, seq } = entry.position;
   if (seq <= (seen.get(lane) ?? 0)) return;
@@ -82,7 +82,7 @@ function follow(): () => void {
   let cursor = "";
   const stream = new Stream(
     () => `v1/events${cursor ? `?after=${encodeURIComponent(cursor)}` : ""}`,
-    (frame: Frame) => {
+    (frame: ServerEvent) => {
       if (frame.id) cursor = frame.id;
       if (frame.event === "lost") cursor = "";
       if (!frame.event.includes(".")) return;
@@ -96,7 +96,7 @@ function follow(): () => void {
       page.items.forEach(add);
       cursor = page.next ?? "";
     })
-    .catch(() => undefined) // then it begins with what comes next
+    .catch(() => undefined) // the list then starts with the next entry
     .finally(() => {
       if (aborter.signal.aborted) return;
       began.value = true;
@@ -120,7 +120,7 @@ export function Journal() {
     <>
       <Head title="Journal">
         <button type="button" class="button" aria-pressed={paused.value} onClick={pause}>
-          <Icon name={paused.value ? "play" : "pause"} /> {paused.value ? "Go on" : "Pause"}
+          <Icon name={paused.value ? "play" : "pause"} /> {paused.value ? "Resume" : "Pause"}
         </button>
       </Head>
       <div class="tools">
@@ -128,11 +128,11 @@ export function Journal() {
           <Icon name="search" />
           <input
             type="search"
-            aria-label="Search the journal"
-            placeholder="Hold, pool, actor, reason…"
-            value={sought.value}
+            aria-label="Search journal"
+            placeholder="Hold, pool, actor or reason"
+            value={searchText.value}
             maxLength={512}
-            onInput={(event) => (sought.value = event.currentTarget.value)}
+            onInput={(event) => (searchText.value = event.currentTarget.value)}
           />
           <kbd>/</kbd>
         </label>
@@ -143,7 +143,7 @@ export function Journal() {
       </div>
       {list.length > 0 ? (
         <section class="table">
-          <Virtual
+          <VirtualList
             label="Journal entries, newest first"
             count={list.length}
             rowHeight={phone.value ? 76 : 40}
@@ -158,13 +158,13 @@ export function Journal() {
           />
         </section>
       ) : !began.value ? (
-        <Waiting what="the journal" />
+        <Loading what="the journal" />
       ) : (
-        <Notice title={ring.items.length > 0 ? "No entry fits" : "Nothing has happened yet"}>
+        <Notice title={ring.items.length > 0 ? "No matching entry" : "No entries yet"}>
           <p class="muted">
             {ring.items.length > 0
-              ? "Try another word, or show all."
-              : "Every change appears here the moment it is committed."}
+              ? "Change the search text or the filter."
+              : "Every change appears here as soon as it is committed."}
           </p>
         </Notice>
       )}

@@ -1,17 +1,17 @@
-/** One pool: what it has, how that went, who holds it and until when. */
+/** One pool: its capacity, its use over time, its holds and its history. */
 import { useComputed, useSignal } from "@preact/signals";
 import { resizePool } from "../actions";
 import { ask, segment } from "../api";
 import { now as clockNow, serverNow } from "../clock";
-import { useFetched } from "../fetched";
-import { number, tail } from "../format";
-import { Bar } from "../parts/Bar";
-import { Countdown, lifeLeft, State } from "../parts/Countdown";
-import { Story } from "../parts/Entries";
-import { Broken, Notice, Waiting } from "../parts/Notice";
-import { Plot, type Curve } from "../parts/Plot";
-import { Head } from "../parts/Shell";
-import { Virtual } from "../parts/Virtual";
+import { useFetched } from "../useFetched";
+import { number, shortId } from "../format";
+import { Bar } from "../components/Bar";
+import { Countdown, lifeLeft, State } from "../components/Countdown";
+import { Timeline } from "../components/Entries";
+import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { Plot, type Curve } from "../components/Plot";
+import { Head } from "../components/Shell";
+import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { phone } from "../screen";
 import { may, membership, pools, revision, samples } from "../store";
@@ -39,7 +39,7 @@ export function PoolView({ id }: { id: string }) {
     path,
     (signal) => ask(path, { signal }),
     () => {
-      if (!pools.has(id)) void revision.value; // one of too many to be told of by itself
+      if (!pools.has(id)) void revision.value; // beyond the pools that this page loads: the stream does not report it
     },
   );
   const pool = live ?? read.value;
@@ -47,7 +47,11 @@ export function PoolView({ id }: { id: string }) {
     return (
       <>
         <Head over={<a href={link("pools")}>Pools</a>} title={<span class="id">{id}</span>} />
-        {read.error ? <Broken error={read.error} again={() => void read.refresh()} /> : <Waiting what="the pool" />}
+        {read.error ? (
+          <ErrorNotice error={read.error} retry={() => void read.refresh()} />
+        ) : (
+          <Loading what="the pool" />
+        )}
       </>
     );
   return (
@@ -80,18 +84,19 @@ export function PoolView({ id }: { id: string }) {
         <Bar pool={pool} />
         {pool.archived && (
           <p class="wrong" data-archived>
-            Archived: it grants nothing more. What is held or consumed goes on as ever.
+            Archived: this pool grants no new holds. Existing holds can still be confirmed or released.
           </p>
         )}
         {pool.loose > 0 && (
           <p class="muted small" data-loose>
-            {number(pool.loose)} of what is consumed belongs to no hold that is kept any longer: it can be returned by
-            pool only.
+            {number(pool.loose)} consumed {pool.loose === 1 ? "unit belongs" : "units belong"} to holds that are no
+            longer kept, and can be returned by pool only.
           </p>
         )}
         {pool.over && (
           <p class="wrong">
-            More is in use than there is: the total was lowered. Nothing is granted until enough came back.
+            More units are in use than the total, which was lowered. No holds are granted until enough units are
+            returned.
           </p>
         )}
       </div>
@@ -102,7 +107,7 @@ export function PoolView({ id }: { id: string }) {
   );
 }
 
-/** The last minutes: what this page saw, before that what the end of the journal tells. */
+/** The last minutes: the samples of this page, and before them the last entries of the journal. */
 function Usage({ pool }: { pool: Pool }) {
   const tailOf = useFetched<Page<Entry>>(
     pool.id,
@@ -130,9 +135,9 @@ function Usage({ pool }: { pool: Pool }) {
   const held = (index: number): number => (data[2]?.[index] ?? 0) - (data[3]?.[index] ?? 0);
   return (
     <section class="card">
-      <h2>Use over time</h2>
+      <h2>Usage over time</h2>
       <Plot
-        label={`Use of ${pool.id}: ${pool.consumed} consumed and ${pool.held} held of ${pool.total}`}
+        label={`Usage of ${pool.id}: ${pool.consumed} consumed and ${pool.held} held of ${pool.total}`}
         curves={CURVES}
         data={data}
         stepped
@@ -159,13 +164,15 @@ function Holds({ pool }: { pool: string }) {
         <h2>Holds</h2>
         <Chips names={STATES} chosen={state} />
         {list.length > 0 && (
-          <span class="muted count">{holds.value?.next ? `the first ${number(MOST)}` : number(list.length)}</span>
+          <span class="muted count">
+            {holds.value?.next ? `showing the first ${number(MOST)}` : number(list.length)}
+          </span>
         )}
       </div>
-      {holds.error !== null && <Broken error={holds.error} again={() => void holds.refresh()} />}
+      {holds.error !== null && <ErrorNotice error={holds.error} retry={() => void holds.refresh()} />}
       {list.length > 0 ? (
         <div class="table">
-          <Virtual
+          <VirtualList
             label="Holds"
             count={list.length}
             rowHeight={phone.value ? 64 : 44}
@@ -177,13 +184,13 @@ function Holds({ pool }: { pool: string }) {
           />
         </div>
       ) : holds.value === null ? (
-        <Waiting what="the holds" />
+        <Loading what="the holds" />
       ) : (
-        <Notice title={`Nothing is ${state.value}`}>
+        <Notice title={`No ${state.value} holds`}>
           <p class="muted">
             {state.value === "held"
-              ? "All that is not consumed is free to be held."
-              : "Ended holds are kept for a while."}
+              ? "All units that are not consumed are available."
+              : "Ended holds are listed until their retention period is over."}
           </p>
         </Notice>
       )}
@@ -196,7 +203,7 @@ function HoldRow({ hold, pool }: { hold: Hold; pool: string }) {
   const left = lifeLeft(hold, clockNow.value);
   return (
     <a class="row hold-row" href={link("hold", hold.id)} tabIndex={-1}>
-      <span class="id">{tail(hold.id)}</span>
+      <span class="id">{shortId(hold.id)}</span>
       <span class="hold-units">
         <b>{number((hold.state === "held" ? leg?.held : leg?.quantity) ?? 0)}</b>{" "}
         {hold.legs.length > 1 && <span class="muted">of {hold.legs.length} pools</span>}
@@ -214,7 +221,7 @@ function HoldRow({ hold, pool }: { hold: Hold; pool: string }) {
   );
 }
 
-/** When the pool was made and resized. */
+/** When the pool was created, resized and archived. */
 function Changes({ id }: { id: string }) {
   const path = `v1/pools/${segment(id)}/history`;
   const total = useComputed(() => (void membership.value, pools.get(id)?.value.total));
@@ -226,8 +233,8 @@ function Changes({ id }: { id: string }) {
   if (!history.value || history.value.items.length === 0) return null;
   return (
     <section class="card">
-      <h2>Changes of the pool</h2>
-      <Story entries={history.value.items.slice(-50)} />
+      <h2>Pool history</h2>
+      <Timeline entries={history.value.items.slice(-50)} />
     </section>
   );
 }

@@ -1,17 +1,17 @@
-/** All pools, with what is held, consumed and free of each, as it changes. */
+/** All pools with their consumed, held and free units, live. */
 import { signal, useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { createPool } from "../actions";
 import { ask } from "../api";
-import { useFetched } from "../fetched";
-import { brief, number } from "../format";
+import { useFetched } from "../useFetched";
+import { compact, number } from "../format";
 import { phone } from "../screen";
 import { complete, loading, may, membership, pools, revision, sums } from "../store";
-import { Bar, Figures } from "../parts/Bar";
-import { Icon } from "../parts/Icon";
-import { Broken, Notice, Waiting } from "../parts/Notice";
-import { Head } from "../parts/Shell";
-import { Virtual } from "../parts/Virtual";
+import { Bar, Figures } from "../components/Bar";
+import { Icon } from "../components/Icon";
+import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { Head } from "../components/Shell";
+import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { Search } from "../search";
 import type { Page, Pool } from "../types";
@@ -34,10 +34,10 @@ const ONLY: Record<Only, (pool: Pool) => boolean> = {
   archived: (pool) => pool.archived,
 };
 const ORDER_NAMES: [Order, string][] = [
-  ["name", "by name"],
-  ["fullest", "fullest first"],
-  ["held", "most held first"],
-  ["free", "most free first"],
+  ["name", "By name"],
+  ["fullest", "Fullest first"],
+  ["held", "Most held first"],
+  ["free", "Most free first"],
 ];
 const ONLY_NAMES: [Only, string][] = [
   ["all", "All"],
@@ -46,23 +46,23 @@ const ONLY_NAMES: [Only, string][] = [
   ["over", "Over"],
   ["archived", "Archived"],
 ];
-/** Milliseconds between two sortings by what changes all the time. */
+/** Milliseconds between two sorts by a value that changes all the time. */
 const SETTLE = 1_000;
-/** Pools that are looked at for those that are archived. */
+/** How many pools are read to find the archived ones. */
 const SCANNED = 20_000;
-/** Milliseconds without a key after which a search is sent. */
+/** Milliseconds after the last keystroke before a search is sent. */
 const TYPING = 250;
 
-// Kept while one looks at a pool and comes back.
-const kept = { sought: "", order: "name" as Order, only: "all" as Only };
+// Kept while the user opens a pool and comes back.
+const kept = { searchText: "", order: "name" as Order, only: "all" as Only };
 
 export function Pools() {
-  const sought = useSignal(kept.sought);
+  const searchText = useSignal(kept.searchText);
   const order = useSignal<Order>(kept.order);
   const only = useSignal<Only>(kept.only);
   const settled = useSignal(0);
   useSignalEffect(() => {
-    Object.assign(kept, { sought: sought.value, order: order.value, only: only.value });
+    Object.assign(kept, { searchText: searchText.value, order: order.value, only: only.value });
   });
   useSignalEffect(() => {
     void revision.value;
@@ -72,7 +72,7 @@ export function Pools() {
     void membership.value;
     const moving = order.value !== "name" || only.value !== "all";
     if (moving) void settled.value;
-    const wanted = sought.value.toLowerCase();
+    const wanted = searchText.value.toLowerCase();
     const fits = ONLY[only.value];
     const found: Signal<Pool>[] = [];
     for (const pool of pools.values())
@@ -82,7 +82,7 @@ export function Pools() {
   });
   const list = shown.value;
   const archived = only.value === "archived";
-  const everywhere = !archived && !complete.value && sought.value !== "";
+  const everywhere = !archived && !complete.value && searchText.value !== "";
   return (
     <>
       <Head title="Pools">
@@ -100,9 +100,9 @@ export function Pools() {
             type="search"
             aria-label="Search pools"
             placeholder="Search pools"
-            value={sought.value}
+            value={searchText.value}
             maxLength={512}
-            onInput={(event) => (sought.value = event.currentTarget.value)}
+            onInput={(event) => (searchText.value = event.currentTarget.value)}
           />
           <kbd>/</kbd>
         </label>
@@ -124,18 +124,22 @@ export function Pools() {
         )}
       </div>
       {archived ? (
-        <Archived sought={sought.value} order={order.value} />
+        <Archived searchText={searchText.value} order={order.value} />
       ) : everywhere ? (
-        <Everywhere sought={sought.value} />
+        <ServerSearch searchText={searchText.value} />
       ) : (
         <>
           {!complete.value && (
             <p class="muted small">
-              There are more pools than are watched here. The list, its sums and its filters are of the first{" "}
-              {number(pools.size)} by name; the search looks through all.
+              Too many pools to show all of them. The list, its totals and its filters cover the first{" "}
+              {number(pools.size)} by name; the search covers all pools.
             </p>
           )}
-          {list.length > 0 ? <Table list={list} /> : <Nothing filtered={sought.value !== "" || only.value !== "all"} />}
+          {list.length > 0 ? (
+            <Table list={list} />
+          ) : (
+            <EmptyState filtered={searchText.value !== "" || only.value !== "all"} />
+          )}
         </>
       )}
     </>
@@ -153,7 +157,7 @@ function Table({ list }: { list: Signal<Pool>[] }) {
         <span class="figure">free</span>
         <span class="figure">total</span>
       </div>
-      <Virtual
+      <VirtualList
         label="Pools"
         count={list.length}
         rowHeight={phone.value ? 64 : 44}
@@ -167,16 +171,16 @@ function Table({ list }: { list: Signal<Pool>[] }) {
   );
 }
 
-/** Those that grant nothing more: they are in no list and no sum, so that the server is asked for them. */
-function Archived({ sought, order }: { sought: string; order: Order }) {
+/** Archived pools are not in the list or the totals, so they are requested separately. */
+function Archived({ searchText, order }: { searchText: string; order: Order }) {
   const read = useFetched<Page<Pool>>("archived", readArchived, () => void membership.value);
   if (read.value === null)
     return read.error ? (
-      <Broken error={read.error} again={() => void read.refresh()} />
+      <ErrorNotice error={read.error} retry={() => void read.refresh()} />
     ) : (
-      <Waiting what="the archived pools" />
+      <Loading what="archived pools" />
     );
-  const wanted = sought.toLowerCase();
+  const wanted = searchText.toLowerCase();
   const list = read.value.items
     .filter((pool) => pool.id.toLowerCase().includes(wanted))
     .sort(ORDERS[order])
@@ -185,9 +189,9 @@ function Archived({ sought, order }: { sought: string; order: Order }) {
     <>
       <p class="muted small">
         {number(list.length)} archived{read.value.next !== null && `, among the first ${number(SCANNED)} pools by name`}
-        . They grant nothing more, and count in no sum.
+        . Archived pools grant no new holds, and are not part of the totals.
       </p>
-      {list.length > 0 ? <Table list={list} /> : <Nothing filtered />}
+      {list.length > 0 ? <Table list={list} /> : <EmptyState filtered />}
     </>
   );
 }
@@ -205,39 +209,39 @@ async function readArchived(signal: AbortSignal): Promise<Page<Pool>> {
   }
 }
 
-/** What the server finds, by itself and without filters: there are too many pools to have them all here. */
-function Everywhere({ sought }: { sought: string }) {
-  const [settled, settle] = useState(sought);
+/** A search on the server, without filters, for when there are too many pools to load all of them. */
+function ServerSearch({ searchText }: { searchText: string }) {
+  const [settled, settle] = useState(searchText);
   useEffect(() => {
-    const timer = setTimeout(() => settle(sought), TYPING);
+    const timer = setTimeout(() => settle(searchText), TYPING);
     return () => clearTimeout(timer);
-  }, [sought]);
+  }, [searchText]);
   const search = useMemo(() => new Search(settled), [settled]);
   useEffect(() => {
     void search.go();
     return () => search.stop();
   }, [search]);
   const list = search.found.value;
-  const state = sought === settled ? search.state.value : "looking";
+  const state = searchText === settled ? search.state.value : "searching";
   const count = list.length === 0 ? "None" : `${number(list.length)} ${list.length === 1 ? "pool" : "pools"}`;
-  if (state === "broken") return <Broken error={search.error} again={() => void search.go()} />;
+  if (state === "failed") return <ErrorNotice error={search.error} retry={() => void search.go()} />;
   return (
     <>
       <p class="muted small found">
         <span role="status">
-          {state === "looking"
-            ? "Looking through all pools…"
+          {state === "searching"
+            ? "Searching all pools…"
             : state === "done"
-              ? `${count} in all, those that begin with it first.`
-              : `${count} so far, those that begin with it first. There are more names to look through.`}
+              ? `${count} in total; names that begin with the text come first.`
+              : `${count} so far; names that begin with the text come first. There are more pools to search.`}
         </span>
         {state === "paused" && (
           <button type="button" class="button small" onClick={() => void search.go()}>
-            Look on
+            Search more
           </button>
         )}
       </p>
-      {list.length > 0 ? <Table list={list} /> : state === "done" && <Nothing filtered />}
+      {list.length > 0 ? <Table list={list} /> : state === "done" && <EmptyState filtered />}
     </>
   );
 }
@@ -268,7 +272,7 @@ function Totals() {
         <div class="tile" key={name}>
           <dt>{name}</dt>
           <dd class={kind} data-sum={name}>
-            {value === undefined ? "–" : brief(value)}
+            {value === undefined ? "–" : compact(value)}
             {name === "pools" && !complete.value && "+"}
           </dd>
         </div>
@@ -295,19 +299,19 @@ export function Chips<T extends string>({ names, chosen }: { names: [T, string][
   );
 }
 
-function Nothing({ filtered }: { filtered: boolean }) {
-  if (loading.value) return <Waiting what="the pools" />;
+function EmptyState({ filtered }: { filtered: boolean }) {
+  if (loading.value) return <Loading what="pools" />;
   if (filtered)
     return (
-      <Notice title="No pool fits">
-        <p>Try another part of the name, or show all.</p>
+      <Notice title="No matching pool">
+        <p>Change the search text or the filter.</p>
       </Notice>
     );
   return (
     <Notice title="No pools yet">
       <p>
-        A pool is a bounded amount of something scarce: seats, stock, slots, money. Make the first one here, or from
-        anywhere:
+        A pool is a limited quantity of something: seats, stock, time slots, money. Create the first one here, or over
+        HTTP:
       </p>
       <pre class="command">
         {`curl -X POST ${new URL("v1/pools", document.baseURI).href} \\\n  -H "Authorization: Bearer $HOLDKIT_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"id": "show:42", "total": 500}'`}

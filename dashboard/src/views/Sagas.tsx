@@ -1,13 +1,13 @@
-/** Sagas: work of several steps that is driven to its end; what is stuck comes first. */
+/** Sagas: multi-step operations that survive crashes. Stuck ones come first. */
 import { useSignal } from "@preact/signals";
 import { resolveSaga } from "../actions";
 import { ask } from "../api";
-import { useFetched } from "../fetched";
+import { useFetched } from "../useFetched";
 import { moment, number } from "../format";
-import { offers } from "../offers";
-import { NotOffered } from "../parts/Lookup";
-import { Broken, Notice, Waiting } from "../parts/Notice";
-import { Head } from "../parts/Shell";
+import { hasRoute } from "../features";
+import { NotSupported } from "../components/SearchView";
+import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { Head } from "../components/Shell";
 import { link } from "../route";
 import { may, revision } from "../store";
 import type { Page, Saga } from "../types";
@@ -15,7 +15,7 @@ import { Chips } from "./Pools";
 
 const MOST = 200;
 const WHAT =
-  "A saga is work of several steps that owns a hold and is driven to its end after any crash: done, aborted, or parked for a person to decide.";
+  "A saga is a multi-step operation with its own hold. After a crash it is resumed until it is done, aborted, or parked for an operator to decide.";
 
 type Shown = "all" | "stuck" | "reserving" | "finalizing" | "parked" | "done" | "aborted";
 const SHOWN: [Shown, string][] = [
@@ -38,7 +38,7 @@ function find(shown: Shown, signal: AbortSignal): Promise<Page<Saga>> {
 
 export function Sagas() {
   const shown = useSignal<Shown>("all");
-  if (offers("get", "/v1/sagas") === false) return <NotOffered title="Sagas" what={WHAT} />;
+  if (hasRoute("get", "/v1/sagas") === false) return <NotSupported title="Sagas" what={WHAT} />;
   return (
     <>
       <Head title="Sagas" />
@@ -58,39 +58,39 @@ function List({ shown }: { shown: Shown }) {
   );
   if (found.value === null)
     return found.error ? (
-      <Broken error={found.error} again={() => void found.refresh()} />
+      <ErrorNotice error={found.error} retry={() => void found.refresh()} />
     ) : (
-      <Waiting what="the sagas" />
+      <Loading what="sagas" />
     );
   const [list, stuck] = found.value;
-  const worrying = new Set(stuck.items.map((saga) => saga.id));
-  const inOrder = [...list.items].sort((a, b) => Number(worrying.has(b.id)) - Number(worrying.has(a.id)));
+  const stuckIds = new Set(stuck.items.map((saga) => saga.id));
+  const inOrder = [...list.items].sort((a, b) => Number(stuckIds.has(b.id)) - Number(stuckIds.has(a.id)));
   if (list.items.length === 0)
     return (
-      <Notice title={shown === "stuck" ? "Nothing is stuck" : "No sagas here"}>
+      <Notice title={shown === "stuck" ? "No stuck sagas" : "No sagas"}>
         <p class="muted">{WHAT}</p>
       </Notice>
     );
   return (
     <>
-      {worrying.size > 0 && shown !== "stuck" && (
+      {stuckIds.size > 0 && shown !== "stuck" && (
         <p class="wrong worry" role="status">
-          {number(worrying.size)} {worrying.size === 1 ? "is" : "are"} stuck: parked, or in one phase for more than five
-          minutes.
+          {number(stuckIds.size)} stuck {stuckIds.size === 1 ? "saga" : "sagas"}: parked, or in the same phase for more
+          than five minutes.
         </p>
       )}
       {inOrder.map((saga) => (
-        <One key={saga.id} saga={saga} stuck={worrying.has(saga.id)} changed={() => void found.refresh()} />
+        <SagaCard key={saga.id} saga={saga} stuck={stuckIds.has(saga.id)} changed={() => void found.refresh()} />
       ))}
-      {list.next !== null && <p class="muted small">The first {number(MOST)}.</p>}
+      {list.next !== null && <p class="muted small">Showing the first {number(MOST)}.</p>}
     </>
   );
 }
 
-function One({ saga, stuck, changed }: { saga: Saga; stuck: boolean; changed: () => void }) {
+function SagaCard({ saga, stuck, changed }: { saga: Saga; stuck: boolean; changed: () => void }) {
   return (
     <section class="card saga" data-stuck={stuck ? "" : undefined}>
-      <div class="story-line">
+      <div class="timeline-line">
         <strong class="id">{saga.id}</strong>
         <span class="badge" data-kind={stuck ? "expired" : (KINDS[saga.phase] ?? "held")}>
           {saga.phase}
@@ -98,14 +98,14 @@ function One({ saga, stuck, changed }: { saga: Saga; stuck: boolean; changed: ()
         <span class="muted">{saga.name}</span>
       </div>
       <p class="muted small">
-        {ENDED.includes(saga.phase) ? "ended" : "in this phase since"} {moment(saga.since)} · begun{" "}
+        {ENDED.includes(saga.phase) ? "ended" : "in this phase since"} {moment(saga.since)} · started{" "}
         {moment(saga.begun_at)}
         {saga.attempt > 1 && ` · attempt ${number(saga.attempt)}`}
         {saga.failures > 0 && ` · failed ${saga.failures === 1 ? "once" : `${number(saga.failures)} times`}`}
         {saga.hold !== null && (
           <>
             {" · "}
-            <a href={link("hold", saga.hold)}>its hold</a>
+            <a href={link("hold", saga.hold)}>hold</a>
           </>
         )}
       </p>
@@ -116,11 +116,11 @@ function One({ saga, stuck, changed }: { saga: Saga; stuck: boolean; changed: ()
       )}
       {saga.intent !== null && (
         <details>
-          <summary class="muted small">What it is to do</summary>
+          <summary class="muted small">Intent</summary>
           <pre class="json">{JSON.stringify(saga.intent, null, 2)}</pre>
         </details>
       )}
-      {saga.resolved !== null && <p class="small">Ended by hand: {saga.resolved}</p>}
+      {saga.resolved !== null && <p class="small">Ended by an operator: {saga.resolved}</p>}
       {stuck && may("admin") && <Resolve saga={saga} changed={changed} />}
     </section>
   );
@@ -130,14 +130,14 @@ function Resolve({ saga, changed }: { saga: Saga; changed: () => void }) {
   return (
     <div class="resolve">
       <p class="small">
-        {saga.phase === "parked" ? "It waits for a decision." : "Nobody has ended it yet."} Look whether it has
-        happened; then say so.
+        {saga.phase === "parked" ? "This saga needs a decision." : "This saga has not ended."} Check whether its effect
+        has taken place, then:
       </p>
       <button type="button" class="button small" onClick={() => resolveSaga(saga, "done", changed)}>
-        It has happened
+        Mark as completed
       </button>
       <button type="button" class="button small danger" onClick={() => resolveSaga(saga, "cancelled", changed)}>
-        Cancel it
+        Cancel saga
       </button>
     </div>
   );

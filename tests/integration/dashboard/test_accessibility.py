@@ -53,8 +53,8 @@ class Scene:
         return [
             ("pools", ".pool-row .id"),
             ("pool/hall", ".hold-row"),
-            (f"hold/{self.held}", ".story li"),
-            (f"hold/{self.ended}", ".story li"),
+            (f"hold/{self.held}", ".timeline li"),
+            (f"hold/{self.ended}", ".timeline li"),
             ("hold/missing", ".notice"),
             ("journal", ".entry"),
             ("claims", ".face-row"),
@@ -81,8 +81,8 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, scene: Scene, modes: An
     eyes: dict[str, Any] = {"quiet": False, "color_scheme": modes, "viewport": SIZES[size]}
     with watched(browser, scene.server, **eyes) as looking:
         looking.page.goto(scene.server.url)
-        expect(looking.page.get_by_label("Key")).to_be_visible()
-        complaints["gate"] = found(looking.page)
+        expect(looking.page.get_by_label("API key")).to_be_visible()
+        complaints["sign in"] = found(looking.page)
     with watched(browser, scene.server, **eyes) as looking:
         page = looking.open()
         for view, there in scene.views:
@@ -90,7 +90,7 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, scene: Scene, modes: An
             expect(page.locator(there).first).to_be_visible()
             complaints[view] = found(page)
         page.evaluate("location.hash = '#/sagas'")
-        page.get_by_role("button", name="Cancel it").click()
+        page.get_by_role("button", name="Cancel saga").click()
         expect(page.get_by_role("dialog")).to_be_visible()
         complaints["dialog"] = found(page)
         page.keyboard.press("Escape")
@@ -153,7 +153,7 @@ def test_everything_that_tab_reaches_shows_it(browser: Browser, scene: Scene) ->
             for _ in range(40):
                 page.keyboard.press("Tab")
                 at = page.evaluate(FOCUSED)
-                if at is None or at[0] == "Skip to the content":  # once around
+                if at is None or at[0] == "Skip to content":  # once around
                     break
                 assert at[1:] == [True, True], f"{view}: {at[0]}"
                 reached.append(at[0])

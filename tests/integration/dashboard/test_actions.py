@@ -24,7 +24,7 @@ def test_a_hold_is_released_by_force_with_a_reason(browser: Browser, tmp_path: P
         dialog.get_by_label("Reason").fill("the job was stuck")
         dialog.get_by_role("button", name="Release").click()
         expect(page.locator(".life-card .badge")).to_have_text("released")
-        expect(page.get_by_role("status").get_by_text("Released.")).to_be_visible()
+        expect(page.get_by_role("status").get_by_text("Hold released.")).to_be_visible()
         expect(page.get_by_text("forced")).to_be_visible()
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
         assert hk.pool("gpu").available == 8
@@ -66,7 +66,7 @@ def test_a_pool_is_resized_and_a_refusal_is_told_in_the_dialog(browser: Browser,
         dialog.get_by_role("button", name="Change").click()
         expect(page.locator("[data-figure=total]")).to_have_text("20")
         assert api.get("/v1/pools/gpu")["total"] == 20
-        expect(page.locator(".story li")).to_have_count(2)
+        expect(page.locator(".timeline li")).to_have_count(2)
 
 
 def test_a_pool_is_made(browser: Browser, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_pool_is_made(browser: Browser, tmp_path: Path) -> None:
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill("room: 12/ä")
         dialog.get_by_label("Total").fill("4")
-        dialog.get_by_role("button", name="Make it").click()
+        dialog.get_by_role("button", name="Create").click()
         page.get_by_role("link", name="room: 12/ä").click()
         expect(page.locator("[data-figure=total]")).to_have_text("4")
         assert Api(http).get("/v1/pools")["items"][0]["id"] == "room: 12/ä"
@@ -95,7 +95,7 @@ def test_a_hold_is_extended_with_its_token(browser: Browser, tmp_path: Path) -> 
         expect(dialog.get_by_role("alert")).to_contain_text("not_owner")
         dialog.get_by_label("Owner token").fill(hold["owner"])
         dialog.get_by_role("button", name="Extend").click()
-        expect(page.locator(".story li")).to_have_count(2)
+        expect(page.locator(".timeline li")).to_have_count(2)
         assert api.get(f"/v1/holds/{hold['id']}")["deadline"] > hold["deadline"]
 
 
@@ -112,11 +112,11 @@ def test_a_sweep_sweeps(browser: Browser, tmp_path: Path) -> None:
         page.keyboard.press("h")
         page.get_by_role("button", name="Sweep now").click()
         page.get_by_role("dialog").get_by_role("button", name="Sweep").click()
-        expect(page.get_by_text("1 expired.")).to_be_visible()
+        expect(page.get_by_text("1 hold expired.")).to_be_visible()
         assert [entry["action"] for entry in api.get(f"/v1/holds/{hold['id']}/history")["items"]] == [
             "hold.held",
             "hold.expired",
         ]
         page.get_by_role("button", name="Verify").click()
         page.get_by_role("dialog").get_by_role("button", name="Verify").click()
-        expect(page.get_by_text("Every row is exactly what the journal says.")).to_be_visible()
+        expect(page.get_by_text("Every row matches the journal.")).to_be_visible()

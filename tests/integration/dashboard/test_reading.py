@@ -61,15 +61,15 @@ def test_no_key_a_wrong_key_and_a_pasted_key(browser: Browser, tmp_path: Path) -
     with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as looking:
         page = looking.page
         page.goto(server.url)
-        expect(page.get_by_role("heading", name="A key, please")).to_be_visible()
-        page.get_by_label("Key").fill("hk_wrong")
-        page.get_by_role("button", name="Open").click()
-        expect(page.get_by_role("heading", name="This key does not open it")).to_be_visible()
-        page.get_by_label("Key").fill(server.admin)
-        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        page.get_by_label("API key").fill("hk_wrong")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="API key not accepted")).to_be_visible()
+        page.get_by_label("API key").fill(server.admin)
+        page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("heading", name="Pools", exact=True)).to_be_visible()
-        page.get_by_role("button", name="Forget the key").click()
-        expect(page.get_by_role("heading", name="A key, please")).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         assert looking.complaints, "the browser itself tells of the wrong key"
         assert all("401" in said for said in looking.complaints), looking.complaints
 
@@ -81,7 +81,7 @@ def test_a_pool_its_holds_its_use_and_a_hold_with_its_history(browser: Browser, 
         api.hold("gpu", 2, entity="job:7", metadata={"queue": "night"}, actor="user:7")
         page = looking.open("pool/gpu")
         expect(page.locator("[data-figure=held]")).to_have_text("2")
-        expect(page.get_by_label("Use of gpu: 0 consumed and 2 held of 8").locator("canvas")).to_be_visible()
+        expect(page.get_by_label("Usage of gpu: 0 consumed and 2 held of 8").locator("canvas")).to_be_visible()
         api.hold("gpu", 3, ttl=300)
         expect(page.locator("[data-figure=held]")).to_have_text("5")
         expect(page.get_by_role("list", name="Holds").get_by_role("listitem")).to_have_count(2)
@@ -89,7 +89,7 @@ def test_a_pool_its_holds_its_use_and_a_hold_with_its_history(browser: Browser, 
         expect(page.get_by_text("job:7", exact=True)).to_be_visible()
         expect(page.get_by_text('"queue": "night"')).to_be_visible()
         expect(page.locator(".countdown")).to_have_text(re.compile(r"^(10:00|[5-9]:\d\d)$"))
-        story = page.locator(".story li")
+        story = page.locator(".timeline li")
         expect(story).to_have_count(1)
         expect(story).to_contain_text("+2 held")
 
@@ -100,9 +100,9 @@ def test_a_hold_that_ends_elsewhere_is_shown_as_ended(browser: Browser, tmp_path
         api.pool("gpu", 8)
         hold = api.hold("gpu", 2)
         page = looking.open(f"hold/{hold['id']}")
-        expect(page.locator(".story li")).to_have_count(1)
+        expect(page.locator(".timeline li")).to_have_count(1)
         api.confirm(hold, entity="order:9")
-        expect(page.locator(".story li")).to_have_count(2)
+        expect(page.locator(".timeline li")).to_have_count(2)
         expect(page.locator(".life-card .badge")).to_have_text("confirmed")
         expect(page.get_by_role("button", name="Release")).to_have_count(0)
 
@@ -144,7 +144,7 @@ def test_the_journal_begins_with_what_was_goes_on_live_and_filters(browser: Brow
         page.get_by_role("searchbox").fill("")
         page.get_by_role("button", name="Pause").click()
         api.hold("gpu", 1)
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Resume").click()
         expect(entries).to_have_count(4)
 
 
@@ -168,7 +168,7 @@ def test_a_key_that_may_only_look_is_offered_nothing_more(browser: Browser, tmp_
         hold = api.hold("gpu", 1)
         made = http.post("/v1/keys", json={"name": "eyes", "scope": "read"}).json()["key"]
         page = looking.open(f"hold/{hold['id']}", key=made)
-        expect(page.locator(".story li")).to_have_count(1)
+        expect(page.locator(".timeline li")).to_have_count(1)
         expect(page.get_by_role("button", name="Release")).to_have_count(0)
         expect(page.get_by_role("button", name="Extend")).to_have_count(0)
 
@@ -177,14 +177,14 @@ def test_dark_and_light_as_the_system_says_and_by_the_switch(browser: Browser, t
     ground = "getComputedStyle(document.body).backgroundColor"
     with served(tmp_path) as (server, _), watched(browser, server, color_scheme="dark") as looking:
         page = looking.open()
-        switch = page.get_by_role("button", name="Colours")
+        switch = page.get_by_role("button", name="Theme")
         expect(switch).to_be_visible()
         assert page.evaluate(ground) == "rgb(17, 19, 20)"
         switch.click()
-        expect(switch).to_have_accessible_name("Colours: light")
+        expect(switch).to_have_accessible_name("Theme: light")
         assert page.evaluate(ground) == "rgb(246, 246, 243)"
         page.reload()
-        expect(switch).to_have_accessible_name("Colours: light")
+        expect(switch).to_have_accessible_name("Theme: light")
 
 
 def test_nothing_scrolls_sideways_on_a_phone(browser: Browser, tmp_path: Path) -> None:
@@ -228,13 +228,13 @@ def test_loose_units_and_archived_pools_are_shown(browser: Browser, tmp_path: Pa
         expect(found).to_have_count(1)
         expect(page.get_by_text("1 archived")).to_be_visible()
         page.get_by_role("searchbox").fill("show:3")
-        expect(page.get_by_text("No pool fits")).to_be_visible()
+        expect(page.get_by_text("No matching pool")).to_be_visible()
         page.get_by_role("searchbox").fill("show:2")
         found.click()
-        expect(page.locator("[data-archived]")).to_contain_text("Archived: it grants nothing more")
+        expect(page.locator("[data-archived]")).to_contain_text("Archived: this pool grants no new holds")
         expect(page.locator("[data-loose]")).to_have_count(0)
         page.evaluate("location.hash = '#/pool/show:1'")
-        expect(page.locator("[data-loose]")).to_contain_text("3 of what is consumed belongs to no hold")
+        expect(page.locator("[data-loose]")).to_contain_text("3 consumed units belong to holds that are no longer")
         expect(page.locator("[data-archived]")).to_have_count(0)
 
 
@@ -256,5 +256,5 @@ def test_health_warns_of_what_may_be_lost_and_of_clocks_that_differ(
         page = looking.open("health")
         card = page.locator("[data-durability=unsafe]")
         expect(card.locator(".wrong").first).to_contain_text("a crash of the server may lose a done answer")
-        expect(card).to_contain_text("To change that: switch on synchronous_commit")
+        expect(card).to_contain_text("To improve this: switch on synchronous_commit")
         expect(card.locator("[data-clock]")).to_contain_text(re.compile(r"differ by (599|600)\.\d s"))

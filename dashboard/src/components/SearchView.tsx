@@ -1,4 +1,4 @@
-/** Views that are looked things up in: a search field, and what was found, or why there is nothing. */
+/** The frame of a view with a search field and its results, and the notice for a view that the server does not support. */
 import { type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Icon } from "./Icon";
@@ -8,12 +8,12 @@ import { Head } from "./Shell";
 interface Props {
   title: string;
   placeholder: string;
-  sought: Signal<string>;
+  searchText: Signal<string>;
   more?: ComponentChildren;
   children: ComponentChildren;
 }
 
-export function Lookup({ title, placeholder, sought, more, children }: Props) {
+export function SearchView({ title, placeholder, searchText, more, children }: Props) {
   return (
     <>
       <Head title={title} />
@@ -24,9 +24,9 @@ export function Lookup({ title, placeholder, sought, more, children }: Props) {
             type="search"
             aria-label={`Search ${title.toLowerCase()}`}
             placeholder={placeholder}
-            value={sought.value}
+            value={searchText.value}
             maxLength={4_096}
-            onInput={(event) => (sought.value = event.currentTarget.value)}
+            onInput={(event) => (searchText.value = event.currentTarget.value)}
           />
           <kbd>/</kbd>
         </label>
@@ -37,13 +37,13 @@ export function Lookup({ title, placeholder, sought, more, children }: Props) {
   );
 }
 
-export function NotOffered({ title, what }: { title: string; what: string }) {
+export function NotSupported({ title, what }: { title: string; what: string }) {
   return (
     <>
       <Head title={title} />
-      <Notice title="This server does not show them">
+      <Notice title={`This server does not support ${title.toLowerCase()}`}>
         <p>{what}</p>
-        <p class="muted">A later release of the server does. The journal has all that happened to them.</p>
+        <p class="muted">A newer release of the server does. The journal records everything that happens to them.</p>
       </Notice>
     </>
   );

@@ -1,9 +1,9 @@
-/** A plot over time, by uPlot: drawn once, given new data as it comes, made anew when the colours change. */
+/** A plot over time, by uPlot: created once, updated with new data, and created again when the theme changes. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { brief, clock } from "../format";
+import { compact, clock } from "../format";
 import { dark } from "../theme";
 
 export interface Curve {
@@ -21,7 +21,7 @@ interface Props {
   data: number[][];
   height?: number;
   stepped?: boolean;
-  /** What the readout says for a curve, if not its plotted value. */
+  /** The text shown for a curve, if not its plotted value. */
   read?: (curve: number, index: number) => string;
 }
 
@@ -58,11 +58,11 @@ export function Plot({ label, curves, data, height = 200, stepped = false, read 
     <figure class="plot" aria-label={label}>
       <figcaption class="legend">
         <time>{time === undefined ? "" : clock(new Date(time * 1_000).toISOString())}</time>
-        {curves.map((curve, place) => (
+        {curves.map((curve, index) => (
           <span class="legend-item" key={curve.label}>
             <i style={{ background: `var(${curve.colour})` }} data-dashed={curve.dashed ? "" : undefined} />
             {curve.label}{" "}
-            <b>{read ? read(place, shown) : brief(Math.round((data[place + 1]?.[shown] ?? 0) * 10) / 10)}</b>
+            <b>{read ? read(index, shown) : compact(Math.round((data[index + 1]?.[shown] ?? 0) * 10) / 10)}</b>
           </span>
         ))}
       </figcaption>
@@ -107,7 +107,7 @@ function options(
       {
         ...axis,
         size: 44,
-        values: (_plot, splits) => splits.map((value) => brief(value)),
+        values: (_plot, splits) => splits.map((value) => compact(value)),
       },
     ],
     series: [
@@ -128,7 +128,7 @@ function options(
   };
 }
 
-/** A canvas knows no custom properties: an element that has the colour is asked what it came to. */
+/** A canvas cannot resolve CSS custom properties: read the computed colour of a temporary element. */
 function resolver(target: HTMLElement): (css: string) => string {
   return (css) => {
     const probe = document.createElement("i");

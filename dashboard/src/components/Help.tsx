@@ -1,31 +1,31 @@
-/** What the keys do. */
+/** The list of keyboard shortcuts. */
 import { useEffect, useRef } from "preact/hooks";
-import { helping } from "../keyboard";
+import { helpShown } from "../keyboard";
 
 const KEYS: [string, string][] = [
-  ["/", "search"],
-  ["j  k", "next, previous"],
-  ["Enter", "open"],
-  ["Esc", "close, clear, go back"],
-  ["g p", "pools"],
-  ["g j", "journal"],
-  ["g c", "claims"],
-  ["g i", "items"],
-  ["g s", "sagas"],
-  ["g h", "health"],
-  ["?", "this"],
+  ["/", "Search"],
+  ["j  k", "Next, previous row"],
+  ["Enter", "Open"],
+  ["Esc", "Close, clear, go back"],
+  ["g p", "Go to pools"],
+  ["g j", "Go to the journal"],
+  ["g c", "Go to claims"],
+  ["g i", "Go to items"],
+  ["g s", "Go to sagas"],
+  ["g h", "Go to health"],
+  ["?", "Show these shortcuts"],
 ];
 
 export function Help() {
   const box = useRef<HTMLDialogElement>(null);
-  const shown = helping.value;
+  const shown = helpShown.value;
   useEffect(() => {
     if (shown) box.current?.showModal();
     else box.current?.close();
   }, [shown]);
   return (
-    <dialog ref={box} class="dialog" aria-labelledby="help-title" onClose={() => (helping.value = false)}>
-      <h2 id="help-title">Keys</h2>
+    <dialog ref={box} class="dialog" aria-labelledby="help-title" onClose={() => (helpShown.value = false)}>
+      <h2 id="help-title">Keyboard shortcuts</h2>
       <dl class="keys">
         {KEYS.map(([keys, what]) => (
           <div key={keys}>
@@ -42,7 +42,7 @@ export function Help() {
         ))}
       </dl>
       <div class="dialog-buttons">
-        <button type="button" class="button" onClick={() => (helping.value = false)}>
+        <button type="button" class="button" onClick={() => (helpShown.value = false)}>
           Close
         </button>
       </div>

@@ -1,7 +1,7 @@
-/** Bounded memories: what is full forgets its oldest. */
+/** RingBuffer buffers: once full, each new element replaces the oldest. */
 
-/** Samples of any number of pools in one ring of typed arrays: memory does not grow with pools or with time. */
-export class Samples {
+/** PoolSamples of any number of pools in one ring buffer of typed arrays: memory grows neither with pools nor with time. */
+export class PoolSamples {
   private readonly at: Float64Array;
   private readonly who: Int32Array;
   private readonly values: Float64Array;
@@ -26,7 +26,7 @@ export class Samples {
     this.length = Math.min(this.size, this.length + 1);
   }
 
-  /** More pools came and went than there are places: begin anew. */
+  /** There have been more pools than the buffer has slots: start over. */
   private forget(): void {
     this.numbers.clear();
     this.next = this.length = 0;
@@ -37,20 +37,20 @@ export class Samples {
     const number = this.numbers.get(id);
     const found: [number, number, number, number][] = [];
     if (number === undefined) return found;
-    for (let step = 0, place = (this.next - this.length + this.size) % this.size; step < this.length; step += 1) {
-      if (this.who[place] === number) {
-        const from = place * 3;
+    for (let step = 0, index = (this.next - this.length + this.size) % this.size; step < this.length; step += 1) {
+      if (this.who[index] === number) {
+        const from = index * 3;
         const [total = 0, held = 0, consumed = 0] = this.values.subarray(from, from + 3);
-        found.push([this.at[place] ?? 0, total, held, consumed]);
+        found.push([this.at[index] ?? 0, total, held, consumed]);
       }
-      place = place + 1 === this.size ? 0 : place + 1;
+      index = index + 1 === this.size ? 0 : index + 1;
     }
     return found;
   }
 }
 
-/** The last so many of anything. */
-export class Ring<T> {
+/** The last `size` elements of anything. */
+export class RingBuffer<T> {
   readonly items: T[] = [];
 
   constructor(private readonly size: number) {}

@@ -1,5 +1,5 @@
-/** Held, consumed and free of one pool, as one bar. */
-import { brief, number, percent } from "../format";
+/** The consumed, held and free units of one pool, as a bar and as numbers. */
+import { compact, number, percent } from "../format";
 import type { Pool } from "../types";
 
 export function Bar({ pool }: { pool: Pool }) {
@@ -16,10 +16,10 @@ export function Bar({ pool }: { pool: Pool }) {
 export function Figures({ pool }: { pool: Pool }) {
   return (
     <>
-      <span class="figure figure-consumed">{brief(pool.consumed)}</span>
-      <span class="figure figure-held">{brief(pool.held)}</span>
-      <span class="figure figure-free">{brief(pool.available)}</span>
-      <span class="figure figure-total">{brief(pool.total)}</span>
+      <span class="figure figure-consumed">{compact(pool.consumed)}</span>
+      <span class="figure figure-held">{compact(pool.held)}</span>
+      <span class="figure figure-free">{compact(pool.available)}</span>
+      <span class="figure figure-total">{compact(pool.total)}</span>
     </>
   );
 }

@@ -1,29 +1,29 @@
-/** A dialog that asks before something is changed. Escape and a click beside it change nothing. */
+/** A dialog that asks before something is changed. Escape and a click outside dismiss it without a change. */
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { mintOp, Problem } from "../api";
+import { newOperationId, Problem } from "../api";
 import { adviceOf } from "./Notice";
-import { say } from "./Toast";
+import { showToast } from "./Toast";
 
 export interface Question {
   title: string;
   body: ComponentChildren;
   verb: string;
   danger?: boolean;
-  /** What the button is called that changes nothing. */
-  leave?: string;
-  /** Does it, given the fields by name and the retry key; gives what to say afterwards. */
+  /** The label of the button that dismisses the dialog. */
+  dismiss?: string;
+  /** Makes the change, given the fields by name and the idempotency key; returns the message to show afterwards. */
   act: (fields: Record<string, string>, op: string) => Promise<string>;
 }
 
 const question = signal<Question | null>(null);
 
-export function askFirst(asked: Question): void {
+export function confirmAction(asked: Question): void {
   question.value = asked;
 }
 
-export const asking = (): boolean => question.value !== null;
+export const dialogOpen = (): boolean => question.value !== null;
 
 export function Dialogs() {
   const asked = question.value;
@@ -32,7 +32,7 @@ export function Dialogs() {
 
 function Ask({ asked }: { asked: Question }) {
   const box = useRef<HTMLDialogElement>(null);
-  // One retry key per wish: pressing the button again after an unknown answer repeats, and never doubles, the change.
+  // One idempotency key per set of values: pressing the button again after an unknown outcome cannot make the change twice.
   const tried = useRef<{ said: string; op: string } | null>(null);
   const [busy, setBusy] = useState(false);
   const [wrong, setWrong] = useState<Problem | null>(null);
@@ -41,7 +41,7 @@ function Ask({ asked }: { asked: Question }) {
     const dialog = box.current;
     dialog?.showModal();
     return () => {
-      dialog?.close(); // while it is open, nothing else can have the focus
+      dialog?.close(); // while it is open, nothing else can take the focus
       if (before instanceof HTMLElement) before.focus();
     };
   }, []);
@@ -53,15 +53,15 @@ function Ask({ asked }: { asked: Question }) {
     const fields: Record<string, string> = {};
     for (const [name, value] of new FormData(event.currentTarget as HTMLFormElement)) fields[name] = String(value);
     const said = JSON.stringify(fields);
-    if (tried.current?.said !== said) tried.current = { said, op: mintOp() };
+    if (tried.current?.said !== said) tried.current = { said, op: newOperationId() };
     setBusy(true);
     setWrong(null);
     try {
-      say(await asked.act(fields, tried.current.op));
+      showToast(await asked.act(fields, tried.current.op));
       close();
     } catch (error) {
       const problem = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));
-      if (problem.effect === "none") tried.current = null; // settled: another attempt is another operation
+      if (problem.effect === "none") tried.current = null; // the outcome is known: another attempt is another operation
       setWrong(problem);
       setBusy(false);
     }
@@ -84,7 +84,7 @@ function Ask({ asked }: { asked: Question }) {
         )}
         <div class="dialog-buttons">
           <button type="button" class="button" onClick={close}>
-            {asked.leave ?? "Cancel"}
+            {asked.dismiss ?? "Cancel"}
           </button>
           <button type="submit" class={asked.danger ? "button danger" : "button primary"} disabled={busy}>
             {busy ? "Working…" : asked.verb}

@@ -1,10 +1,10 @@
-/** One line that says what was done, for a while. */
+/** A short message that says what was done, shown for a few seconds. */
 import { signal } from "@preact/signals";
 
 const said = signal<string | null>(null);
 let timer = 0;
 
-export function say(text: string): void {
+export function showToast(text: string): void {
   said.value = text;
   clearTimeout(timer);
   timer = setTimeout(() => (said.value = null), 6_000);

@@ -1,4 +1,4 @@
-/** One answer of the server, read anew when it may have changed: at most once a second, and never two at a time. */
+/** One answer of the server, read again when it may have changed: at most once a second, and one request at a time. */
 import { signal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
@@ -12,7 +12,7 @@ const PAUSE = 1_000;
 class Reader<T> {
   readonly state = signal<Fetched<T>>({ value: null, error: null });
   private busy = false;
-  private again = false;
+  private stale = false;
   private last = 0;
   private timer = 0;
   readonly aborter = new AbortController();
@@ -22,7 +22,7 @@ class Reader<T> {
   readonly refresh = (): void => {
     if (this.aborter.signal.aborted) return;
     if (this.busy) {
-      this.again = true;
+      this.stale = true;
       return;
     }
     const wait = this.last + PAUSE - Date.now();
@@ -31,7 +31,7 @@ class Reader<T> {
     else void this.now();
   };
 
-  /** Read without waiting: something was just changed from here. */
+  /** Read without waiting, after a change made from this page. */
   readonly now = async (): Promise<void> => {
     this.busy = true;
     this.last = Date.now();
@@ -41,8 +41,8 @@ class Reader<T> {
       if (!this.aborter.signal.aborted) this.state.value = { value: this.state.peek().value, error };
     } finally {
       this.busy = false;
-      if (this.again) {
-        this.again = false;
+      if (this.stale) {
+        this.stale = false;
         this.refresh();
       }
     }
@@ -54,7 +54,7 @@ class Reader<T> {
   }
 }
 
-/** Reads when `of` changes, and whenever a signal that `when` touches does. */
+/** Reads when `of` changes, and whenever a signal that `when` uses changes. */
 export function useFetched<T>(of: string, read: (signal: AbortSignal) => Promise<T>, when: () => void) {
   const reader = useMemo(() => new Reader(read), [of]);
   useEffect(() => () => reader.stop(), [reader]);

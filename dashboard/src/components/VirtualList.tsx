@@ -1,6 +1,6 @@
 /**
- * A list of any length of which only what is visible is in the document. Tab reaches one row of it: the chosen one; j and k,
- * or the arrows, move on from there, Enter follows it. Scrolls with the page's one scroller, `main`.
+ * A list of any length, of which only the visible rows are in the document. Tab reaches one row, the chosen one; j and k, or
+ * the arrows, move from there, and Enter opens it. It scrolls with `main`, the page's only scroll container.
  */
 import { signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -16,10 +16,10 @@ interface Props {
 
 const SPARE = 6;
 
-/** The list that j and k speak to. */
+/** The list that j and k move in. */
 export const active = signal<{ move: (by: number) => void } | null>(null);
 
-export function Virtual({ label, count, rowHeight, keyOf, row }: Props) {
+export function VirtualList({ label, count, rowHeight, keyOf, row }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const seen = useSignal<[number, number]>([0, 30]);
   const chosen = useSignal(0);

@@ -1,17 +1,17 @@
-/** The frame around every view: where one can go, whether the line is live, the switches. Only what a listener must know is
- * announced: not the rate, not the seconds. */
+/** The frame around every view: navigation, connection state, theme switch. Screen readers announce changes of state only,
+ * not the rate and not the seconds of the countdown. */
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { now } from "../clock";
-import { brief } from "../format";
-import { forgetKey } from "../key";
-import { helping } from "../keyboard";
+import { compact } from "../format";
+import { signOut } from "../key";
+import { helpShown } from "../keyboard";
 import { link, route } from "../route";
 import { me, perSecond, stream } from "../store";
 import { setTheme, theme, type Theme } from "../theme";
 import { Icon, type IconName } from "./Icon";
 
-const PLACES: [string, string, IconName][] = [
+const VIEWS: [string, string, IconName][] = [
   ["pools", "Pools", "pools"],
   ["journal", "Journal", "journal"],
   ["claims", "Claims", "claims"],
@@ -19,17 +19,17 @@ const PLACES: [string, string, IconName][] = [
   ["sagas", "Sagas", "sagas"],
   ["health", "Health", "health"],
 ];
-const BELONGS: Record<string, string> = { pool: "pools", hold: "pools" };
+const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "pools" };
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const { view, id } = route.value;
-  const here = BELONGS[view] ?? view;
+  const here = NAV_ITEM[view] ?? view;
   const main = useRef<HTMLElement>(null);
   const began = useRef(false);
   useLayoutEffect(() => {
-    const name = PLACES.find(([place]) => place === here)?.[1] ?? "Holdkit";
+    const name = VIEWS.find(([name]) => name === here)?.[1] ?? "Holdkit";
     document.title = `${id || name} · Holdkit`;
-    // whoever went somewhere is there: the next Tab goes on in the new view; at once, before a key can be pressed in it
+    // the next Tab must continue in the new view; done at once, before a key can be pressed there
     if (began.current) main.current?.focus({ preventScroll: true });
     began.current = true;
   }, [view, id]);
@@ -40,15 +40,15 @@ export function Shell({ children }: { children: ComponentChildren }) {
         href="#main"
         onClick={(event) => (event.preventDefault(), document.querySelector("main")?.focus())}
       >
-        Skip to the content
+        Skip to content
       </a>
       <header class="side">
         <a class="brand" href={link("pools")}>
-          <Mark />
+          <Logo />
           <span>Holdkit</span>
         </a>
         <nav class="nav" aria-label="Views">
-          {PLACES.map(([view, name, icon]) => (
+          {VIEWS.map(([view, name, icon]) => (
             <a key={view} href={link(view)} aria-current={here === view ? "page" : undefined}>
               <Icon name={icon} />
               <span>{name}</span>
@@ -56,33 +56,27 @@ export function Shell({ children }: { children: ComponentChildren }) {
           ))}
         </nav>
         <div class="side-foot">
-          <Line />
+          <ConnectionState />
           <div class="switches">
             <ThemeSwitch />
             <button
               type="button"
               class="icon-button"
-              aria-label="Keys"
-              title="Keys (?)"
-              onClick={() => (helping.value = true)}
+              aria-label="Keyboard shortcuts"
+              title="Keyboard shortcuts (?)"
+              onClick={() => (helpShown.value = true)}
             >
               <Icon name="keyboard" />
             </button>
             {!me.value?.open && (
-              <button
-                type="button"
-                class="icon-button"
-                aria-label="Forget the key"
-                title="Forget the key"
-                onClick={forgetKey}
-              >
-                <Icon name="leave" />
+              <button type="button" class="icon-button" aria-label="Sign out" title="Sign out" onClick={signOut}>
+                <Icon name="signOut" />
               </button>
             )}
           </div>
         </div>
       </header>
-      <Trouble />
+      <ConnectionBanner />
       <main id="main" ref={main} tabIndex={-1}>
         {children}
       </main>
@@ -90,39 +84,39 @@ export function Shell({ children }: { children: ComponentChildren }) {
   );
 }
 
-function Line() {
-  const state = stream.link.value.state;
+function ConnectionState() {
+  const state = stream.status.value.state;
   const rate = perSecond.value;
   return (
-    <div class="line" data-state={state}>
+    <div class="connection" data-state={state}>
       <i />
       <span role="status">{state === "live" ? "Live" : state === "refused" ? "Stopped" : "Connecting"}</span>
-      {state === "live" && <span class="muted">{brief(Math.round(rate * 10) / 10)}/s</span>}
+      {state === "live" && <span class="muted">{compact(Math.round(rate * 10) / 10)}/s</span>}
     </div>
   );
 }
 
-function Trouble() {
-  const line = stream.link.value;
-  if (line.state === "waiting" && line.attempt > 1) {
+function ConnectionBanner() {
+  const connection = stream.status.value;
+  if (connection.state === "waiting" && connection.attempt > 1) {
     void now.value; // so that the seconds count down
-    const left = Math.max(0, Math.ceil((line.until - Date.now()) / 1_000));
+    const left = Math.max(0, Math.ceil((connection.until - Date.now()) / 1_000));
     return (
-      <div class="trouble">
+      <div class="banner">
         <span>
-          <span role="alert">The server is gone. What you see is as it was.</span> Trying again
+          <span role="alert">Disconnected from the server. The data shown may be out of date.</span> Reconnecting
           {left > 0 ? ` in ${left} s` : ""}…
         </span>
         <button type="button" class="button small" onClick={stream.retry}>
-          Now
+          Reconnect now
         </button>
       </div>
     );
   }
-  if (line.state === "refused" && line.problem.status !== 401)
+  if (connection.state === "refused" && connection.problem.status !== 401)
     return (
-      <div class="trouble" role="alert">
-        The server refuses live news: {line.problem.message}
+      <div class="banner" role="alert">
+        The server refused live updates: {connection.problem.message}
       </div>
     );
   return null;
@@ -132,7 +126,7 @@ const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" 
 
 function ThemeSwitch() {
   const chosen = theme.value;
-  const said = `Colours: ${chosen === "auto" ? "as the system says" : chosen}`;
+  const said = `Theme: ${chosen === "auto" ? "system" : chosen}`;
   return (
     <button type="button" class="icon-button" aria-label={said} title={said} onClick={() => setTheme(NEXT[chosen])}>
       <Icon name={chosen === "auto" ? "auto" : chosen === "light" ? "sun" : "moon"} />
@@ -140,7 +134,7 @@ function ThemeSwitch() {
   );
 }
 
-export function Mark() {
+export function Logo() {
   return <img class="mark" src="./icon.svg" alt="" width="28" height="28" />;
 }
 

@@ -1,30 +1,30 @@
-/** Asks for a key, and says why. */
+/** The sign-in form: asks for an API key, and says why the last one was refused. */
 import { useState } from "preact/hooks";
 import type { Problem } from "../api";
 import { setKey } from "../key";
-import { Mark } from "./Shell";
+import { Logo } from "./Shell";
 
-export function Gate({ refused, enter }: { refused: Problem | null; enter: () => void }) {
+export function SignIn({ refused, signIn }: { refused: Problem | null; signIn: () => void }) {
   const [text, setText] = useState("");
   const submit = (event: Event): void => {
     event.preventDefault();
     if (text.trim() === "") return;
     setKey(text);
     setText("");
-    enter();
+    signIn();
   };
   return (
-    <main class="gate">
+    <main class="sign-in">
       <form class="card" onSubmit={submit}>
-        <Mark />
-        <h1>{refused?.reason === "key_refused" ? "This key does not open it" : "A key, please"}</h1>
+        <Logo />
+        <h1>{refused?.reason === "key_refused" ? "API key not accepted" : "Sign in"}</h1>
         <p>
           {refused?.reason === "key_refused"
-            ? "It is unknown, revoked or expired. Paste another one."
-            : "Paste a key of this server. It stays in this tab, and goes when you close it."}
+            ? "The key is unknown, revoked or expired. Enter another one."
+            : "Enter an API key for this server. It is kept in this tab only, until you close it."}
         </p>
         <label class="field">
-          <span>Key</span>
+          <span>API key</span>
           <input
             ref={(field) => field?.focus()}
             type="password"
@@ -37,11 +37,11 @@ export function Gate({ refused, enter }: { refused: Problem | null; enter: () =>
           />
         </label>
         <button type="submit" class="button primary wide">
-          Open
+          Sign in
         </button>
         <p class="muted small">
-          No key yet? Where the server runs: <code>holdkit keys make me --scope admin</code>. <code>make run</code>{" "}
-          prints one with its address.
+          No key yet? Run <code>holdkit keys make me --scope admin</code> where the server runs. <code>make run</code>{" "}
+          prints an address that contains one.
         </p>
       </form>
     </main>

@@ -1,4 +1,4 @@
-/** How long a hold still lives, on the engine's clock. */
+/** The time until a hold's deadline, on the engine's clock. */
 import { now } from "../clock";
 import { moment, span } from "../format";
 import type { Hold } from "../types";
@@ -14,7 +14,7 @@ export function Countdown({ hold }: { hold: Hold }) {
   );
 }
 
-/** The part of a hold's life that is left, 0 to 1; null if it has no deadline. */
+/** The remaining share of a hold's lifetime, 0 to 1; null if it has no deadline. */
 export function lifeLeft(hold: Hold, at: number): number | null {
   if (hold.state !== "held" || hold.deadline_at === null) return null;
   const [born, ends] = [Date.parse(hold.held_at), Date.parse(hold.deadline_at)];

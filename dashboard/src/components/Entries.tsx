@@ -1,10 +1,10 @@
-/** Entries of the journal: as rows of a live list, and as the story of one hold or pool. */
-import { clock, moment, number, tail } from "../format";
+/** Journal entries: as rows of a live list, and as the history of one hold or pool. */
+import { clock, moment, number, shortId } from "../format";
 import { link } from "../route";
 import { phone } from "../screen";
 import type { Entry } from "../types";
 
-/** The word that stands for an action, and the colour it has. */
+/** The group an action belongs to, which decides its colour. */
 export function kindOf(action: string): string {
   const word = action.slice(action.indexOf(".") + 1);
   if (word.includes("confirmed")) return "confirmed";
@@ -23,7 +23,7 @@ export function Action({ action }: { action: string }) {
 
 const signed = (value: number): string => (value > 0 ? `+${number(value)}` : number(value).replace("-", "−"));
 
-/** By how much the counters of each pool moved. */
+/** How the counters of each pool changed. */
 export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
   const shown = entry.pools.slice(0, most);
   const deadline = entry.action === "hold.extended" ? entry.after.deadline_at : null;
@@ -49,16 +49,16 @@ export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
 
 export function EntryRow({ entry }: { entry: Entry }) {
   const isHold = entry.action.startsWith("hold.") || entry.action.startsWith("leg.");
-  const place = isHold
+  const target = isHold
     ? link("hold", entry.subject)
     : entry.subject.startsWith("~")
       ? link("journal")
       : link("pool", entry.subject);
   return (
-    <a class="row entry" href={place} tabIndex={-1}>
+    <a class="row entry" href={target} tabIndex={-1}>
       <time>{clock(entry.at, true)}</time>
       <Action action={entry.action} />
-      <span class="id entry-subject">{tail(entry.subject)}</span>
+      <span class="id entry-subject">{shortId(entry.subject)}</span>
       <Effects entry={entry} most={phone.value ? 1 : 2} />
       <span class="muted entry-who">
         {[entry.actor, entry.forced ? "forced" : null, entry.reason].filter(Boolean).join(" · ")}
@@ -67,13 +67,13 @@ export function EntryRow({ entry }: { entry: Entry }) {
   );
 }
 
-/** What happened, in journal order. */
-export function Story({ entries }: { entries: Entry[] }) {
+/** Entries as a timeline, in journal order. */
+export function Timeline({ entries }: { entries: Entry[] }) {
   return (
-    <ol class="story">
+    <ol class="timeline">
       {entries.map((entry) => (
         <li key={`${entry.position.lane}.${entry.position.seq}`} data-kind={kindOf(entry.action)}>
-          <div class="story-line">
+          <div class="timeline-line">
             <Action action={entry.action} />
             {entry.forced && (
               <span class="badge" data-kind="expired">
@@ -82,7 +82,7 @@ export function Story({ entries }: { entries: Entry[] }) {
             )}
             <time class="muted">{moment(entry.at)}</time>
           </div>
-          <div class="story-more">
+          <div class="timeline-more">
             <Effects entry={entry} most={8} />
             {entry.reason && <span class="quote">{entry.reason}</span>}
             <span class="muted">

@@ -1,4 +1,4 @@
-/** A few line drawings, made of paths alone. */
+/** The icons, each a single SVG path. */
 
 const PATHS = {
   pools: "M4 7h16M4 12h10M4 17h6",
@@ -8,7 +8,7 @@ const PATHS = {
   sagas: "M6 5a2 2 0 100 4 2 2 0 000-4M18 15a2 2 0 100 4 2 2 0 000-4M8 7h5a3 3 0 013 3v5",
   health: "M3 12h4l3-7 4 14 3-7h4",
   keyboard: "M3 7h18v10H3zM7 11h.01M11 11h.01M15 11h.01M8 14h8",
-  leave: "M14 4h5v16h-5M4 12h10M10 8l4 4-4 4",
+  signOut: "M14 4h5v16h-5M4 12h10M10 8l4 4-4 4",
   sun: "M12 8a4 4 0 100 8 4 4 0 000-8M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.5 1.5M17.5 17.5L19 19M5 19l1.5-1.5M17.5 6.5L19 5",
   moon: "M20 14A8 8 0 1110 4a6.5 6.5 0 0010 10z",
   auto: "M12 3a9 9 0 100 18 9 9 0 000-18M12 3v18",
