@@ -114,7 +114,7 @@ function Numbers({ stats }: { stats: Stats }) {
     ["p50 latency", milliseconds(stats.latency.p50)],
     ["p90 latency", milliseconds(stats.latency.p90)],
     ["p99 latency", milliseconds(stats.latency.p99)],
-    ["commands per commit", mean.toFixed(1)],
+    ["mean batch size", mean.toFixed(1)],
     ["queue length", compact(stats.queue)],
     [
       "sweeper lag",

@@ -150,7 +150,7 @@ function Table({ list }: { list: Signal<Pool>[] }) {
   return (
     <section class="table pools">
       <div class="table-head row pool-row" aria-hidden="true">
-        <span>Pool</span>
+        <span>pool</span>
         <span />
         <span class="figure">consumed</span>
         <span class="figure">held</span>
