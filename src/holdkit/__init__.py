@@ -92,9 +92,9 @@ from .faces.saga import Saga, SagaStep
 from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
 from .kernel._sync.reads import reconstruct
-from .kernel.bounded_queue import Stats
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.follower_state import CursorFile, CursorStore
+from .kernel.group_commit import Stats
 from .kernel.limits import Limits, LimitsInForce
 from .kernel.normalise import span
 from .kernel.opening import migrate

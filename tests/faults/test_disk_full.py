@@ -66,7 +66,7 @@ def opened(path: Path) -> Iterator[holdkit.Kernel]:
 def test_no_page_left_in_the_database(tmp_path: Path) -> None:
     path = tmp_path / "holds.db"
     with opened(path) as hk:
-        engine = hk._group_commit.engine
+        engine = hk._executor.engine
         assert isinstance(engine, SqliteEngine)
         driver = engine._writer._driver
         assert driver is not None

@@ -177,16 +177,16 @@ def test_a_retry_after_a_lost_race_ends_where_the_first_did(tmp_path: Path) -> N
     """The refusals on the way are remembered too."""
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
         hk.items.add(["A1", "A2", "A3"])
-        look = hk._executor.group_commit.read
+        look = hk._executor.read
         rivals = [["A1"], ["A2"]]
 
-        def late(query: Any, *, durable: bool = False) -> Any:
-            seen = look(query, durable=durable)
+        def late(query: Any, tx: Any = None, *, durable: bool = False) -> Any:
+            seen = look(query, tx, durable=durable)
             if rivals and isinstance(query, ListPools):
                 hk.items.reserve(rivals.pop(0))
             return seen
 
-        hk._executor.group_commit.read = late  # type: ignore[method-assign]
+        hk._executor.read = late  # type: ignore[method-assign]
         mine = hk.items.best_available(1, prefix="A", op="mine")
         assert [leg.pool for leg in mine.legs] == ["~item/A3"]
         assert hk.items.best_available(1, prefix="A", op="mine").id == mine.id

@@ -65,7 +65,7 @@ class Application:
 
     @property
     def engine_of_kernel(self) -> Any:
-        return getattr(self.hk, "_thing", self.hk)._group_commit.engine
+        return getattr(self.hk, "_thing", self.hk)._executor.group_commit.engine
 
     def listen(self, hook: Callable[[str], None]) -> None:
         """Call `hook` before each statement of a call with `tx=`."""

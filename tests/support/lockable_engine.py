@@ -142,16 +142,16 @@ class Roomy(Lockable):
 
 def rooms(kernel: Any) -> Any:
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
-    return thing._group_commit._lock_queues
+    return thing._executor.group_commit._lock_queues
 
 
 def queued_in_rooms(kernel: Any) -> int:
     """How many submissions are queued behind those that are blocked."""
-    return sum(len(room._queue) for room in tuple(rooms(kernel)._open.values()))
+    return sum(len(room._queue) for room in tuple(rooms(kernel).open.values()))
 
 
 def no_rooms(kernel: Any) -> None:
     """All rooms have gone, and the main queue has its whole bound again."""
-    wait_until(lambda: not rooms(kernel)._open and not rooms(kernel)._standing)
+    wait_until(lambda: not rooms(kernel).open and not rooms(kernel)._waiting)
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
-    wait_until(lambda: thing._group_commit.bound == thing.limits.max_queue)
+    wait_until(lambda: thing._executor.group_commit.bound == thing.limits.max_queue)

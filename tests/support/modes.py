@@ -21,8 +21,8 @@ from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
-from holdkit.kernel.group_commit import AsyncGroupCommit, GroupCommit
-from holdkit.kernel.prepare import Mint
+from holdkit.kernel._async.executor import AsyncExecutor
+from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class Sync:
     name = "sync"
 
     def open(self, engine: Engine) -> Any:
-        return Kernel(GroupCommit(engine), Mint(engine.clock, lanes=engine.lanes))
+        return Kernel(Executor(engine))
 
     def run(self, work: Callable[[], T]) -> T:
         return work()
@@ -120,7 +120,7 @@ class Async:
 
     def open(self, engine: Engine) -> Any:
         async def build() -> AsyncKernel:
-            return AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock, lanes=engine.lanes))
+            return AsyncKernel(AsyncExecutor(engine))
 
         return self.run(build)
 
@@ -233,7 +233,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def queued(kernel: Any) -> int:
     """How many submissions wait."""
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
-    return len(thing._group_commit._queue)
+    return len(thing._executor.group_commit._queue)
 
 
 @contextmanager

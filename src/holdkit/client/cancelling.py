@@ -11,7 +11,7 @@ from typing import Any
 from ..core.commands import AnyCommand
 from ..core.outcomes import Done
 from ..errors import HoldkitError
-from ..kernel.group_commit import Undo
+from ..kernel.queued_calls import Undo
 from ..kernel.workers import AsyncSignal, AsyncWorker, Worker
 
 log = logging.getLogger("holdkit")

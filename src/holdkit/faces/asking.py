@@ -14,7 +14,8 @@ from ..core.outcomes import Outcome
 from ..core.validation import invalid
 from ..engines.port import Engine
 from ..errors import Overloaded
-from ..kernel.group_commit import AsyncGroupCommit, GroupCommit
+from ..kernel._async.executor import AsyncExecutor
+from ..kernel._sync.executor import Executor
 from ..kernel.own_transaction import ask_inside, asked, asked_async, decide_inside, inside, lender_of, refuse_inside
 from .resources import Question, Resource, asynchronous
 
@@ -33,43 +34,43 @@ class _Register:
             raise invalid("kind", "kind_taken", f"{kind!r} is the kind of {there.__qualname__} already: choose another")
 
 
-_registers: MutableMapping[GroupCommit | AsyncGroupCommit, _Register] = WeakKeyDictionary()
+_registers: MutableMapping[Engine, _Register] = WeakKeyDictionary()
 
 
-def _register(group_commit: GroupCommit | AsyncGroupCommit) -> _Register:
-    return _registers.setdefault(group_commit, _Register())
+def _register(engine: Engine) -> _Register:
+    return _registers.setdefault(engine, _Register())
 
 
 class Asker:
     """Asks from threads."""
 
-    def __init__(self, group_commit: GroupCommit, resource: Resource[Any, Any], kind: str) -> None:
+    def __init__(self, executor: Executor, resource: Resource[Any, Any], kind: str) -> None:
         if asynchronous(resource):
             name = type(resource).__name__
             raise invalid("capacity", "capacity_async", f"{name} answers with async def: use holdkit.connect_async")
-        self._group_commit, self._engine = group_commit, group_commit.engine
-        _register(group_commit).enter(kind, type(resource))
+        self._executor, self._engine = executor, executor.engine
+        _register(executor.engine).enter(kind, type(resource))
 
     def own(self, question: Question[Any, Any]) -> list[Outcome]:
         """In a transaction of the engine's own."""
-        return self._group_commit.borrow(lambda engine: _decide(engine, question))
+        return self._executor.borrow(lambda engine: _decide(engine, question))
 
     def joined(self, tx: Any, question: Question[Any, Any]) -> list[Outcome]:
         """In the caller's own."""
         refuse_inside(self._engine)
         if lender_of(self._engine).serial:
-            self._group_commit.apply_in(tx, None, [question.pool])
+            self._executor.lock(tx, [question.pool])
         else:
-            self._group_commit.apply_in(tx, question.lock)
+            self._executor.submit(question.lock, tx)
         with inside(self._engine):
             group = asked(self._engine, tx, question.ask)
-        return self._group_commit.apply_in(tx, group)
+        return self._executor.submit(group, tx)
 
     def look(self, tx: Any, question: Question[Any, Any]) -> Group:
         """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
         refuse_inside(self._engine)
         if tx is None:
-            return self._group_commit.borrow(lambda engine: ask_inside(engine, question.ask))
+            return self._executor.borrow(lambda engine: ask_inside(engine, question.ask))
         with inside(self._engine):
             return asked(self._engine, tx, question.ask)
 
@@ -77,23 +78,23 @@ class Asker:
 class AsyncAsker:
     """Asks from tasks."""
 
-    def __init__(self, group_commit: AsyncGroupCommit, resource: Resource[Any, Any], kind: str) -> None:
-        self._group_commit, self._engine = group_commit, group_commit.engine
+    def __init__(self, executor: AsyncExecutor, resource: Resource[Any, Any], kind: str) -> None:
+        self._executor, self._engine = executor, executor.engine
         self._asynchronous = asynchronous(resource)
-        self._register = _register(group_commit)
+        self._register = _register(executor.engine)
         self._register.enter(kind, type(resource))
 
     async def own(self, question: Question[Any, Any]) -> list[Outcome]:
         """In a transaction of the engine's own: its connection is sync, so a sync answer is asked for on a thread."""
         refuse_inside(self._engine)
         if not self._asynchronous:
-            return await self._group_commit.borrow(lambda engine: _decide(engine, question))
+            return await self._executor.borrow(lambda engine: _decide(engine, question))
         self._refuse_sql()
         await self._take_turn()
         try:
             with inside(self._engine):
                 group = await question.ask_async(None)
-            return await self._group_commit.borrow(lambda engine: _decide(engine, question, group))
+            return await self._executor.borrow(lambda engine: _decide(engine, question, group))
         finally:
             self._register.turn.release()
 
@@ -101,7 +102,7 @@ class AsyncAsker:
         """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
         refuse_inside(self._engine)
         if tx is None and not self._asynchronous:
-            return await self._group_commit.borrow(lambda engine: ask_inside(engine, question.ask))
+            return await self._executor.borrow(lambda engine: ask_inside(engine, question.ask))
         if tx is None:
             self._refuse_sql()
         with inside(self._engine):
@@ -131,12 +132,12 @@ class AsyncAsker:
         if not self._asynchronous and inspect.iscoroutinefunction(getattr(tx, "execute", None)):
             raise invalid("capacity", "capacity_not_async", "must be async def: tx is an async connection")
         if lender_of(self._engine).serial:
-            await self._group_commit.apply_in(tx, None, [question.pool])
+            await self._executor.lock(tx, [question.pool])
         else:
-            await self._group_commit.apply_in(tx, question.lock)
+            await self._executor.submit(question.lock, tx)
         with inside(self._engine):
             group = await asked_async(self._engine, tx, question.ask_async)
-        return await self._group_commit.apply_in(tx, group)
+        return await self._executor.submit(group, tx)
 
 
 def _decide(engine: Engine, question: Question[Any, Any], answered: Any = None) -> list[Outcome]:

@@ -8,10 +8,11 @@ import os
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
-from ..kernel.group_commit import AsyncGroupCommit, GroupCommit
+from ..kernel._async.executor import AsyncExecutor
+from ..kernel._sync.executor import Executor
 from ..kernel.limits import Limits, asked_slots
 from ..kernel.opening import DEFAULT_URL, open_engine
-from ..kernel.prepare import Mint, Randomness
+from ..kernel.prepare import Randomness
 from ._async.kernel import AsyncKernel
 from ._sync.kernel import Kernel
 
@@ -32,7 +33,7 @@ def connect(
     """
     random = _checked(randomness)
     engine = open_engine(url, clock=clock, limits=asked_slots(limits), schema=schema, pool_size=pool_size)
-    return Kernel(GroupCommit(engine), Mint(engine.clock, random, engine.lanes))
+    return Kernel(Executor(engine, random))
 
 
 async def connect_async(
@@ -55,7 +56,7 @@ async def connect_async(
     except asyncio.CancelledError:
         opening.add_done_callback(_give_back)
         raise
-    return AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock, random, engine.lanes))
+    return AsyncKernel(AsyncExecutor(engine, random))
 
 
 def _give_back(opening: asyncio.Task[Engine]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from .. import errors
-from ..core.commands import AnyCommand, Consume, PlaceHold, Sweep
+from ..core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal, Survives
 from .normalise import datetime_of
@@ -91,6 +91,16 @@ def settled(outcomes: Iterable[Outcome]) -> None:
             raise refusal_of(outcome)
         if isinstance(outcome, Invalid):
             raise errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+
+
+def undo_grant(outcomes: list[Outcome]) -> Group | None:
+    """The commands that take back a grant which nobody received. A replayed grant is left alone: an earlier attempt received it,
+    and may use it."""
+    (outcome,) = outcomes
+    if not isinstance(outcome, Done) or outcome.hold is None or outcome.replayed:
+        return None
+    hold = outcome.hold
+    return Group((ReleaseHold(id=hold.id, tenant=hold.tenant, owner=outcome.token, reason="cancelled"),))
 
 
 def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused:

@@ -1,39 +1,60 @@
-"""Group commit for tasks on an engine that needs no thread: a batch is applied on the event loop itself, and while the server
-writes it, those of the batch before are given their answers. So the two take turns, half of the callers in each.
+"""Group commit for the tasks of one event loop, and everything else that tasks ask of an engine.
 
-What the engine cannot do from the loop goes the way of all others, through the pump's thread. Decides nothing.
+Batches are run by a worker thread (`batch_worker`), or, where the engine can apply a batch without blocking, on the event loop
+itself (`LoopBatches`). While the server writes one such batch, the tasks of the batch before get their answers; so the callers
+form two halves that take turns. A batch that the engine cannot apply on the loop, or that fails there, goes to the thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import os
+import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..core.commands import Group
-from ..engines.deadlines import until
-from ..engines.port import AsyncApply, Engine, NeedsThread
-from .batch_worker import Awaited, BatchWorker, give_up, latest
-from .queued_calls import MAX_COMMANDS
-from .workers import AsyncSignal
+from ..core.model import Key
+from ..core.outcomes import Outcome
+from ..core.reading import Query
+from ..core.validation import invalid
+from ..engines.deadlines import too_late, until
+from ..engines.port import AsyncApply, Engine, Insider, NeedsThread
+from ..errors import EngineError, HoldkitError
+from .batch_worker import BatchWorker, DeadlineTimer, TaskCall, give_up, latest
+from .group_commit import MainQueue
+from .lock_queues import AsyncLockQueues, queue_for
+from .own_transaction import refuse_inside
+from .queued_calls import MAX_COMMANDS, Undo, late_in_batch
+from .workers import GRACE, AsyncSignal, AsyncWorker
+
+T = TypeVar("T")
 
 SPLIT: Final = 128
-"""Queued commands from which on a batch leaves half of them for the next: fewer are not worth a second transaction."""
+"""With so many commands queued, a batch takes half of them and leaves the rest to the next; fewer are not worth two
+transactions."""
 MOST: Final = 256
-"""Commands that are decided on the loop in one go: more would keep its other tasks waiting, and go to the thread."""
+"""Commands that are decided on the loop in one go: a larger batch would keep other tasks waiting, and goes to the thread."""
 PATIENCE: Final = 0.005
-"""Seconds that an answer waits at most for the next batch to be on its way."""
+"""Seconds that an answer waits at most for the next batch to be sent."""
+LENT: Final = 4
+"""Threads for jobs that use a transaction of the engine's own."""
 
 
 class LoopBatches(BatchWorker):
-    """A pump whose batches fly, where the engine can."""
+    """A batch worker that applies batches on the event loop, where the engine can."""
 
     def __init__(self, engine: Engine, committed: AsyncSignal, *, wait_for_locks: bool = False) -> None:
         super().__init__(engine, committed, wait_for_locks=wait_for_locks)
-        self._wings: AsyncApply | None = engine if isinstance(engine, AsyncApply) and not wait_for_locks else None
-        self._landed: list[tuple[Sequence[Awaited], bool]] = []
-        self._flying: asyncio.Task[None] | None = None
+        self._on_loop: AsyncApply | None = engine if isinstance(engine, AsyncApply) and not wait_for_locks else None
+        self._unanswered: list[tuple[Sequence[TaskCall], bool]] = []
+        """Batches that were written, and whose tasks have not been woken yet."""
+        self._task: asyncio.Task[None] | None = None
 
     def _take(
         self,
@@ -42,20 +63,20 @@ class LoopBatches(BatchWorker):
         fits: Callable[[Group], bool] | None = None,
         latest: float = inf,
     ) -> None:
-        if self._wings is not None and not self._landed and self._queued >= SPLIT:
+        if self._on_loop is not None and not self._unanswered and self._queued >= SPLIT:
             most = (self._queued + 1) // 2
         super()._take(batch, most, fits, latest)
 
-    def _launch(self, batch: list[Awaited]) -> None:
-        if self._wings is None or sum([submission.size for submission in batch]) > MOST:
+    def _launch(self, batch: list[TaskCall]) -> None:
+        if self._on_loop is None or sum([call.size for call in batch]) > MOST:
             self._give_answers()
             super()._launch(batch)
             return
-        self._flight = batch
-        self._flying = self._loop.create_task(self._fly(self._wings, batch), name="holdkit-flight")
-        self._flying.add_done_callback(lambda task: self._look_after(task, batch))
+        self._batch = batch
+        self._task = self._loop.create_task(self._run_on_loop(self._on_loop, batch), name="holdkit-batch")
+        self._task.add_done_callback(lambda task: self._check_begun(task, batch))
 
-    async def _fly(self, engine: AsyncApply, batch: list[Awaited]) -> None:
+    async def _run_on_loop(self, engine: AsyncApply, batch: list[TaskCall]) -> None:
         failed: Exception | None = None
         try:
             with until(latest(batch)):
@@ -63,7 +84,7 @@ class LoopBatches(BatchWorker):
             wrote = self._runner.accept(batch, applied)
         except NeedsThread:
             pass
-        except Exception as error:  # noqa: BLE001 - the runner knows what each means
+        except Exception as error:  # noqa: BLE001 - the runner knows what each error means
             failed = error
         except BaseException as error:  # the loop is ending
             give_up(batch, error)
@@ -76,15 +97,15 @@ class LoopBatches(BatchWorker):
         self._give_answers()
         self._batches.put(lambda: self._run(batch, failed))
 
-    def _look_after(self, task: asyncio.Task[None], batch: list[Awaited]) -> None:
-        """A task that was cancelled before its first step never knew its batch: it is queued again."""
-        if task.cancelled() and self._flight is batch:
+    def _check_begun(self, task: asyncio.Task[None], batch: list[TaskCall]) -> None:
+        """A task that was cancelled before its first step has done nothing with its batch: queue it again."""
+        if task.cancelled() and self._batch is batch:
             self._settle(batch, False)
 
-    def _complete(self, batch: Sequence[Awaited], wrote: bool) -> None:
-        """Who is here already flies next, and the answers are given meanwhile; a few are not worth waiting for."""
-        self._flight = ()
-        self._landed.append((batch, wrote))
+    def _complete(self, batch: Sequence[TaskCall], wrote: bool) -> None:
+        """Launch the next batch first, if enough calls are queued for one, and give the answers while it is written."""
+        self._batch = ()
+        self._unanswered.append((batch, wrote))
         following: list[Any] = []
         if self._queued * 4 >= len(batch):
             self._take(following)
@@ -93,9 +114,159 @@ class LoopBatches(BatchWorker):
             self._loop.call_later(PATIENCE, self._give_answers)
         else:
             self._give_answers()
-            self._loop.call_soon(self._pump)
+            self._loop.call_soon(self._next_batch)
 
     def _give_answers(self) -> None:
-        landed, self._landed = self._landed, []
-        for batch, wrote in landed:
+        written, self._unanswered = self._unanswered, []
+        for batch, wrote in written:
             self._answer(batch, wrote)
+
+
+class AsyncGroupCommit(LoopBatches, MainQueue):
+    """Group commit for tasks, and everything else that a kernel asks of its engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, AsyncSignal())
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="holdkit-reader")
+        self._lenders = ThreadPoolExecutor(LENT, thread_name_prefix="holdkit-lender")
+        self.workers: set[AsyncWorker] = set()
+        self._lock_queues = AsyncLockQueues(self)
+        self._deadlines = DeadlineTimer()
+        self._open_transactions: weakref.WeakKeyDictionary[asyncio.Task[Any], Callable[[], bool]] = (
+            weakref.WeakKeyDictionary()
+        )
+        """Tasks that have called with `tx=`, and whether that transaction is still open."""
+
+    def check(self) -> None:
+        """Refuse after close, in a forked child, and in another event loop."""
+        super().check()
+        if asyncio.get_running_loop() is not self._loop:
+            raise EngineError("this kernel belongs to another event loop: connect_async in each")
+
+    async def submit(
+        self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
+    ) -> list[Outcome]:
+        """Have the group written, in a batch with those of other callers. If the task is cancelled, a queued call is removed,
+        unless it is `shielded`; one in a batch is written, and `undo` takes back what it granted."""
+        self.check()
+        refuse_inside(self.engine)
+        self._check_no_open_transaction()
+        call = TaskCall(group, minted, self._loop.create_future(), shielded=shielded, until=self.deadline())
+        lock = queue_for(self._lock_queues.open, group) if self._lock_queues.open else None
+        if lock is None:
+            self.add(call)
+        else:
+            self._lock_queues.enter(call, lock)
+        self._deadlines.add(call)
+        try:
+            await call.waiter
+        except asyncio.CancelledError:
+            if not shielded and not call.queue.withdraw(call) and undo is not None:
+                call.undo = undo
+                if call.outcomes is not None:  # settled in the same turn of the loop
+                    self.take_back(call)
+            raise
+        finally:
+            self._deadlines.discard(call)
+        if call.outcomes is None and (call.error is None or call.skipped):
+            raise self._late(call)
+        return call.result()
+
+    def _late(self, call: TaskCall) -> HoldkitError:
+        """The error of a call whose deadline has passed. If it was queued or skipped, nothing was done. Else it goes on, and its
+        outcome is unknown; a shielded one has no deadline from now on."""
+        if call.shielded:
+            call.until = inf
+            return late_in_batch()
+        if call.skipped:
+            return too_late()
+        return too_late() if call.queue.withdraw(call) and not call.sent else late_in_batch()
+
+    def _pass_on(self, call: TaskCall, lock: str) -> None:
+        self._lock_queues.enter(call, lock)
+
+    async def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Outcome]:
+        """Skip the queue: the caller's own connection belongs to this loop, so the call is written right here."""
+        self.check()
+        applied = await self.engine.apply_in_async(tx, [] if group is None else [group], lock)
+        task = asyncio.current_task()
+        if task is not None and applied.still_open is not None:
+            self._open_transactions[task] = applied.still_open
+        self.committed.notify()
+        return applied.outcomes[0] if applied.outcomes else []
+
+    async def borrow(self, job: Callable[[Engine], T]) -> T:
+        """Run a job that uses a transaction of the engine's own, on a thread, in the caller's context. If the task is cancelled
+        while the job waits for a thread, it does not begin; later, it runs on."""
+        self.check()
+        self._check_no_open_transaction()
+        with until(self.deadline()):
+            run = contextvars.copy_context().run
+        result = await self._loop.run_in_executor(self._lenders, run, job, self.engine)
+        self.committed.notify()
+        return result
+
+    def _check_no_open_transaction(self) -> None:
+        """A task that waited behind its own open transaction would wait for itself."""
+        task = asyncio.current_task() if self._open_transactions else None
+        still_open = self._open_transactions.get(task) if task is not None else None
+        if still_open is not None and still_open():
+            raise invalid(
+                "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
+            )
+
+    def listen(self) -> None:
+        """From now on be woken by the commits of other processes too, where the engine can tell."""
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self.committed.notify)
+
+        self.engine.listen(wake)
+
+    async def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:
+        """Ask the engine, on a thread; or ask inside the caller's own transaction, which belongs to this loop."""
+        self.check()
+        if tx is not None:
+            assert isinstance(self.engine, Insider), "an engine that can be joined can be asked there too"
+            return await self.engine.read_in_async(tx, query)
+        with until(self.deadline()):
+            run = contextvars.copy_context().run
+        return await self._loop.run_in_executor(self._readers, run, partial(self.engine.read, query, durable=durable))
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """Run blocking work that has no deadline, on a thread."""
+        self.check()
+        return await self._loop.run_in_executor(self._readers, work)
+
+    async def aclose(self) -> None:
+        """Refuse further calls, finish those that are queued, end the workers, close the engine. If cancelled, call it again."""
+        self._closed = True
+        if os.getpid() != self._pid or not self.end_thread.alive:
+            return
+        self.committed.close()
+        if not self._loop.is_closed():
+            while (
+                self._running or not self._lock_queues.empty.is_set()
+            ):  # a lock queue may queue an undo in the main queue
+                await self._idle.wait()
+                await self._lock_queues.empty.wait()
+            for worker in tuple(self.workers):
+                await worker.end(GRACE)
+            ended = asyncio.Event()
+            self._batches.put(lambda: self._shut(ended))
+            await ended.wait()
+        else:  # and with the loop everything that waited there is gone
+            self._lock_queues.end_threads()
+            self._shut(None)
+        self.end_thread()
+        self._thread.join(GRACE)
+
+    def _shut(self, ended: asyncio.Event | None) -> None:
+        try:
+            self._readers.shutdown()
+            self._lenders.shutdown()
+            self.engine.close()
+        finally:
+            if ended is not None:
+                self._loop.call_soon_threadsafe(ended.set)

@@ -1,7 +1,22 @@
-"""Group commit for tasks: a pump, started by `call_soon`, runs batches on one thread, so that all waiting tasks ride
-together, at one thread hop per batch.
+"""Group commit for tasks: calls are queued on the event loop, and a worker thread runs one batch after the other.
 
-Cancelled while queued: removed, and certainly not applied. Cancelled in flight: it runs on.
+Theory of operation
+-------------------
+
+All state belongs to the event loop's thread; only `_run` and the batch it is given are used by the worker thread, one batch at a
+time. The first call that is queued schedules `_next_batch` with `call_soon`, so that all tasks that are ready have queued
+their calls before the batch is taken. The thread runs the batch and sends it back with `call_soon_threadsafe`; `_settle` wakes
+the tasks, and takes the next batch after these had their turn to queue again. One batch costs one change of threads.
+
+*States of a call*: queued (in `queue`, from where it can be withdrawn) → in a batch → settled. A skipped call goes on to a lock
+queue (`_pass_on`). A task that is cancelled while its call is queued withdraws it: certainly nothing was done. If the call is in
+a batch, it is written all the same; what it granted is taken back by `undo`, because nobody received it. A shielded call is
+never withdrawn.
+
+*Where it may break.* Nobody interrupts the worker thread from outside, so an exception that leaves the runner is a bug. If
+nothing of the batch was sent, all its calls fail; it would fail again for ever. If part of it was sent, the outcome of that part
+is unknown and the rest is queued again, which comes to an end. A loop that is closed while a batch runs loses its tasks; the
+thread ends when the kernel is closed or collected, because it knows nothing of the kernel but the queue of batches.
 """
 
 from __future__ import annotations
@@ -20,94 +35,100 @@ from ..core.commands import Group
 from ..engines.deadlines import until
 from ..engines.port import Engine
 from ..errors import OutcomeUnknown
-from .bounded_queue import Queue, Undo
-from .queued_calls import INTERRUPTED, SkippedLocked, Submission, broken, fail, unsettled
+from .batches import BatchRunner
+from .queued_calls import INTERRUPTED, BoundedQueue, QueuedCall, SkippedLocked, Undo, broken, fail, unsettled
 from .workers import AsyncSignal
 
 TICK: Final = 0.1
-"""Seconds between two looks at who has waited for too long."""
+"""Seconds between two checks for calls whose deadline has passed."""
 
 
-class Place(Protocol):
-    """Where a submission can be taken back from."""
+class Withdrawable(Protocol):
+    """Where a call waits."""
 
-    def withdraw(self, submission: Any, /) -> bool:
-        """Take it back, if it is there still."""
+    def withdraw(self, call: Any, /) -> bool:
+        """Take the call back; says whether it was there."""
         ...
 
 
-class Awaited(Submission):
-    """A submission that a task waits for."""
+class TaskCall(QueuedCall):
+    """A call that a task waits for."""
 
-    __slots__ = ("line", "rounds", "shielded", "undo", "waiter")
+    __slots__ = ("queue", "rounds", "shielded", "undo", "waiter")
 
-    line: Place
-    """Where it is queued, if it is."""
-    rounds: int
-    """How often it had to wait for something."""
-    shielded: bool
-    """It is to be done even if nobody waits for it any more."""
+    queue: Withdrawable
+    """Where it was queued last."""
     waiter: asyncio.Future[None]
-    undo: Undo | None
+    """Done when there is an answer, or when its deadline has passed."""
 
-    def __init__(self, group: Group, minted: bool, waiter: asyncio.Future[None], shielded: bool) -> None:
-        super().__init__(group, minted)
+    def __init__(
+        self, group: Group, minted: bool, waiter: asyncio.Future[None], *, shielded: bool, until: float = inf
+    ) -> None:
+        super().__init__(group, minted, until)
         self.waiter, self.shielded = waiter, shielded
-        self.undo = None
+        """Shielded: it is done even if nobody waits for it any more."""
+        self.undo: Undo | None = None
         self.rounds = 0
+        """How often it had to wait for a lock."""
 
     def wake(self) -> None:
-        """Tell the task that there is an answer."""
+        """Wake the task."""
         if not self.waiter.done():
             self.waiter.set_result(None)
 
 
-class BatchWorker(Queue):
+class BatchWorker(BoundedQueue):
     """One queue of tasks, and the thread that runs its batches."""
 
     def __init__(self, engine: Engine, committed: AsyncSignal, *, wait_for_locks: bool = False) -> None:
-        super().__init__(engine, wait_for_locks=wait_for_locks)
+        super().__init__(engine.limits.max_queue)
+        self.engine, self.committed = engine, committed
+        self._runner = BatchRunner(engine, wait_for_locks=wait_for_locks)
+        self._closed = False
         self._loop = asyncio.get_running_loop()
         self._batches: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._writer = threading.Thread(target=_work, args=(self._batches,), name="holdkit-writer", daemon=True)
-        self._writer.start()
-        self._dismiss_writer = weakref.finalize(self, self._batches.put, None)  # also if nobody ever closes
-        self._flight: Sequence[Awaited] = ()
-        self._pumping = False
+        self._thread = threading.Thread(target=_work, args=(self._batches,), name="holdkit-writer", daemon=True)
+        self._thread.start()
+        self.end_thread = weakref.finalize(self, self._batches.put, None)  # called also if nobody ever closes
+        """Lets the thread end after the batch that it runs."""
+        self._batch: Sequence[TaskCall] = ()
+        """The batch that is being written."""
+        self._running = False
+        """Whether a batch is being written, or about to be taken."""
         self._idle = asyncio.Event()
         self._idle.set()
-        self.committed = committed
 
-    def add(self, submission: Awaited) -> None:
-        """Queue a submission; `Overloaded` if there is no room."""
-        self._enqueue(submission)
-        submission.line = self
+    def add(self, call: TaskCall) -> None:
+        """Queue a call; raises `Overloaded` if there is no room."""
+        self._enqueue(call)
+        call.queue = self
         self._start()
 
     def _start(self) -> None:
-        if not self._pumping:
-            self._pumping = True
+        if not self._running:
+            self._running = True
             self._idle.clear()
-            self._loop.call_soon(self._pump)
+            self._loop.call_soon(self._next_batch)
 
-    def _pump(self) -> None:
+    def _next_batch(self) -> None:
         batch: list[Any] = []
         self._take(batch)
         if batch:
             self._launch(batch)
         else:
-            self._pumping = False
+            self._running = False
             self._idle.set()
-            self._rest()
+            self._emptied()
 
-    def _launch(self, batch: list[Awaited]) -> None:
-        self._flight = batch
+    def _launch(self, batch: list[TaskCall]) -> None:
+        self._batch = batch
         self._batches.put(lambda: self._run(batch))
 
-    def _rest(self) -> None:
-        """Nobody is here any more."""
+    def _emptied(self) -> None:
+        """Called when the queue is empty and no batch runs."""
 
-    def _run(self, batch: list[Awaited], failed: Exception | None = None) -> None:
+    def _run(self, batch: list[TaskCall], failed: Exception | None = None) -> None:
+        """On the worker thread."""
         wrote = True
         try:
             with until(latest(batch)):
@@ -115,105 +136,101 @@ class BatchWorker(Queue):
         except BaseException as error:  # noqa: BLE001 - a bug: nobody interrupts this thread from outside
             give_up(batch, error)
         finally:
-            with suppress(RuntimeError):  # the loop was closed under us: nobody waits any more
+            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
                 self._loop.call_soon_threadsafe(self._settle, batch, wrote)
 
-    def _settle(self, batch: list[Awaited], wrote: bool) -> None:
+    def _settle(self, batch: list[TaskCall], wrote: bool) -> None:
         again = unsettled(batch)
         if again:
-            fail([submission for submission in again if submission.sent], OutcomeUnknown(INTERRUPTED))
+            fail([call for call in again if call.sent], OutcomeUnknown(INTERRUPTED))
             again = unsettled(again)
-        self._queue.extendleft(reversed(again))
-        self._queued += sum([submission.size for submission in again])
-        self._flight = ()
-        self._answer([submission for submission in batch if submission not in again] if again else batch, wrote)
-        self._loop.call_soon(self._pump)  # after the woken tasks have had their turn to queue again
+            self._requeue(again)
+        self._batch = ()
+        self._answer([call for call in batch if call not in again] if again else batch, wrote)
+        self._loop.call_soon(self._next_batch)  # after the tasks that were woken had their turn to queue again
 
-    def _answer(self, batch: Sequence[Awaited], wrote: bool) -> None:
-        """Everybody hears what became of it."""
-        for submission in batch:
+    def _answer(self, batch: Sequence[TaskCall], wrote: bool) -> None:
+        """Wake the tasks whose calls are settled; pass on those that were skipped."""
+        for call in batch:
             try:
-                if isinstance(submission.error, SkippedLocked):
-                    self._pass_on(submission, submission.error.what)
-                elif not submission.waiter.done():
-                    submission.waiter.set_result(None)
-                elif submission.undo is not None:
-                    self.take_back(submission)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are told, and the pump goes on
-                self._report(submission, error)
+                if isinstance(call.error, SkippedLocked):
+                    self._pass_on(call, call.error.lock)
+                elif not call.waiter.done():
+                    call.waiter.set_result(None)
+                elif call.undo is not None:
+                    self.take_back(call)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks must be woken
+                self._report(call, error)
         if wrote:
             self.committed.notify()
 
-    def _report(self, submission: Awaited, error: Exception) -> None:
-        """It could neither wait elsewhere nor be taken back: a bug, which whoever waits is told, else the loop's handler."""
-        if submission.waiter.done():
+    def _report(self, call: TaskCall, error: Exception) -> None:
+        """A call could neither be passed on nor taken back, which is a bug: tell its task, or else the loop's handler."""
+        if call.waiter.done():
             self._loop.call_exception_handler({"message": "holdkit: a grant was not taken back", "exception": error})
         else:
-            fail([submission], broken(error))
-            submission.wake()
+            fail([call], broken(error))
+            call.wake()
 
-    def _pass_on(self, submission: Awaited, what: str) -> None:
-        """The engine would have had to wait for something: it waits elsewhere."""
+    def _pass_on(self, call: TaskCall, lock: str) -> None:
+        """The engine skipped a call: let it wait for the lock elsewhere."""
         raise NotImplementedError
 
-    def take_back(self, submission: Awaited) -> None:
-        """Nobody received what was granted."""
-        assert submission.undo is not None
-        undo, submission.undo = submission.undo, None
-        group = None if submission.outcomes is None else undo(submission.outcomes)
-        if group is not None:  # never refused for want of room: it frees what it names
-            taking = Awaited(group, False, self._loop.create_future(), True)
-            taking.line, taking.until = self, inf  # part of nobody's call, whoever runs this
-            self._queue.append(taking)
-            self._queued += taking.size
+    def take_back(self, call: TaskCall) -> None:
+        """Undo what a call granted, because nobody received it. That is never refused because the queue is full: it frees units."""
+        assert call.undo is not None
+        undo, call.undo = call.undo, None
+        group = None if call.outcomes is None else undo(call.outcomes)
+        if group is not None:
+            taking_back = TaskCall(group, False, self._loop.create_future(), shielded=True)
+            taking_back.queue = self
+            self._queue.append(taking_back)
+            self._queued += taking_back.size
             self._start()
 
-    def dismiss(self) -> None:
-        """The thread ends after the batch it runs."""
-        self._dismiss_writer()
+
+def latest(batch: Sequence[TaskCall]) -> float:
+    """The deadline of a batch: that of the call that may wait longest. Tasks with an earlier one stop waiting by themselves."""
+    return max([call.until for call in batch])
 
 
-def latest(batch: Sequence[Awaited]) -> float:
-    """Until when somebody waits for a batch. Whoever has less time leaves by himself."""
-    return max([submission.until for submission in batch])
-
-
-def give_up(batch: Sequence[Awaited], error: BaseException) -> None:
-    """Something broke before any of a batch was sent: it would break again, for ever, so everybody is told. (If part of it was
-    sent, the rest is tried again: that comes to an end.)"""
-    if not any(submission.sent or submission.settled for submission in batch):
+def give_up(batch: Sequence[TaskCall], error: BaseException) -> None:
+    """Fail a batch that a bug has stopped before any of it was sent."""
+    if not any(call.sent or call.settled for call in batch):
         fail(batch, broken(error))
 
 
-class Overdue:
-    """Wakes tasks whose calls have taken as long as they may: one timer for all of them, while anybody waits."""
+class DeadlineTimer:
+    """Wakes tasks whose deadline has passed: one timer for all of them, which runs only while a task waits."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: set[Awaited] = set()
+        self._waiting: set[TaskCall] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, submission: Awaited) -> None:
-        """It waits from now on."""
-        self._waiting.add(submission)
+    def add(self, call: TaskCall) -> None:
+        """Its task waits from now on."""
+        self._waiting.add(call)
         if self._timer is None:
-            self._timer = self._loop.call_later(TICK, self._look)
+            self._timer = self._loop.call_later(TICK, self._check)
 
-    def discard(self, submission: Awaited) -> None:
-        """It has been answered, or was cancelled."""
-        self._waiting.discard(submission)
+    def discard(self, call: TaskCall) -> None:
+        """Its task waits no longer."""
+        self._waiting.discard(call)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = time.monotonic()
-        for submission in self._waiting:
-            if submission.until <= now:
-                submission.wake()
-        self._timer = self._loop.call_later(TICK, self._look) if self._waiting else None
+        for call in self._waiting:
+            if call.until <= now:
+                call.wake()
+        self._timer = self._loop.call_later(TICK, self._check) if self._waiting else None
 
 
 def _work(batches: SimpleQueue[Callable[[], None] | None]) -> None:
-    """The writer's thread. It knows the queue and nothing else, so that a forgotten kernel can be collected."""
+    """The worker thread. It knows this queue and nothing else, so that a kernel that nobody uses any more can be collected."""
     while (run := batches.get()) is not None:
-        with suppress(BaseException):  # whoever was sent is told; the thread must live for those who come
+        with suppress(
+            BaseException
+        ):  # the calls of a batch that was sent are settled; the thread must live for the next
             run()
         del run

@@ -1,70 +1,81 @@
-"""Running one batch of submissions: neither sync nor async, so that sync and async share it.
+"""Running one batch of calls, for threads and for tasks alike.
 
-Every submission ends with outcomes or with an error of its own. A batch that broke is run again in halves, so that poison
-fails its owner only, but never unless the engine says or the journal proves that nothing was written; one whose fate is
-unknown is asked about. What was sent and has no answer is unknown; what was not sent can be queued again.
+Every call ends with outcomes or with an error of its own. If the engine fails in a way that may be one call's fault, the
+batch is run again in halves, so that only this call fails; but only if the engine says, or the journal's length proves, that
+nothing was written. If that is not known, each call is asked about (`unknown_outcomes`). A call that was sent and has no
+answer has an unknown outcome; one that was not sent can be queued again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ..core.commands import Group
 from ..core.reading import FindEnds
 from ..engines.port import Applied, BatchRejected, Engine, GrowingBatches
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from .queued_calls import INTERRUPTED, SkippedLocked, Submission, broken, fail
+from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, broken, fail
 from .unknown_outcomes import ask_again
 
-More: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Submission]]
-"""Given a test, moves into the batch what is queued and passes it, and gives that."""
-SIZES = 11
+TakeLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[QueuedCall]]
+"""Given a test, moves the queued calls that pass it into the batch, and returns them."""
+SIZES: Final = 11
 """Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
 
 
-class Runner:
-    """Sends batches to one engine, one at a time, and settles every submission in them; what the engine leaves out is
-    settled as `SkippedLocked`. A patient one lets the engine wait for locks."""
+class BatchRunner:
+    """Sends batches to one engine, one at a time, and settles every call in them. Calls that the engine skips because of a lock
+    are settled as `SkippedLocked`; with `wait_for_locks` the engine waits instead."""
 
     def __init__(self, engine: Engine, *, wait_for_locks: bool = False) -> None:
         self.engine = engine
         self._wait_for_locks = wait_for_locks
         self._end: int | None = None
-        self._alone = engine.lanes == 1 and not wait_for_locks
-        """Whether the journal's length can prove anything; not where others write at the same time."""
+        """The journal's length after the last batch, where it is known."""
+        self._sole_writer = engine.lanes == 1 and not wait_for_locks
+        """Whether the journal's length can prove anything: not where others write at the same time."""
         self.batches = self.commands = self.largest = 0
         self.sizes = [0] * SIZES
 
-    def run(self, batch: Sequence[Submission], failed: Exception | None = None, more: More | None = None) -> bool:
-        """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault. One that
-        has been applied elsewhere, and `failed` there, is settled as if it had been here. One that had to wait for a lock may
-        have become `more` meanwhile."""
+    def run(self, batch: Sequence[QueuedCall], failed: Exception | None = None, late: TakeLate | None = None) -> bool:
+        """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault.
+
+        A batch that was applied elsewhere, and `failed` there, is settled as if it had failed here. `late` adds calls to a
+        batch that had to wait for a lock.
+        """
         try:
-            return self._apply(batch, failed, more)
+            return self._apply(batch, failed, late)
         except BatchRejected as rejected:
             if len(batch) == 1:
                 fail(batch, _plain(rejected))
                 return False
-            return self._isolate(batch)
+            return self._run_halves(batch)
         except Exception as error:
-            waiting = [submission for submission in batch if not submission.settled]
-            if waiting and not self._untouched():
+            waiting = [call for call in batch if not call.settled]
+            if waiting and not self._nothing_written():
                 self._resolve(waiting, _unclear(error))
                 return True
-            wrote = self._isolate(waiting) if waiting else True
-            if all(submission.outcomes is not None or submission.skipped_locked for submission in batch):
-                raise  # it did not come again: no poison, but an interrupt from outside, such as a job's time limit
+            wrote = self._run_halves(waiting) if waiting else True
+            if all(call.outcomes is not None or call.skipped for call in batch):
+                raise  # it did not happen again: not a call's fault, but an interrupt from outside, such as a job's time limit
             return wrote
 
-    def _apply(self, batch: Sequence[Submission], failure: Exception | None = None, more: More | None = None) -> bool:
-        if self._end is None and self._alone and failure is None:
-            self._end = self._look()
+    def _apply(
+        self, batch: Sequence[QueuedCall], failure: Exception | None = None, late: TakeLate | None = None
+    ) -> bool:
+        if self._end is None and self._sole_writer and failure is None:
+            self._end = self._journal_length()
         groups = self.begin(batch)
         try:
             if failure is not None:
                 raise failure
-            applied = self._send(groups, more)
+            if not self._wait_for_locks:
+                applied = self.engine.apply(groups)
+            elif late is None or not isinstance(self.engine, GrowingBatches):
+                applied = self.engine.apply(groups, wait_for_locks=True)
+            else:
+                applied = self.engine.apply_growing(groups, lambda fits: self._add_late(late(fits)))
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True
@@ -75,133 +86,126 @@ class Runner:
             return False
         return self.accept(batch, applied)
 
-    def _send(self, groups: Sequence[Group], more: More | None) -> Applied:
-        if not self._wait_for_locks:
-            return self.engine.apply(groups)
-        if more is None or not isinstance(self.engine, GrowingBatches):
-            return self.engine.apply(groups, wait_for_locks=True)
-
-        def add_late(fits: Callable[[Group], bool]) -> list[Group]:
-            joining = more(fits)
-            for submission in joining:
-                submission.sent = True
-            self.commands += sum([submission.size for submission in joining])
-            return [submission.group for submission in joining]
-
-        return self.engine.apply_growing(groups, add_late)
-
-    def begin(self, batch: Sequence[Submission]) -> list[Group]:
-        """Count the batch, unless it was sent before, and mark what is in it as sent."""
+    def begin(self, batch: Sequence[QueuedCall]) -> list[Group]:
+        """Mark the calls as sent, and count the batch unless it was sent before."""
         if not batch[0].sent:
             size = 0
-            for submission in batch:
-                submission.sent = True
-                size += submission.size
+            for call in batch:
+                call.sent = True
+                size += call.size
             self.batches += 1
             self.commands += size
             self.largest = max(self.largest, size)
             self.sizes[min(size.bit_length(), SIZES) - 1] += 1
-        return [submission.group for submission in batch]
+        return [call.group for call in batch]
 
-    def accept(self, batch: Sequence[Submission], applied: Applied) -> bool:
-        """Give every submission what the engine made of it; says whether anything may have been written."""
-        self._end = None  # whatever breaks in here, nobody can say that nothing was written
+    def _add_late(self, calls: Sequence[QueuedCall]) -> list[Group]:
+        for call in calls:
+            call.sent = True
+        self.commands += sum([call.size for call in calls])
+        return [call.group for call in calls]
+
+    def accept(self, batch: Sequence[QueuedCall], applied: Applied) -> bool:
+        """Give every call what the engine made of it; says whether anything may have been written."""
+        self._end = None  # whatever breaks in here, it cannot be proved any more that nothing was written
         if len(applied.outcomes) != len(batch):
             fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
             return True
         if applied.skipped_locked:
-            for index, what in applied.skipped_locked.items():
-                batch[index].error = SkippedLocked(what)
-        for index, (submission, outcomes) in enumerate(zip(batch, applied.outcomes, strict=True)):
-            if (outcomes or submission.error is None) and index not in applied.failed:
-                submission.outcomes = outcomes
+            for index, lock in applied.skipped_locked.items():
+                batch[index].error = SkippedLocked(lock)
+        for index, (call, outcomes) in enumerate(zip(batch, applied.outcomes, strict=True)):
+            if (outcomes or call.error is None) and index not in applied.failed:
+                call.outcomes = outcomes
         self._end = applied.last_seq
         if self._end is None:
-            self._alone = False
-        return self._settle_failed(batch, applied.failed) or applied.wrote
+            self._sole_writer = False
+        if applied.failed:
+            return self._settle_failed(batch, applied.failed) or applied.wrote
+        return applied.wrote
 
-    def _settle_failed(self, batch: Sequence[Submission], failed: Mapping[int, HoldkitError]) -> bool:
-        """Those in a transaction of their own that failed: each kind as if it had been a batch. Says whether any of them may
-        have written. One that was rejected is sent again with those it shared the transaction with: the same error."""
+    def _settle_failed(self, batch: Sequence[QueuedCall], failed: Mapping[int, HoldkitError]) -> bool:
+        """Settle the calls whose own transaction failed, as if each transaction had been a batch; says whether any of them may
+        have written. Calls that shared a transaction have the same error; if it was rejected, they are sent again."""
         wrote = False
-        shared: dict[int, tuple[HoldkitError, list[Submission]]] = {}
+        shared: dict[int, tuple[HoldkitError, list[QueuedCall]]] = {}
         for index, error in failed.items():
             shared.setdefault(id(error), (error, []))[1].append(batch[index])
-        for error, submissions in shared.values():
+        for error, calls in shared.values():
             if isinstance(error, OutcomeUnknown):
-                self._resolve(submissions, error)
+                self._resolve(calls, error)
                 wrote = True
-            elif isinstance(error, BatchRejected) and len(submissions) > 1:
-                wrote |= self._isolate(submissions)
+            elif isinstance(error, BatchRejected) and len(calls) > 1:
+                wrote |= self._run_halves(calls)
             else:
-                fail(submissions, _plain(error) if isinstance(error, BatchRejected) else error)
+                fail(calls, _plain(error) if isinstance(error, BatchRejected) else error)
         return wrote
 
-    def ask_about(self, doubtful: Sequence[Submission]) -> None:
-        """Settle what was sent by somebody who was interrupted: found out, or unknown."""
-        self._resolve(doubtful, OutcomeUnknown(INTERRUPTED))
+    def ask_about(self, sent: Sequence[QueuedCall]) -> None:
+        """Settle calls that were sent by a leader which was then interrupted: by asking, or as unknown."""
+        self._resolve(sent, OutcomeUnknown(INTERRUPTED))
 
-    def _untouched(self) -> bool:
-        """Whether the journal is as long as before: then nothing at all was applied, for certain."""
-        end = self._look() if self._alone else None
+    def _nothing_written(self) -> bool:
+        """Whether the journal is as long as before: then certainly nothing at all was applied."""
+        end = self._journal_length() if self._sole_writer else None
         return end is not None and end == self._end
 
-    def _look(self) -> int | None:
-        """How long the journal is, if the engine can say."""
+    def _journal_length(self) -> int | None:
+        """None if the engine cannot say."""
         try:
             return sum([end.seq for end in self.engine.read(FindEnds())])
-        except Exception:  # noqa: BLE001 - the next batch will hear what is wrong
+        except Exception:  # noqa: BLE001 - the next batch will find out what is wrong
             return None
 
-    def _isolate(self, batch: Sequence[Submission]) -> bool:
-        """Nothing was written: run it in halves, down to single submissions, so that the one at fault ends up alone."""
+    def _run_halves(self, batch: Sequence[QueuedCall]) -> bool:
+        """Nothing was written: run the batch in halves, down to single calls, so that the call at fault ends up alone."""
         wrote = False
-        for submission in batch:
-            submission.sent = False
+        for call in batch:
+            call.sent = False
         middle = len(batch) // 2
         for part in (batch[:middle], batch[middle:]) if middle else (batch,):
             try:
                 wrote |= self._apply(part)
             except BatchRejected as rejected:
                 if len(part) > 1:
-                    wrote |= self._isolate(part)
+                    wrote |= self._run_halves(part)
                 else:
                     fail(part, _plain(rejected))
-            except Exception as poison:  # noqa: BLE001 - whatever it is, it must fail its owner only
-                if not self._untouched():
-                    self._resolve(part, _unclear(poison))
+            except Exception as error:  # noqa: BLE001 - whatever it is, it must fail the call that caused it, and no other
+                if not self._nothing_written():
+                    self._resolve(part, _unclear(error))
                     wrote = True
                 elif len(part) == 1:
-                    part[0].error = poison if isinstance(poison, HoldkitError) else broken(poison)
+                    part[0].error = error if isinstance(error, HoldkitError) else broken(error)
                 else:
-                    wrote |= self._isolate(part)
+                    wrote |= self._run_halves(part)
         return wrote
 
-    def _resolve(self, batch: Sequence[Submission], unknown: OutcomeUnknown) -> None:
-        """Ask what became of each, until the engine has no answer for one: then it has none for the rest either."""
+    def _resolve(self, batch: Sequence[QueuedCall], unknown: OutcomeUnknown) -> None:
+        """Ask what became of each call, until the engine fails to answer for one: then it has no answer for the rest either."""
         self._end = None
         answering = True
-        for submission in batch:
+        for call in batch:
             try:
                 if answering:
-                    submission.outcomes = ask_again(
-                        self.engine, submission.group, minted=submission.minted, wait_for_locks=self._wait_for_locks
+                    call.outcomes = ask_again(
+                        self.engine, call.group, minted=call.minted, wait_for_locks=self._wait_for_locks
                     )
-            except Exception:  # noqa: BLE001 - whatever it is, this attempt does not settle the first one
+            except Exception:  # noqa: BLE001 - whatever it is, it does not settle the first attempt
                 answering = False
-            if submission.outcomes is None:
-                fail([submission], unknown)
+            if call.outcomes is None:
+                fail([call], unknown)
 
 
 def _unclear(error: Exception) -> OutcomeUnknown:
-    """Something broke while others were writing too: nobody can say whether this batch was applied."""
+    """Something broke while others were writing too: whether this batch was applied is not known."""
     unknown = OutcomeUnknown(f"unexpected {type(error).__name__} while the batch was being written: ask again")
     unknown.__cause__ = error
     return unknown
 
 
 def _plain(rejected: BatchRejected) -> EngineError:
-    """Alone, a rejected command is one that failed."""
+    """The error of a call that was rejected alone."""
     error = EngineError(str(rejected))
     error.__cause__ = rejected.__cause__
     return error

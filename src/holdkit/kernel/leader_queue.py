@@ -1,11 +1,48 @@
-"""Group commit for threads: the caller that finds no leader leads, and carries everyone queued behind it. It wakes its
-followers before it passes the lead (else batches alternate between 1 and n).
+"""Group commit for threads: one of the callers leads, and writes the calls of everybody who is queued behind it.
 
-Nobody is left waiting, whatever strikes the leader: all that it leaves without an answer is queued again, at the head. What
-it had sent is asked about by whoever leads next; what it had not is sent.
+Theory of operation
+-------------------
 
-A call has a deadline. Whoever is still queued then leaves, with nothing done; whoever rides in a batch leaves, and does not know. A
-leader cannot leave: the engine ends its batch for it. So a leader takes along only those who have about as much time, or less.
+A thread that finds no leader becomes the leader. Every other thread queues its call and waits for a lock of its own, `woken`.
+The leader takes the queued calls into its batch, sends the batch to the engine and settles every call in it. Then it wakes
+its followers and passes the lead to a call that was queued meanwhile. So a batch has one call while the kernel is idle and
+hundreds under load, and no call ever waits for a timer. The leader wakes its followers before it passes the lead, so that
+their next calls can be part of the next batch; in the other order batches alternate between one call and all the others.
+
+*States of a call.* It moves down this list, or from "taken" back to "queued":
+
+    queued     in `_queue`; its thread waits for `woken`
+    taken      in the leader's batch and not in `_queue`; its thread waits for `woken`
+    leading    `_leader` is the call; its thread works
+    settled    it has outcomes or an error
+    gone       its thread has left: with an answer as leader, or without one because it was interrupted or late
+
+*Invariants*, at every moment at which `_lock` is free and no interrupt is being handled:
+
+ 1. At most one call leads. Only its thread takes calls from the queue and sends batches to the engine.
+ 2. While a call is queued, some call leads. So every waiting thread will be woken.
+ 3. A call that is neither settled nor gone is leading, queued or in the leader's batch: in one of them.
+ 4. `woken` is released when its call is settled or leads, and only then. (To release it again later does no harm: a thread
+    waits for it once.)
+ 5. Calls that were sent and have no answer stand at the head of the queue. The next leader asks the engine what became of
+    them before it sends anything else.
+
+*Interrupts.* Ctrl-C or a job's time limit can raise an exception in a thread at any bytecode, inside `finally` blocks too.
+
+  - In a thread that waits: `_leave` takes its call out of the queue and marks it as gone. If a leader has taken it already,
+    it is written with the batch, but no leader will queue it again.
+  - In a leader: `_leave` wakes the followers that are settled and queues the others again, at the head (3, 5), then passes
+    the lead (2). Calls that the leader had sent are asked about by the next leader, the others are sent by it.
+  - In `_leave` itself: `run_to_end` runs its steps again. Each may be run twice. `_dismiss` wakes only threads whose lock is
+    still held, queues only calls that are not in the queue, and, once it has marked the leader as gone, does nothing:
+    from then on these calls may be in the batch of another leader. Until then nobody else takes them, because the lead has
+    not been passed. `_pass_lead`, run again, finds another leader in its place and only makes sure that this one is awake.
+  - In the first bytecodes of a `finally` block, before `_leave` has begun: `write` has a second `finally` around the first,
+    which finds the call still leading or unsettled, and leaves again.
+
+*Deadlines.* A thread whose deadline passes while its call is queued withdraws it: certainly nothing was done. If the call is in
+a batch, its outcome is unknown. A leader cannot leave; the engine ends the batch at the leader's deadline. Therefore a leader
+takes only calls whose deadline is about as early as its own, or earlier.
 """
 
 from __future__ import annotations
@@ -13,191 +50,196 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from math import inf
 from typing import Any, Final
 
 from ..core.commands import Group
 from ..core.outcomes import Outcome
-from ..engines.deadlines import too_late
+from ..engines.deadlines import run_until, too_late
 from ..engines.port import Engine
 from ..errors import EngineError
-from .bounded_queue import CLOSED, Queue, Undo
-from .queued_calls import SkippedLocked, Submission, under_way, unsettled
+from .batches import BatchRunner
+from .queued_calls import BoundedQueue, QueuedCall, late_in_batch, unsettled
 from .workers import Signal
 
+CLOSED: Final = "this kernel is closed: connect again"
 SLACK: Final = 1.0
-"""Seconds that those in a batch may have longer than its leader."""
+"""Seconds by which the deadline of a call in a batch may be later than its leader's."""
 NEAR: Final = 32
-"""So many at the head of the queue are looked at for the next leader."""
+"""How many calls at the head of the queue are considered for the next leader."""
+MAX_INTERRUPTS: Final = 100
+"""How often a step is run again because an interrupt struck it."""
 
 
-class _Caller(Submission):
-    __slots__ = ("dismissed", "woken")
+class _ThreadCall(QueuedCall):
+    """A call that a thread waits for."""
 
-    dismissed: bool
-    """Whoever rode along has been woken or queued again: others may be at work on them by now."""
-    woken: threading.Lock | None
-    """Held until there is an answer, or the lead to take over. Who leads from the start has none."""
+    __slots__ = ("gone", "woken")
+
+    def __init__(self, group: Group, minted: bool, until: float) -> None:
+        super().__init__(group, minted, until)
+        self.woken: threading.Lock | None = None
+        """Held until the call is settled or leads. A call that leads from the start has none."""
+        self.gone = False
+        """Its thread has left: no leader queues it again, and the batch that it led is no longer its own."""
 
 
-class LeaderQueue(Queue):
-    """One queue of threads. At most one caller leads; it alone talks to the engine."""
+class LeaderQueue(BoundedQueue):
+    """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked, and calls that
+    come meanwhile are added to them, as far as the engine can do that."""
 
     def __init__(self, engine: Engine, committed: Signal, *, wait_for_locks: bool = False) -> None:
-        super().__init__(engine, wait_for_locks=wait_for_locks)
+        super().__init__(engine.limits.max_queue)
+        self.engine, self.committed = engine, committed
+        self._runner = BatchRunner(engine, wait_for_locks=wait_for_locks)
+        self._wait_for_locks = wait_for_locks
         self._lock = threading.Lock()
-        self._leader: _Caller | None = None
+        self._leader: _ThreadCall | None = None
+        self._closed = False
         self._idle = threading.Event()
-        self.committed = committed
+        """Set, once the queue is closed, when nobody leads."""
 
-    def submit(
-        self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
-    ) -> list[Outcome]:
-        """Lead or follow, and return the outcomes. (A thread is never cancelled: `undo` and `shielded` are for tasks.)"""
-        del undo, shielded
-        self.check()  # before the lock: in a forked child nobody would ever let go of it
-        caller = _Caller(group, minted)
-        caller.dismissed = False
-        batch: list[_Caller] = []
+    def write(self, group: Group, minted: bool, until: float) -> list[Outcome]:
+        """Have the group written, in this thread's batch or in another's. Raises `SkippedLocked` if it has to wait for a lock."""
+        call = _ThreadCall(group, minted, until)
+        batch: list[_ThreadCall] = []
         try:
-            self._lead_or_follow(caller, batch)
-        finally:  # done already, unless an interrupt struck the first hand-over at its very beginning
-            if self._leader is caller or not caller.settled:
-                self._leave(caller, batch)
-        if caller.outcomes is not None:
-            return caller.outcomes
-        if isinstance(caller.error, SkippedLocked):
-            return self._wait_for(caller.error.what, group, minted)
-        return caller.result()
+            self._lead_or_follow(call, batch)
+        finally:  # has been done already, unless an interrupt struck before `_leave` began
+            if self._leader is call or (call.outcomes is None and call.error is None):
+                self._leave(call, batch)
+        return call.outcomes if call.outcomes is not None else call.result()
 
-    def _wait_for(self, what: str, group: Group, minted: bool) -> list[Outcome]:
-        """The engine would have had to wait for something. In here, whoever has to wait longer is told so."""
-        del group, minted
-        raise SkippedLocked(what)
-
-    def _lead_or_follow(self, caller: _Caller, batch: list[_Caller]) -> None:
+    def _lead_or_follow(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         try:
-            woken = self._enqueue_or_lead(caller)
-            if woken is not None and not woken.acquire(timeout=_left(caller)):
-                self._check_late(caller, woken)
-            if self._leader is caller:
-                if caller.until <= time.monotonic():
-                    raise under_way() if caller.sent else too_late()
-                self._lead(caller, batch)
+            woken = self._enqueue_or_lead(call)
+            if woken is not None and not woken.acquire(timeout=_seconds_left(call)):
+                self._check_late(call, woken)
+            if self._leader is call:
+                if call.until <= time.monotonic():
+                    raise late_in_batch() if call.sent else too_late()
+                self._lead(call, batch)
         finally:
-            if self._leader is caller or not caller.settled:
-                self._leave(caller, batch)
+            if self._leader is call or (call.outcomes is None and call.error is None):
+                self._leave(call, batch)
 
-    def _check_late(self, caller: _Caller, woken: threading.Lock) -> None:
-        """Its time is up, unless it was woken at the last moment: raises what that means. Queued, it leaves before it says that
-        nothing was done, or a leader could take it along meanwhile; in a batch, it goes on without anybody who waits for it."""
-        with self._lock:
-            if not woken.locked():
-                return
-            queued = self.withdraw(caller)
-        raise too_late() if queued and not caller.sent else under_way()
-
-    def _enqueue_or_lead(self, caller: _Caller) -> threading.Lock | None:
-        """Take the lead, if there is none; else queue, and get the lock to wait for."""
-        caller.woken = None
+    def _enqueue_or_lead(self, call: _ThreadCall) -> threading.Lock | None:
+        """Take the lead if nobody has it; else queue, and return the lock to wait for."""
         with self._lock:
             if self._closed:
                 raise EngineError(CLOSED)
             if self._leader is None:  # then nobody is queued either
-                self._leader = caller
+                self._leader = call
                 return None
-            caller.woken = woken = threading.Lock()
+            call.woken = woken = threading.Lock()
             woken.acquire()
-            self._enqueue(caller)
+            self._enqueue(call)
             return woken
 
-    def _lead(self, caller: _Caller, batch: list[_Caller]) -> None:
-        """Run one batch: our own command, and all that are queued."""
-        batch.append(caller)
+    def _check_late(self, call: _ThreadCall, woken: threading.Lock) -> None:
+        """Its deadline has passed: raise, unless it was woken at the last moment. The call is withdrawn first, so that no leader
+        can take it after its caller was told that nothing was done."""
+        with self._lock:
+            if not woken.locked():
+                return
+            queued = self.withdraw(call)
+        raise too_late() if queued and not call.sent else late_in_batch()
+
+    def _lead(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+        """Run one batch: this call, and all that are queued."""
+        batch.append(call)
         if self._queue:
             with self._lock:
-                self._take(batch, latest=caller.until + SLACK)
+                self._take(batch, latest=call.until + SLACK)
         wrote = True
         try:
-            if batch[0].sent:  # by one who was interrupted: such come first
-                self._runner.ask_about([one for one in batch if one.sent])
-                rest = [one for one in batch if not one.sent]
-                wrote = self._runner.run(rest) if rest else True
-            else:
-                wrote = self._run(batch)
+            wrote = run_until(call.until, self._run, batch)
         finally:
             if wrote:
                 self.committed.notify()
 
-    def _run(self, batch: list[_Caller]) -> bool:
-        return self._runner.run(batch)
+    def _run(self, batch: list[_ThreadCall]) -> bool:
+        if not batch[0].sent:
+            if not self._wait_for_locks:
+                return self._runner.run(batch)
+            return self._runner.run(batch, late=partial(self._take_late, batch))
+        self._runner.ask_about([call for call in batch if call.sent])  # sent by a leader that was interrupted
+        rest = [call for call in batch if not call.sent]
+        return self._runner.run(rest) if rest else True
 
-    def _let_in(self, batch: list[Any], fits: Callable[[Group], bool]) -> list[Any]:
-        """Those who have come meanwhile, as far as they fit."""
+    def _take_late(self, batch: list[Any], fits: Callable[[Group], bool]) -> list[Any]:
+        """Add to a batch that waits for a lock the calls that have come meanwhile, as far as they fit; returns those."""
         before = len(batch)
         with self._lock:
             self._take(batch, fits=fits, latest=batch[0].until + SLACK)
         return batch[before:]
 
-    def _leave(self, caller: _Caller, batch: list[_Caller]) -> None:
-        """Wake those who rode along, then pass the lead. An interrupt (Ctrl-C, a job's time limit) may strike in here
-        too: each step can be taken twice, so they are taken until they are done; others must not wait for ever."""
-        interrupted: BaseException | None = None
-        for _ in range(100):
-            try:
-                if not caller.dismissed and (len(batch) > 1 or not caller.settled):
-                    self._dismiss(caller, batch)
-                self._pass_lead(caller)
-                break
-            except BaseException as interrupt:  # noqa: BLE001 - raised below, after the work is done
-                interrupted = interrupt
-        if interrupted is not None:
-            raise interrupted
+    def _leave(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+        run_to_end(partial(self._hand_over, call, batch))
 
-    def _dismiss(self, caller: _Caller, batch: list[_Caller]) -> None:
-        """Wake the followers. Whoever has no answer, because the leader was interrupted, goes back to the head."""
+    def _hand_over(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+        if not call.gone and (len(batch) > 1 or call.outcomes is None):
+            self._dismiss(call, batch)
+        self._pass_lead(call)
+
+    def _dismiss(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+        """Wake the followers that have an answer; queue the others again."""
         again = unsettled(batch)
         for follower in batch:
-            woken = follower.woken
-            if woken is not None and woken.locked() and follower not in again:
-                woken.release()
-        if again or not caller.settled:
+            if follower not in again:
+                _wake(follower)
+        if again or not call.settled:
             with self._lock:
-                caller.woken = None  # gone: nobody puts it back
-                self.withdraw(caller)
-                for follower in reversed(again):
-                    if follower.woken is not None and follower not in self._queue:
-                        self._queue.appendleft(follower)
-                        self._queued += follower.size
-                caller.dismissed = True
+                self.withdraw(call)
+                self._requeue([one for one in again if one is not call and not one.gone and one not in self._queue])
+                call.gone = True
 
-    def _pass_lead(self, caller: _Caller) -> None:
-        """The first in the queue leads next, as a rule; with nobody there, whoever comes next does."""
+    def _pass_lead(self, call: _ThreadCall) -> None:
+        """Make another call the leader, and wake its thread. If nobody is queued, the next call that comes will lead."""
         with self._lock:
-            if self._leader is caller:
-                self._leader = self._next() if self._queue else None
-            next_leader = self._leader
-            if next_leader is None:
-                if self._closed:
-                    self._idle.set()
-                self._queued = 0
+            if self._leader is call:
+                self._leader = self._next_leader() if self._queue else None
+            leader = self._leader
+            if leader is not None:
+                self.withdraw(leader)
+                _wake(leader)
                 return
-            self.withdraw(next_leader)
-            if next_leader.woken is not None and next_leader.woken.locked():
-                next_leader.woken.release()
+            self._queued = 0  # whatever an interrupt did to the count
+            if self._closed:
+                self._idle.set()
 
-    def _next(self) -> _Caller:
-        """The first in the queue, unless others near the head have time for longer: a batch ends with its leader's time, and those
-        who ride along should not hear sooner than they must that nothing is known."""
-        first: _Caller = self._queue[0]
+    def _next_leader(self) -> _ThreadCall:
+        """The first in the queue, unless the deadline of another one near the head is later: a batch ends at its leader's
+        deadline, and its followers should not be told sooner than necessary that their outcome is unknown."""
+        first: _ThreadCall = self._queue[0]
         if first.sent:
             return first
-        near: list[_Caller] = [*islice(self._queue, NEAR)]
-        enough = max([caller.until for caller in near]) - SLACK
-        return next((caller for caller in near if caller.until >= enough and not caller.sent), first)
+        near: list[_ThreadCall] = [*islice(self._queue, NEAR)]
+        enough = max([call.until for call in near]) - SLACK
+        return next((call for call in near if call.until >= enough and not call.sent), first)
 
 
-def _left(caller: _Caller) -> float:
-    """Seconds that it may wait, as locks want it."""
-    return -1 if caller.until == inf else max(0.0, min(caller.until - time.monotonic(), threading.TIMEOUT_MAX))
+def _wake(call: _ThreadCall) -> None:
+    if call.woken is not None and call.woken.locked():
+        call.woken.release()
+
+
+def _seconds_left(call: _ThreadCall) -> float:
+    """Until its deadline, as `Lock.acquire` wants it."""
+    return -1 if call.until == inf else max(0.0, min(call.until - time.monotonic(), threading.TIMEOUT_MAX))
+
+
+def run_to_end(step: Callable[[], None]) -> None:
+    """Run a step that may be run twice until it has come to its end, however often an interrupt strikes it; the last interrupt
+    is raised afterwards. Others would wait for ever for what a step like this leaves undone."""
+    interrupt: BaseException | None = None
+    for _ in range(MAX_INTERRUPTS):
+        try:
+            step()
+            break
+        except BaseException as error:  # noqa: BLE001 - raised below, after the work is done
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt

@@ -1,194 +1,320 @@
-"""Waiting rooms: who needs what somebody else's transaction has locked waits here, apart from everybody who does not.
+"""Lock queues: calls that need something which another transaction has locked wait here, apart from all other calls.
 
-A room is a second queue with the same group commit, one per thing that is waited for; its batches are patient. While its
-leader is blocked, everyone else for the same thing queues up behind it, and rides along once it goes on, or in the next batch. Rooms come with
-the first guest and go with the last. All guests together are bounded, and may take half of the queue's bound at most: a
-locked pool must not turn away the callers of others.
+Theory of operation
+-------------------
+
+A batch of the main queue never waits for a lock: the engine skips the calls that would have to wait, and names what is locked.
+Each skipped call goes on to the lock queue of that name. A lock queue is a second group commit whose batches do wait. While
+its first batch waits for the lock, further calls queue up behind it; they are added to that batch once it has the lock, where
+the engine can do that, or form the next one. A call that names a locked pool goes to its lock queue at once, without the detour.
+
+*Invariants*
+
+ 1. A lock queue exists exactly while a call is in it. There are at most `MAX_QUEUES`; calls for other locks wait until one of
+    them is free, for the lock timeout at most.
+ 2. Blocked calls, those in lock queues and those that wait for one, hold at most half of the main queue's bound, and the main
+    queue's bound is smaller by their size: a locked pool must not turn away the callers of other pools.
+ 3. Nothing of a skipped call was done. It may be skipped `MAX_ROUNDS` times, each time for another lock, then it is turned away.
+
+*Threads* (`LockQueues`). The caller's own thread waits, in a `LeaderQueue`. An interrupt can strike it anywhere. `_leave` runs
+until it is done (`run_to_end`): it removes the call wherever it is, so it can be repeated, and `wait` has a second `finally` for
+an interrupt that strikes before `_leave` begins. All waiting is for plain locks: an interrupt can leave a condition locked.
+
+*Tasks* (`AsyncLockQueues`). Everything happens on the event loop's thread. Each lock queue is a `BatchWorker` with a thread of
+its own, so that a blocked batch blocks no other. A call moves on by itself, whether or not its task still waits for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ..core.commands import Consume, Group, PlaceHold
 from ..core.model import SECOND
 from ..core.outcomes import Outcome
-from ..engines.deadlines import within
-from ..errors import EngineError, Overloaded
-from .bounded_queue import CLOSED, Queue
-from .leader_queue import LeaderQueue
-from .queued_calls import SkippedLocked
+from ..errors import EngineError, HoldkitError, Overloaded
+from .batch_worker import BatchWorker, TaskCall
+from .leader_queue import CLOSED, LeaderQueue, run_to_end
+from .queued_calls import BoundedQueue, QueuedCall, SkippedLocked, fail
 
-LOCK_QUEUES: Final = 16
-"""Things that may be waited for at once; more wait for a room."""
-ROUNDS: Final = 3
-"""How often one caller waits before it is turned away."""
-
-
-def still_locked(what: str) -> Overloaded:
-    """Waited for, again and again."""
-    return Overloaded(f"{what} is locked by another transaction, still: try again a little later", retry_after=1)
+MAX_QUEUES: Final = 16
+"""Locks that may be waited for at once."""
+MAX_ROUNDS: Final = 3
+"""How often one call is skipped before it is turned away."""
 
 
-def no_queue_left(what: str) -> Overloaded:
-    """Not even waited for."""
-    return Overloaded(f"{what} is locked by another transaction, and so is much else: try again a little later")
+def still_locked(lock: str) -> Overloaded:
+    """The error of a call that has waited several times."""
+    return Overloaded(f"{lock} is locked by another transaction, still: try again a little later", retry_after=1)
 
 
-class Bound:
-    """How many commands may wait in rooms, which the main queue has less room for then."""
-
-    def __init__(self, main: Queue) -> None:
-        self._main, self._all = main, main.bound
-        self._half = max(1, main.bound // 2)
-
-    def check(self, waiting: int, size: int) -> None:
-        """Turn away who does not fit; one that is larger than the bound is let in when nobody waits."""
-        if waiting and waiting + size > self._half:
-            raise Overloaded(f"{waiting} commands are waiting for locks already: try again a little later")
-
-    def tell(self, waiting: int) -> None:
-        """So many are in rooms now."""
-        self._main.bound = max(0, self._all - waiting)
+def no_queue_left(lock: str) -> Overloaded:
+    """The error of a call that has not even found a lock queue."""
+    return Overloaded(f"{lock} is locked by another transaction, and so is much else: try again a little later")
 
 
-def known(rooms: Mapping[str, object], group: Group) -> str | None:
-    """Which of these rooms a group would be sent to, as far as it names its pools: the detour can be spared."""
+def queue_for(queues: Mapping[str, object], group: Group) -> str | None:
+    """Which of these lock queues the group would be sent to, as far as it names its pools."""
     for command in group.commands:
         if isinstance(command, PlaceHold | Consume):
             for leg in command.legs:
-                if f"{command.tenant}/{leg.pool}" in rooms:
+                if f"{command.tenant}/{leg.pool}" in queues:
                     return f"{command.tenant}/{leg.pool}"
     return None
 
 
-class _Guest:
-    """One thread in a room, or waiting for one."""
+class BlockedBound:
+    """How many commands may be blocked; the main queue takes as many fewer."""
+
+    def __init__(self, main: BoundedQueue) -> None:
+        self._main, self._whole = main, main.bound
+        self._half = max(1, main.bound // 2)
+
+    def check(self, blocked: int, size: int) -> None:
+        """Turn away a call that does not fit. One that is larger than the bound is admitted when no other is blocked."""
+        if blocked and blocked + size > self._half:
+            raise Overloaded(f"{blocked} commands are waiting for locks already: try again a little later")
+
+    def update(self, blocked: int) -> None:
+        """So many commands are blocked now."""
+        self._main.bound = max(0, self._whole - blocked)
+
+
+class _Blocked:
+    """A thread whose call is in a lock queue, or waits for one."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.woken = threading.Lock()
-        """Held while it waits for a room."""
+        """Held while it waits for a lock queue."""
         self.gone = False
 
 
 class LockQueue(LeaderQueue):
-    """One room for threads."""
+    """The threads that wait for one lock."""
 
     def __init__(self, main: LeaderQueue) -> None:
         super().__init__(main.engine, main.committed, wait_for_locks=True)
-        self.guests: set[_Guest] = set()
-
-    def _run(self, batch: list[Any]) -> bool:
-        """Those who come while the leader is blocked ride with it, if the engine can take them in."""
-        return self._runner.run(batch, more=partial(self._let_in, batch))
+        self.blocked: set[_Blocked] = set()
 
 
 class LockQueues:
-    """Rooms for threads: the caller's own thread waits. (Plain locks alone: an interrupt can leave a condition locked.)"""
+    """The lock queues of threads."""
 
     def __init__(self, main: LeaderQueue) -> None:
-        self._main, self._bound = main, Bound(main)
+        self._main, self._bound = main, BlockedBound(main)
         self._lock = threading.Lock()
-        self._standing: set[_Guest] = set()
-        self._open: dict[str, LockQueue] = {}
+        self.open: dict[str, LockQueue] = {}
+        """By the name of the lock."""
+        self._waiting: set[_Blocked] = set()
+        """Those that wait for a lock queue."""
         self._closed = False
         self._closing = threading.Lock()
-        """Held by `close` until the last guest has left."""
+        """Held by `close` until the last call has left."""
 
-    def known(self, group: Group) -> str | None:
-        """Where it would be sent, if there is such a room already."""
-        return known(self._open, group) if self._open else None
-
-    def wait(self, what: str, group: Group, minted: bool) -> list[Outcome]:
+    def wait(self, lock: str, group: Group, minted: bool, until: float) -> list[Outcome]:
         """Wait for what is locked, and return the outcomes."""
-        for _ in range(ROUNDS):
-            guest = _Guest(len(group.commands))
+        for _ in range(MAX_ROUNDS):
+            blocked = _Blocked(len(group.commands))
             try:
-                return self._visit(guest, what, group, minted)
-            except SkippedLocked as left:
-                what = left.what
-            finally:  # gone already, unless an interrupt struck its leaving at the very beginning
-                if not guest.gone:
-                    self._leave(guest)
-        raise still_locked(what)
+                return self._wait(blocked, lock, group, minted, until)
+            except SkippedLocked as skipped:
+                lock = skipped.lock
+            finally:  # has left already, unless an interrupt struck before `_leave` began
+                if not blocked.gone:
+                    self._leave(blocked)
+        raise still_locked(lock)
 
-    def _visit(self, guest: _Guest, what: str, group: Group, minted: bool) -> list[Outcome]:
+    def _wait(self, blocked: _Blocked, lock: str, group: Group, minted: bool, until: float) -> list[Outcome]:
         try:
-            return self._enter(guest, what).submit(group, minted=minted)
+            return self._enter(blocked, lock, until).write(group, minted, until)
         finally:
-            self._leave(guest)
+            self._leave(blocked)
 
-    def _enter(self, guest: _Guest, what: str) -> LockQueue:
+    def _enter(self, blocked: _Blocked, lock: str, until: float) -> LockQueue:
+        """Wait for a lock queue, if there is none for this lock and no more may be opened."""
         with self._lock:
-            self._bound.check(self._waiting(), guest.size)
-            room = self._seat(guest, what)
-        until = time.monotonic() + within(self._main.engine.limits.lock_timeout / SECOND)
-        while room is None:
-            if not guest.woken.acquire(timeout=max(0, until - time.monotonic())):
-                raise no_queue_left(what)
+            self._bound.check(self._size(), blocked.size)
+            queue = self._admit(blocked, lock)
+        latest = min(until, time.monotonic() + self._main.engine.limits.lock_timeout / SECOND)
+        while queue is None:
+            if not blocked.woken.acquire(timeout=max(0, latest - time.monotonic())):
+                raise no_queue_left(lock)
             with self._lock:
-                room = self._seat(guest, what)
-        return room
+                queue = self._admit(blocked, lock)
+        return queue
 
-    def _seat(self, guest: _Guest, what: str) -> LockQueue | None:
+    def _admit(self, blocked: _Blocked, lock: str) -> LockQueue | None:
         if self._closed:
             raise EngineError(CLOSED)
-        room = self._open.get(what)
-        if room is None and len(self._open) < LOCK_QUEUES:
-            room = self._open[what] = LockQueue(self._main)
-        if room is None:
-            self._standing.add(guest)
-            guest.woken.acquire(blocking=False)
+        queue = self.open.get(lock)
+        if queue is None and len(self.open) < MAX_QUEUES:
+            queue = self.open[lock] = LockQueue(self._main)
+        if queue is None:
+            self._waiting.add(blocked)
+            blocked.woken.acquire(blocking=False)
         else:
-            room.guests.add(guest)
-            self._standing.discard(guest)
-        self._bound.tell(self._waiting())
-        return room
+            queue.blocked.add(blocked)
+            self._waiting.discard(blocked)
+        self._bound.update(self._size())
+        return queue
 
-    def _leave(self, guest: _Guest) -> None:
-        """An interrupt may strike in here too: all of it can be done twice, so it is done until it is done."""
-        interrupted: BaseException | None = None
-        for _ in range(100):
-            try:
-                self._check_out(guest)
-                break
-            except BaseException as interrupt:  # noqa: BLE001 - raised below, after the work is done
-                interrupted = interrupt
-        if interrupted is not None:
-            raise interrupted
+    def _leave(self, blocked: _Blocked) -> None:
+        run_to_end(partial(self._withdraw, blocked))
 
-    def _check_out(self, guest: _Guest) -> None:
+    def _withdraw(self, blocked: _Blocked) -> None:
         with self._lock:
-            self._standing.discard(guest)
-            for what, room in tuple(self._open.items()):
-                room.guests.discard(guest)
-                if not room.guests:
-                    self._open.pop(what, None)
-            self._bound.tell(self._waiting())
+            self._waiting.discard(blocked)
+            for lock, queue in tuple(self.open.items()):
+                queue.blocked.discard(blocked)
+                if not queue.blocked:
+                    self.open.pop(lock, None)
+            self._bound.update(self._size())
             self._wake()
-            guest.gone = True
+            blocked.gone = True
 
     def _wake(self) -> None:
-        """Something may have become free: those who wait for a room look again, and so does whoever closes."""
-        for guest in self._standing:
-            if guest.woken.locked():
-                guest.woken.release()
-        if self._closed and not self._open and not self._standing and self._closing.locked():
+        """Something may have become free: threads that wait for a lock queue look again, and so does `close`."""
+        for blocked in self._waiting:
+            if blocked.woken.locked():
+                blocked.woken.release()
+        if self._closed and not self.open and not self._waiting and self._closing.locked():
             self._closing.release()
 
-    def _waiting(self) -> int:
-        guests = [self._standing, *(room.guests for room in self._open.values())]
-        return sum([guest.size for some in guests for guest in some])
+    def _size(self) -> int:
+        """Commands that are blocked."""
+        everywhere = [self._waiting, *(queue.blocked for queue in self.open.values())]
+        return sum([blocked.size for some in everywhere for blocked in some])
 
     def close(self, seconds: float) -> None:
-        """Refuse what comes; wait for those inside, so many seconds at most."""
+        """Refuse further calls; wait for those inside, so many seconds at most."""
         self._closing.acquire()
         with self._lock:
             self._closed = True
             self._wake()
         self._closing.acquire(timeout=seconds)
+
+
+class AsyncLockQueue(BatchWorker):
+    """The tasks that wait for one lock, and a thread."""
+
+    def __init__(self, main: BatchWorker, queues: AsyncLockQueues, lock: str) -> None:
+        super().__init__(main.engine, main.committed, wait_for_locks=True)
+        self._main, self._queues, self.lock = main, queues, lock
+
+    def size(self) -> int:
+        """Commands in here, queued or in a batch."""
+        return self._queued + sum([call.size for call in self._batch])
+
+    def withdraw(self, call: QueuedCall) -> bool:
+        """Take a call out of the queue; says whether it was there."""
+        found = super().withdraw(call)
+        self._queues.update()
+        return found
+
+    def take_back(self, call: TaskCall) -> None:
+        """Through the main queue, like all that is new."""
+        self._main.take_back(call)
+
+    def _settle(self, batch: list[TaskCall], wrote: bool) -> None:
+        super()._settle(batch, wrote)
+        self._queues.update()
+
+    def _pass_on(self, call: TaskCall, lock: str) -> None:
+        self._queues.enter(call, lock)
+
+    def _emptied(self) -> None:
+        self._queues.shut(self)
+
+
+class AsyncLockQueues:
+    """The lock queues of tasks."""
+
+    def __init__(self, main: BatchWorker) -> None:
+        self._main, self._bound = main, BlockedBound(main)
+        self._seconds = main.engine.limits.lock_timeout / SECOND
+        self._loop = asyncio.get_running_loop()
+        self.open: dict[str, AsyncLockQueue] = {}
+        """By the name of the lock."""
+        self._waiting: dict[TaskCall, tuple[str, asyncio.TimerHandle]] = {}
+        """Calls that wait for a lock queue: the lock, and the timer that ends the waiting."""
+        self.empty = asyncio.Event()
+        self.empty.set()
+
+    def enter(self, call: TaskCall, lock: str) -> None:
+        """Let a call wait for what is locked. Nothing of it was done so far."""
+        if call.waiter.done() and not call.shielded:
+            return
+        call.error, call.sent = None, False
+        call.rounds += 1
+        try:
+            if call.rounds > MAX_ROUNDS:
+                raise still_locked(lock)
+            self._bound.check(self._size(), call.size)
+        except Overloaded as refusal:
+            _answer(call, refusal)
+        else:
+            if not self._admit(call, lock):
+                timer = self._loop.call_later(self._seconds, self._give_up, call)
+                self._waiting[call] = (lock, timer)
+                call.queue = self
+        self.update()
+
+    def _admit(self, call: TaskCall, lock: str) -> bool:
+        queue = self.open.get(lock)
+        if queue is None:
+            if len(self.open) == MAX_QUEUES:
+                return False
+            queue = self.open[lock] = AsyncLockQueue(self._main, self, lock)
+        queue.add(call)
+        return True
+
+    def shut(self, queue: AsyncLockQueue) -> None:
+        """A lock queue is empty: remove it, and admit calls that wait for one."""
+        del self.open[queue.lock]
+        queue.end_thread()
+        for call, (lock, timer) in tuple(self._waiting.items()):
+            if self._admit(call, lock):
+                timer.cancel()
+                del self._waiting[call]
+        self.update()
+
+    def withdraw(self, call: TaskCall) -> bool:
+        """Take back a call that waits for a lock queue; says whether it was there."""
+        found = self._waiting.pop(call, None)
+        if found is not None:
+            found[1].cancel()
+            self.update()
+        return found is not None
+
+    def _give_up(self, call: TaskCall) -> None:
+        lock, _ = self._waiting.pop(call)
+        _answer(call, no_queue_left(lock))
+        self.update()
+
+    def _size(self) -> int:
+        """Commands that are blocked."""
+        inside = sum([queue.size() for queue in self.open.values()])
+        return inside + sum([call.size for call in self._waiting])
+
+    def update(self) -> None:
+        """Tell the main queue its bound, and `aclose` whether all calls have left."""
+        self._bound.update(self._size())
+        if self.open or self._waiting:
+            self.empty.clear()
+        else:
+            self.empty.set()
+
+    def end_threads(self) -> None:
+        """The loop was closed, and with it everything that waited there."""
+        for queue in self.open.values():
+            queue.end_thread()
+
+
+def _answer(call: TaskCall, error: HoldkitError) -> None:
+    fail([call], error)
+    call.wake()

@@ -1,7 +1,7 @@
-"""Submissions: one caller's commands on their way to the engine, and what became of them.
+"""Calls on their way to the engine: one caller's commands, the bounded queue they wait in, and how a batch is taken from it.
 
-Each ends with outcomes or with an error of its own. What was sent and has no answer is in doubt; what was not can be queued
-again.
+A queued call ends with outcomes or with an error of its own; then it is settled. A call that was sent to the engine and has
+no answer has an unknown outcome. A call that was not sent can be queued again.
 """
 
 from __future__ import annotations
@@ -9,53 +9,55 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from ..core.commands import AnyCommand, Consume, Group, PlaceHold
 from ..core.outcomes import Outcome
 from ..engines import deadlines
-from ..errors import HoldkitError, OutcomeUnknown, PromiseBroken
+from ..errors import HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
 from .normalise import MOST_LEGS
 
-S = TypeVar("S", bound="Submission")
+C = TypeVar("C", bound="QueuedCall")
 
 MAX_COMMANDS: Final = 1_000
-"""Commands of one batch: a bound on how long the write lock is held."""
+"""Commands of one batch: bounds how long the write lock is held."""
 MAX_LEGS: Final = MOST_LEGS
 """Legs of one batch, as far as its commands name them: the same bound, for holds over many pools."""
 INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
-"""What those are told of whom no more can be found out."""
+"""The message of a call whose outcome stays unknown because its batch was interrupted."""
 
+Undo: TypeAlias = Callable[[list[Outcome]], Group | None]
+"""Given the outcomes of a call whose caller was cancelled: the commands that take back what it granted, if any."""
 
-_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: several times faster to look into than a union
+_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: `isinstance` is several times faster with it than with a union
 
 
 class SkippedLocked(Exception):
-    """The engine did nothing of a submission, because it would have had to wait for `what`. Never leaves the kernel."""
+    """The engine did nothing of a call, because another transaction has locked something that it needs: `lock` names it.
+    Never leaves the kernel."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, lock: str) -> None:
+        super().__init__(lock)
+        self.lock = lock
 
 
-class Submission:
-    """One caller's group on its way through the queue, and what became of it."""
+class QueuedCall:
+    """One caller's group of commands, and what became of it."""
 
     __slots__ = ("error", "group", "legs", "minted", "outcomes", "sent", "size", "until")
 
-    def __init__(self, group: Group, minted: bool = False) -> None:
+    def __init__(self, group: Group, minted: bool = False, until: float = inf) -> None:
         self.group = group
         self.size = len(group.commands)
         self.legs = legs_in(group.commands)
         self.minted = minted
-        """Its one hold has an id that nobody else can have: the id is a retry key."""
+        """Its one hold has an id that the kernel minted, and nobody else can have: the id is a retry key."""
         self.outcomes: list[Outcome] | None = None
         self.error: BaseException | None = None
         self.sent = False
-        """An engine has it, or had it: without an answer its fate is unknown."""
-        moment = deadlines.current()
-        self.until = inf if moment is None else moment
-        """When its caller has waited as long as the call may take, by `time.monotonic`."""
+        """An engine has it, or had it: without an answer its outcome is unknown."""
+        self.until = until
+        """The call's deadline, by `time.monotonic`."""
 
     @property
     def settled(self) -> bool:
@@ -63,19 +65,19 @@ class Submission:
         return self.outcomes is not None or self.error is not None
 
     @property
-    def skipped_locked(self) -> bool:
-        """Whether it has to wait elsewhere."""
+    def skipped(self) -> bool:
+        """Whether the engine skipped it, because of a lock."""
         return isinstance(self.error, SkippedLocked)
 
     def result(self) -> list[Outcome]:
-        """The outcomes, or the error raised."""
+        """The outcomes; an error is raised."""
         if self.outcomes is not None:
             return self.outcomes
         assert self.error is not None
         try:
             raise self.error
         finally:
-            del self  # the error's traceback would keep us, and we the error
+            del self  # the error's traceback would keep this call alive, and the call the error
 
 
 def legs_in(commands: Sequence[AnyCommand]) -> int:
@@ -83,50 +85,98 @@ def legs_in(commands: Sequence[AnyCommand]) -> int:
     return sum([len(command.legs) for command in commands if isinstance(command, _BIRTHS)])
 
 
+class BoundedQueue:
+    """Calls in order of arrival. `bound` is how many commands may wait here."""
+
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+        self._queue: deque[Any] = deque()
+        self._queued = 0
+        """Commands of the calls in the queue."""
+
+    def _enqueue(self, call: QueuedCall) -> None:
+        size = call.size
+        if self._queued and self._queued + size > self.bound:
+            raise Overloaded(f"{self._queued} commands are waiting already (max_queue): try again a little later")
+        self._queue.append(call)
+        self._queued += size
+
+    def _requeue(self, calls: Sequence[QueuedCall]) -> None:
+        """Put calls back at the head, in order. The bound does not apply: they were in the queue before."""
+        self._queue.extendleft(reversed(calls))
+        self._queued += sum([call.size for call in calls])
+
+    def _take(
+        self,
+        batch: list[Any],
+        most: int = MAX_COMMANDS,
+        fits: Callable[[Group], bool] | None = None,
+        latest: float = inf,
+    ) -> None:
+        """Move calls from the queue into the batch, as `take_batch` says."""
+        before = len(batch)
+        try:
+            take_batch(self._queue, batch, most, fits, latest)
+        finally:
+            self._queued -= sum([call.size for call in batch[before:]])
+
+    def withdraw(self, call: QueuedCall) -> bool:
+        """Take a call out of the queue; says whether it was there."""
+        try:
+            self._queue.remove(call)
+        except ValueError:
+            return False
+        self._queued -= call.size
+        return True
+
+
 def take_batch(
-    queue: deque[Submission],
-    batch: list[Submission],
+    queue: deque[QueuedCall],
+    batch: list[QueuedCall],
     most: int = MAX_COMMANDS,
     fits: Callable[[Group], bool] | None = None,
     latest: float = inf,
 ) -> None:
-    """Move into the batch what is queued, in order, up to the bounds or the first that does not fit, or has time for longer than
-    `latest`; a batch that is empty takes at least one. Interrupted or not: whoever is in the batch is not in the queue, and nobody is in neither."""
-    room = most - sum([submission.size for submission in batch])
-    legs = MAX_LEGS - sum([submission.legs for submission in batch])
+    """Move calls from the queue into the batch, in order, up to the bounds or to the first call that does not fit, or whose
+    deadline is after `latest`. An empty batch gets at least one call.
+
+    Even if it is interrupted, each call is afterwards either in the batch or in the queue.
+    """
+    room = most - sum([call.size for call in batch])
+    legs = MAX_LEGS - sum([call.legs for call in batch])
     try:
         while queue and (((first := queue[0]).size <= room and first.legs <= legs) or not batch):
             if first.until > latest or (fits is not None and not fits(first.group)):
                 break
             room, legs = room - first.size, legs - first.legs
-            batch.append(first)  # first here, then gone there: an interrupt in between loses nobody
+            batch.append(first)  # before it leaves the queue: an interrupt in between loses nobody
             queue.popleft()
     finally:
         if queue and batch and queue[0] is batch[-1]:
             queue.popleft()
 
 
-def fail(batch: Iterable[Submission], error: HoldkitError) -> None:
-    """Give every submission its own copy of the error: a shared one would grow a traceback per raiser."""
-    for submission in batch:
+def unsettled(batch: Sequence[C]) -> list[C]:
+    """The calls without an answer."""
+    return [call for call in batch if call.outcomes is None and call.error is None]
+
+
+def fail(batch: Iterable[QueuedCall], error: HoldkitError) -> None:
+    """Give every call its own copy of the error: a shared one would collect the traceback of each thread that raises it."""
+    for call in batch:
         copy = type(error).__new__(type(error))
         copy.args, copy.__dict__ = error.args, dict(error.__dict__)
         copy.__cause__ = error.__cause__
-        submission.error = copy
+        call.error = copy
 
 
-def under_way() -> OutcomeUnknown:
-    """What a caller is told whose time is up while its batch is being written."""
+def late_in_batch() -> OutcomeUnknown:
+    """The error of a call whose deadline passed while its batch was being written."""
     return OutcomeUnknown(f"{deadlines.SPENT} while its batch was being written: ask again with the same operation id")
 
 
-def unsettled(batch: Sequence[S]) -> list[S]:
-    """After an interrupt: those without an answer."""
-    return [one for one in batch if one.outcomes is None and one.error is None]
-
-
 def broken(cause: BaseException) -> PromiseBroken:
-    """An exception nobody expected, as what it is: a bug of ours. Its own words stay in the cause: they may be secret."""
+    """The error of a call that a bug of ours stopped. The cause keeps its own message: that may contain secrets."""
     error = PromiseBroken(f"unexpected {type(cause).__name__}; this command was not applied, please report it")
     error.__cause__ = cause
     return error

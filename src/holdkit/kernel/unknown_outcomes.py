@@ -1,8 +1,22 @@
-"""What became of a commit whose fate the engine could not tell: asked again, once, where asking is proof.
+"""Unknown outcomes: what became of a commit when the engine could not tell.
 
-An operation id is a retry key; so is the id of a hold that we minted ourselves, because nobody else can have placed it. No
-other command is ever sent twice. No path here turns *unknown* into *refused*: being turned away says nothing of the first
-attempt, and a refusal counts only where the journal shows that the first attempt did not happen.
+Theory of operation
+-------------------
+
+A connection that breaks during COMMIT leaves the outcome unknown. The kernel then asks once, where asking is proof:
+
+  - By operation id. The group is sent again; the operation id is a retry key. If the first attempt was committed, the engine
+    answers with the recorded outcomes; if not, the group is decided now. The record must outlive the question, so nothing
+    is asked where the retry window is very short.
+  - By the id of a hold that the kernel minted. Nobody else can have placed that hold, so the journal knows whether the first
+    attempt happened. If the hold is not there, it is asked for once more: its id can be taken only once. A `Consume` is not
+    asked for again, because it ends at once, and a hold that has ended may leave the tables.
+
+No other command is ever sent twice.
+
+*Invariant:* nothing here turns "unknown" into "refused". That a second attempt was turned away says nothing about the first
+one. A refusal counts only where the journal proves that the first attempt did not happen; and where others write at the same
+time, its absence from the journal proves nothing, because the server may still be at work on it.
 """
 
 from __future__ import annotations
@@ -22,28 +36,29 @@ from ..engines.port import Applied
 T = TypeVar("T")
 
 SHORTEST_WINDOW: Final = 60 * SECOND
-"""An operation record must outlive the question: where it does not, nothing is asked."""
+"""With a shorter retry window the record of an operation might not outlive the question."""
+_TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # not remembered: no proof
 
 
 class Askable(Protocol):
-    """As much of an engine as asking again needs."""
+    """What asking again needs of an engine."""
 
     @property
     def limits(self) -> Limits:
-        """Those in force."""
+        """The limits in force."""
         ...
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        """Send it again."""
+        """Send the group again."""
         ...
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
-        """Look."""
+        """Read the journal."""
         ...
 
 
 def ask_again(engine: Askable, group: Group, *, minted: bool, wait_for_locks: bool = False) -> list[Outcome] | None:
-    """The outcomes of a group that was sent before, or None if they cannot be told. May raise what the engine raises."""
+    """The outcomes of a group that was sent before; None if they cannot be found out. May raise what the engine raises."""
     if all(command.op is not None for command in group.commands):
         return _by_operation(engine, group, wait_for_locks)
     command = group.commands[0]
@@ -54,7 +69,7 @@ def ask_again(engine: Askable, group: Group, *, minted: bool, wait_for_locks: bo
 
 
 def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[Outcome] | None:
-    """The recorded answers if it happened; if it did not, it happens now."""
+    """The recorded outcomes if it happened; if it did not, it happens now."""
     if engine.limits.retry_window < SHORTEST_WINDOW:
         return None
     applied = engine.apply([group], wait_for_locks=wait_for_locks)
@@ -65,14 +80,9 @@ def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[O
     return None if turned_away else outcomes
 
 
-_TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # not remembered: no proof
-
-
 def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_for_locks: bool) -> Outcome | None:
-    """The journal knows whether our hold was born. If not, a hold may be asked for once more: its id can be taken only
-    once. (A consume may not: it ends at once, and an ended hold may leave the tables.) What is read is proved, and that nothing
-    is there is no proof where others write: there the first attempt may land at any time."""
-    outcome: Outcome | None = _born(engine, command)
+    """The outcome of placing a hold whose id we minted, by the journal; else by placing it now."""
+    outcome: Outcome | None = _placed(engine, command)
     if outcome is not None or isinstance(command, Consume):
         return outcome
     applied = engine.apply([group], wait_for_locks=wait_for_locks)
@@ -81,16 +91,18 @@ def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_f
     ((outcome,),) = applied.outcomes
     if isinstance(outcome, Done):
         return outcome
-    born = _born(engine, command)  # the first attempt may have landed only just now
-    if applied.last_seq is None:  # or be under way still: a server goes on with what it was sent when we hang up
-        return born
-    if born is None and isinstance(outcome, Refusal) and outcome.reason is Reason.HOLD_EXISTS:
+    placed = _placed(engine, command)  # the first attempt may have been committed only just now
+    if (
+        applied.last_seq is None
+    ):  # or may still be at work: a server goes on with what it was sent when the client is gone
+        return placed
+    if placed is None and isinstance(outcome, Refusal) and outcome.reason is Reason.HOLD_EXISTS:
         return None
-    return born or outcome
+    return placed or outcome
 
 
-def _born(engine: Askable, command: PlaceHold | Consume) -> Done | None:
-    """The answer that was lost, rebuilt from the hold's first entries."""
+def _placed(engine: Askable, command: PlaceHold | Consume) -> Done | None:
+    """The answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have them."""
     assert command.id is not None
     assert command.owner is not None
     rows = engine.read(ReadHistory(command.tenant, command.id), durable=True)

@@ -107,8 +107,7 @@ class Admission:
         found = self._callers.get(key.id)
         if found is not None and found[0] is key:
             return found[1]
-        executor = self.kernel.executor
-        kernel = AsyncKernel(executor.group_commit, executor.mint.for_client(key.id), key.tenant)
+        kernel = AsyncKernel(self.kernel.executor.for_client(key.id), key.tenant)
         caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}")
         self._callers[key.id] = (key, caller)
         if len(self._callers) > 10_000:

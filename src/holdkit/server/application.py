@@ -110,7 +110,7 @@ class Running:
     def stop(self) -> None:
         """From now on refuse what comes, and end the streams."""
         self.stopping.set()
-        self.kernel.executor.group_commit.committed.notify()
+        self.kernel.executor.committed.notify()
         self.feeds.wake()
 
 

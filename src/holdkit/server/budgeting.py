@@ -67,5 +67,5 @@ async def find(kernel: AsyncKernel, tenant: str, name: str) -> BudgetSet:
 
 async def listed(kernel: AsyncKernel, tenant: str, after: str, limit: int) -> list[tuple[str, BudgetSet]]:
     """Sets in order of name."""
-    rows = await kernel.executor.group_commit.read(ListRecords(tenant, KIND, after, limit))
+    rows = await kernel.executor.read(ListRecords(tenant, KIND, after, limit))
     return [(row.id, _set.decode(row.body)) for row in rows]

@@ -80,8 +80,8 @@ class Feed:
         await self._load()
         follower = AsyncFollower(executor, self._tenant)
         await follower.begin(cursor)
-        committed = executor.group_commit.committed
-        executor.group_commit.listen()
+        committed = executor.committed
+        executor.listen()
         while not committed.closed:
             count = committed.count
             entries = await follower.page(PAGE)

@@ -113,8 +113,8 @@ async def entries(request: Request, after: str | None, *, of_all: bool = False) 
 
 async def _entries(request: Request, follower: AsyncFollower, began: str, of_all: bool) -> AsyncGenerator[bytes, None]:
     running = request.running
-    committed = request.kernel.executor.group_commit.committed
-    request.kernel.executor.group_commit.listen()
+    committed = request.kernel.executor.committed
+    request.kernel.executor.listen()
     generation = await request.kernel.generation()
     yield sse("hello", encode({"server_time": request.now(), "generation": generation}), began)
     while not running.stopping.is_set() and not committed.closed:

@@ -99,7 +99,7 @@ def test_a_refusal_settles_all_attempts_of_an_operation(hk: holdkit.Kernel) -> N
 def test_oversold_and_unsound(hk: holdkit.Kernel) -> None:
     hk.hold(NARROW, 1, ttl=60)
     assert kinds(hk, line("broken", 0)) == {"unsound"}
-    engine = hk._group_commit.engine
+    engine = hk._executor.engine
     assert isinstance(engine, MemoryEngine)
     engine._tables.pools["", NARROW] = Pool("", NARROW, 1, held=2)
     assert kinds(hk) == {"oversold", "unsound"}

@@ -398,7 +398,7 @@ class Rooms(holdkit.Resource[str, None]):
 def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: str) -> None:
     """Resources, limits, repair, import, migration: none of them says that it is done."""
     with holdkit.connect(url) as hk:
-        exported = b"".join(export(hk.executor.group_commit.engine))
+        exported = b"".join(export(hk.executor.engine))
         taken = hk.resource(Rooms()).hold("taken", ttl=600)
     for name in ("empty", "new"):
         server.create_database(name)

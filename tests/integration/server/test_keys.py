@@ -188,7 +188,7 @@ def test_a_key_that_was_written_is_not_denied_because_it_was_not_counted(monkeyp
     with holdkit.connect("memory://") as hk:
         keys = Keys(hk, pepper=PEPPER)
         made = keys.make("till", scope="hold")
-        engine = hk._group_commit.engine
+        engine = hk._executor.engine
         apply, commits = engine.apply, iter(range(100))
 
         def fails_after_the_first(*arguments: Any, **options: Any) -> Any:

@@ -251,10 +251,10 @@ class Meddler:
         self._read = self._group_commit.read
         self._group_commit.read = self.read
 
-    def read(self, query: Any, *, durable: bool = False) -> Any:
+    def read(self, query: Any, tx: Any = None, *, durable: bool = False) -> Any:
         if isinstance(query, FindHold) and self._acts:
             self._acts.pop(0)()
-        return self._read(query, durable=durable)
+        return self._read(query, tx, durable=durable)
 
 
 def test_a_key_that_is_let_go_while_we_look_is_ours(hk: Any) -> None:

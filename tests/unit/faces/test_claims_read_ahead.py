@@ -49,7 +49,7 @@ class Cut:
 def test_a_change_is_told_without_another_read(change: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with holdkit.connect("memory://") as hk:
         claim = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
-        cut = Cut(hk._group_commit.engine, monkeypatch)
+        cut = Cut(hk._executor.engine, monkeypatch)
         expect_told(CHANGES[change](hk.claims, NAMES[named](claim)), change, claim)
         assert cut.committed == 1
 
@@ -60,7 +60,7 @@ def test_the_same_async(change: str, named: str, monkeypatch: pytest.MonkeyPatch
     async def story() -> None:
         async with await holdkit.connect_async("memory://") as hk:
             claim = await hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
-            cut = Cut(hk._group_commit.engine, monkeypatch)
+            cut = Cut(hk._executor.engine, monkeypatch)
             expect_told(await CHANGES[change](hk.claims, NAMES[named](claim)), change, claim)
             assert cut.committed == 1
 

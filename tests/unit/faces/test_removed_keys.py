@@ -71,8 +71,8 @@ class Meddler:
         self._read = self._group_commit.read
         self._group_commit.read = self.read
 
-    def read(self, query: Any, *, durable: bool = False) -> Any:
-        found = self._read(query, durable=durable)
+    def read(self, query: Any, tx: Any = None, *, durable: bool = False) -> Any:
+        found = self._read(query, tx, durable=durable)
         if isinstance(query, FindHold) and self._acts:
             self._acts.pop()()
         return found

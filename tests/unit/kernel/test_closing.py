@@ -70,7 +70,7 @@ def test_closing_finishes_what_is_queued(engine: Watched) -> None:
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
         closing = Riders()
         closing.start(hk.close)
-        wait_until(lambda: hk._group_commit._closed)
+        wait_until(lambda: hk._executor.group_commit._closed)
         with pytest.raises(EngineError, match="closed"):
             hk.hold("p", 1, ttl=60)
         assert queued(hk) == 3
@@ -140,11 +140,11 @@ def test_after_a_fork_the_child_must_connect_anew() -> None:
 def test_a_fork_while_others_hold_the_queues_lock_does_not_hang_the_child() -> None:
     engine = Watched()
     hk = Sync().open(engine)
-    hk._group_commit._lock.acquire()
+    hk._executor.group_commit._lock.acquire()
     try:
         said = in_child(lambda: str(hk.hold("p", 1, ttl=60)))
     finally:
-        hk._group_commit._lock.release()
+        hk._executor.group_commit._lock.release()
     assert "opened before a fork" in said
     hk.close()
 

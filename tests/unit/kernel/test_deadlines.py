@@ -222,10 +222,10 @@ def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.M
     hk = Sync().open(engine)
     hk.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
-    monkeypatch.setattr(leader_queue, "_left", lambda _: 60.0)  # it is woken in time, and late all the same
+    monkeypatch.setattr(leader_queue, "_seconds_left", lambda _: 60.0)  # it is woken in time, and late all the same
     monkeypatch.setattr(leader_queue, "NEAR", 1)
     with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as riders:
-        first = hk._group_commit._queue[0]
+        first = hk._executor.group_commit._queue[0]
         wait_until(lambda: first.until <= time.monotonic())
     late, other = riders.join()
     assert type(late) is Overloaded

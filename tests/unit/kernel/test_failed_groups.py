@@ -15,8 +15,8 @@ from holdkit.core.reading import FindPool
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from holdkit.kernel.batches import Runner
-from holdkit.kernel.queued_calls import SkippedLocked, Submission
+from holdkit.kernel.batches import BatchRunner
+from holdkit.kernel.queued_calls import QueuedCall, SkippedLocked
 from holdkit.testing import FakeClock
 
 
@@ -61,21 +61,21 @@ def pool_of(group: Group) -> str:
     return command.legs[0].pool
 
 
-def placing(number: int, pool: str, *, minted: bool = True) -> Submission:
+def placing(number: int, pool: str, *, minted: bool = True) -> QueuedCall:
     command = PlaceHold(
         legs=(Leg(pool),), ttl_slots=60 * SECOND, id=minted_id(1, bytes([number]) * 10), owner=f"owner-{number}"
     )
-    return Submission(Group((command,)), minted)
+    return QueuedCall(Group((command,)), minted)
 
 
-def run(engine: TwoServers, pools: str, *, minted: bool = True) -> list[Submission]:
+def run(engine: TwoServers, pools: str, *, minted: bool = True) -> list[QueuedCall]:
     batch = [placing(number, pool, minted=minted) for number, pool in enumerate(pools)]
-    Runner(engine).run(batch)  # type: ignore[arg-type]
+    BatchRunner(engine).run(batch)  # type: ignore[arg-type]
     assert all(submission.settled for submission in batch)
     return batch
 
 
-def done(submission: Submission) -> bool:
+def done(submission: QueuedCall) -> bool:
     return submission.outcomes is not None and isinstance(submission.outcomes[0], Done)
 
 

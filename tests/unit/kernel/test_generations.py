@@ -186,7 +186,7 @@ def test_a_place_that_was_put_back_on_purpose_is_obeyed(hk: Any, tmp_path: Path)
     from holdkit.core.commands import Group, PutRecord
     from holdkit.kernel.places import body_of
 
-    engine = hk.executor.group_commit.engine
+    engine = hk.executor.engine
     engine.apply([Group((PutRecord(kind="~cursor", id="mail", body=body_of(first, "operator")),))])
     assert names(hk.follow("mail", wait=False, remember=outside)) == ["a", "x/y"]
 

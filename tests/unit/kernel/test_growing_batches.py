@@ -50,7 +50,7 @@ def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: K
 
 
 def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: Roomy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.bounded_queue.Queue._take.__defaults__", (3, None, inf))
+    monkeypatch.setattr("holdkit.kernel.queued_calls.BoundedQueue._take.__defaults__", (3, None, inf))
     engine.lock("x")
     riders = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")
@@ -129,7 +129,7 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     engine.rejecting = rejecting
     engine.lock("x")
     riders = block(hk, engine, [hold(hk, "x")] * 4)
-    (room,) = rooms(hk)._open.values()
+    (room,) = rooms(hk).open.values()
     room._queue = Interrupted(room._queue)
     pass_lead = LockQueue._pass_lead
 

@@ -13,9 +13,9 @@ import holdkit
 from holdkit import AsyncKernel, Hold, OutcomeUnknown, PromiseBroken
 from holdkit.core.commands import Group
 from holdkit.engines.port import Applied, NeedsThread
-from holdkit.kernel.batches import Runner
-from holdkit.kernel.group_commit import AsyncGroupCommit
-from holdkit.kernel.prepare import Mint
+from holdkit.kernel._async.executor import AsyncExecutor
+from holdkit.kernel.async_group_commit import AsyncGroupCommit
+from holdkit.kernel.batches import BatchRunner
 from tests.support.lockable_engine import Lockable
 from tests.support.modes import PATIENCE, Async, Sync, Watched, batch_of, queued
 from tests.unit.kernel.test_loop_batches import kernel
@@ -30,14 +30,14 @@ ODD = [RuntimeError, Odd]
 
 def breaking(step: str, error: type[BaseException], patch: pytest.MonkeyPatch, size: int = 4) -> None:
     """A step of the runner breaks for every batch of that size, each time."""
-    real = getattr(Runner, step)
+    real = getattr(BatchRunner, step)
 
-    def breaks(self: Runner, batch: Sequence[Any], *arguments: Any) -> Any:
+    def breaks(self: BatchRunner, batch: Sequence[Any], *arguments: Any) -> Any:
         if len(batch) == size:
             raise error
         return real(self, batch, *arguments)
 
-    patch.setattr(Runner, step, breaks)
+    patch.setattr(BatchRunner, step, breaks)
 
 
 def alive(hk: Any) -> None:
@@ -156,8 +156,8 @@ def test_a_flight_cancelled_before_its_first_step_is_not_lost(monkeypatch: pytes
     def launch(self: AsyncGroupCommit, batch: list[Any]) -> None:
         real(self, batch)
         if not cancelled:
-            assert self._flying is not None
-            cancelled.append(self._flying.cancel())
+            assert self._task is not None
+            cancelled.append(self._task.cancel())
 
     async def scene() -> None:
         hk, engine = await kernel()
@@ -178,12 +178,12 @@ def test_a_room_that_cannot_be_opened_fails_who_would_wait_in_it(monkeypatch: py
 
     async def scene() -> None:
         engine = Lockable()
-        async with AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock)) as hk:
+        async with AsyncKernel(AsyncExecutor(engine)) as hk:
             for pool in ("x", "free"):
                 await hk.create_pool(pool, 10)
             engine.lock("x")
             with monkeypatch.context() as patch:
-                patch.setattr("holdkit.kernel.async_lock_queues.AsyncLockQueue", refuse)
+                patch.setattr("holdkit.kernel.lock_queues.AsyncLockQueue", refuse)
                 calls = [hk.hold(pool, 1, ttl=60) for pool in ("x", "free", "x", "free")]
                 answers = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(answer) for answer in answers] == [PromiseBroken, Hold, PromiseBroken, Hold]
@@ -232,12 +232,12 @@ def test_a_grant_that_cannot_be_taken_back_is_told_to_the_loop_and_stops_nobody(
 def test_on_postgres(postgres_url: str, step: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can prove there that nothing was written: a retry key settles it, and nothing is done twice."""
     holdkit.migrate(postgres_url)
-    stepping = Stepping(getattr(Runner, step))
+    stepping = Stepping(getattr(BatchRunner, step))
 
     async def scene() -> None:
         async with await holdkit.connect_async(postgres_url) as hk:
             await hk.create_pool("p", 10)
-            monkeypatch.setattr(Runner, step, stepping)
+            monkeypatch.setattr(BatchRunner, step, stepping)
             answers = await asyncio.gather(*[hk.hold("p", 1, ttl=60) for _ in range(4)])
             assert len({answer.id for answer in answers}) == 4
 
@@ -246,7 +246,7 @@ def test_on_postgres(postgres_url: str, step: str, mode: str, monkeypatch: pytes
     else:
         with holdkit.connect(postgres_url) as hk:
             hk.create_pool("p", 10)
-            monkeypatch.setattr(Runner, step, stepping)
+            monkeypatch.setattr(BatchRunner, step, stepping)
             assert isinstance(hk.hold("p", 4, ttl=60), Hold)
     assert stepping.broke
     with holdkit.connect(postgres_url) as hk:
@@ -261,7 +261,7 @@ class Stepping:
         self._real = real
         self.broke = False
 
-    def __get__(self, runner: Runner, _: type[Runner]) -> Callable[..., Any]:
+    def __get__(self, runner: BatchRunner, _: type[BatchRunner]) -> Callable[..., Any]:
         def step(*arguments: Any) -> Any:
             if not self.broke:
                 self.broke = True

@@ -94,8 +94,8 @@ class Gate:
 
     def __init__(self, hk: Kernel, when: str) -> None:
         self.entered, self.opened = False, threading.Event()
-        self._when, self._apply = when, hk._group_commit.engine.apply
-        hk._group_commit.engine.apply = self.apply  # type: ignore[method-assign]
+        self._when, self._apply = when, hk._executor.engine.apply
+        hk._executor.engine.apply = self.apply  # type: ignore[method-assign]
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         self.entered = True
@@ -204,7 +204,7 @@ def test_a_leader_struck_while_it_hands_over_hands_over(hk: Kernel, engine: Watc
 
 def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: Watched) -> None:
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
-        woken = hk._group_commit._queue[1].woken
+        woken = hk._executor.group_commit._queue[1].woken
         strike(riders._threads[1])
         woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
         wait_until(lambda: queued(hk) == 2)

@@ -118,7 +118,7 @@ def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
     ear.wait()
     subscription.cancel()
     subscription.cancel()
-    workers = (hk._thing if mode.name == "async" else hk)._group_commit.workers
+    workers = (hk._thing if mode.name == "async" else hk)._executor.group_commit.workers
     wait_until(lambda: len(workers) == 1)
     hk.create_pool("b", 1)
     other.wait(2)
@@ -352,7 +352,7 @@ def test_closing_ends_the_whole_crew(mode: Sync | Async) -> None:
     hk.close()
     if mode.name == "sync":
         no_threads_left(before)
-    assert not (hk._thing if mode.name == "async" else hk)._group_commit.workers
+    assert not (hk._thing if mode.name == "async" else hk)._executor.group_commit.workers
     for late in (hk.sweeper, partial(hk.on, None, print), lease.renew):
         with pytest.raises(EngineError, match="closed"):
             late()

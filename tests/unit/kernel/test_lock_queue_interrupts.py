@@ -15,9 +15,9 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.engines.port import AddLate, Applied
-from holdkit.kernel.group_commit import AsyncGroupCommit, GroupCommit
+from holdkit.kernel._async.executor import AsyncExecutor
+from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.lock_queues import LockQueue
-from holdkit.kernel.prepare import Mint
 from tests.support.interrupts import Struck, strike, struck_anywhere
 from tests.support.lockable_engine import Lockable, no_rooms, queued_in_rooms, rooms
 from tests.support.modes import PATIENCE, Sync, close_quietly, no_threads_left, wait_until
@@ -35,7 +35,7 @@ def run(test: Callable[[AsyncKernel, Lockable], Awaitable[None]]) -> None:
     engine = Lockable()
 
     async def main() -> None:
-        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
+        hk = AsyncKernel(AsyncExecutor(engine))
         await hk.create_pool("x", 100)
         await hk.create_pool("free", 100)
         engine.lock("x")
@@ -44,7 +44,7 @@ def run(test: Callable[[AsyncKernel, Lockable], Awaitable[None]]) -> None:
         finally:
             engine.unlock()
             await hk.aclose()
-        assert not rooms(hk)._open
+        assert not rooms(hk).open
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
     no_threads_left(before)
@@ -94,18 +94,18 @@ def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
 
 
 def test_cancelled_while_waiting_for_a_room_is_certainly_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.async_lock_queues.LOCK_QUEUES", 1)
+    monkeypatch.setattr("holdkit.kernel.lock_queues.MAX_QUEUES", 1)
 
     async def test(hk: AsyncKernel, engine: Lockable) -> None:
         first = asyncio.create_task(hk.hold("x", 1, ttl=60))
         await blocked(engine)
         engine.lock("free")
         second = asyncio.create_task(hk.hold("free", 1, ttl=60))
-        await until(lambda: bool(rooms(hk)._standing))
+        await until(lambda: bool(rooms(hk)._waiting))
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
-        assert not rooms(hk)._standing
+        assert not rooms(hk)._waiting
         engine.unlock()
         await first
         assert (await hk.pool("free")).held == 0
@@ -145,7 +145,7 @@ def test_cancelled_in_flight_and_then_left_out_is_dropped() -> None:
             await task
         gate.set()
         await hk.hold("free", 1, ttl=60)
-        assert not rooms(hk)._open
+        assert not rooms(hk).open
         assert engine.wait_for_locks == []
 
     run(test)
@@ -247,7 +247,7 @@ def test_a_loop_closed_under_a_room_leaves_no_thread() -> None:
     loop = asyncio.new_event_loop()
 
     async def begin() -> AsyncKernel:
-        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
+        hk = AsyncKernel(AsyncExecutor(engine))
         await hk.create_pool("x", 100)
         engine.lock("x")
         asyncio.ensure_future(hk.hold("x", 1, ttl=60)).add_done_callback(lambda task: task.cancelled())
@@ -287,7 +287,7 @@ def hk(engine: Lockable) -> Iterator[Kernel]:
 
 def test_a_thread_struck_while_it_waits_in_a_room_is_removed(hk: Kernel, engine: Lockable) -> None:
     riders = block(hk, engine, [hold(hk, "x")] * 4)
-    (room,) = rooms(hk)._open.values()
+    (room,) = rooms(hk).open.values()
     woken = room._queue[1].woken
     strike(riders._threads[2])
     woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
@@ -347,13 +347,13 @@ def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kerne
 def test_a_thread_struck_while_it_waits_for_a_room_is_removed(
     hk: Kernel, engine: Lockable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdkit.kernel.lock_queues.LOCK_QUEUES", 1)
+    monkeypatch.setattr("holdkit.kernel.lock_queues.MAX_QUEUES", 1)
     riders = block(hk, engine, [hold(hk, "x")])
     engine.lock("y")
     riders.start(hold(hk, "y"))
-    wait_until(lambda: len(rooms(hk)._standing) == 1)
+    wait_until(lambda: len(rooms(hk)._waiting) == 1)
     strike(riders._threads[1])
-    (standing,) = rooms(hk)._standing
+    (standing,) = rooms(hk)._waiting
     standing.woken.release()
     wait_until(lambda: 1 in riders.results)
     assert isinstance(riders.results[1], Struck)
@@ -405,5 +405,5 @@ class Roomier(Fickle):
 def test_threads_struck_anywhere_in_rooms_leave_nobody_waiting_and_nothing_applied_twice(engine: type[Fickle]) -> None:
     group_commit = GroupCommit(engine())  # type: ignore[arg-type]
     struck_anywhere(group_commit, rounds=200)
-    assert not group_commit._lock_queues._open
-    assert not group_commit._lock_queues._standing
+    assert not group_commit._lock_queues.open
+    assert not group_commit._lock_queues._waiting

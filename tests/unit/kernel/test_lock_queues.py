@@ -94,7 +94,7 @@ def closed(engine: Lockable) -> bool:
 
 
 def group_commit(hk: Any) -> Any:
-    return getattr(hk, "_thing", hk)._group_commit
+    return getattr(hk, "_thing", hk)._executor.group_commit
 
 
 def test_the_batch_grows_while_it_waits(hk: Any, engine: Lockable) -> None:
@@ -113,7 +113,7 @@ def test_each_thing_has_its_own_room(hk: Any, engine: Lockable) -> None:
     riders = block(hk, engine, [hold(hk, "x")])
     riders.start(hold(hk, "y"))
     engine.wait_blocked()
-    assert sorted(rooms(hk)._open) == ["pool x", "pool y"]
+    assert sorted(rooms(hk).open) == ["pool x", "pool y"]
     engine.unlock("y")
     wait_until(lambda: 1 in riders.results)
     assert 0 not in riders.results
@@ -383,8 +383,7 @@ def test_who_has_to_wait_for_something_else_goes_to_its_room(hk: Any, engine: Lo
 
 @pytest.fixture
 def two_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("lock_queues", "async_lock_queues"):
-        monkeypatch.setattr(f"holdkit.kernel.{module}.LOCK_QUEUES", 2)
+    monkeypatch.setattr("holdkit.kernel.lock_queues.MAX_QUEUES", 2)
 
 
 @pytest.mark.usefixtures("two_rooms")
@@ -395,12 +394,12 @@ def test_more_than_there_are_rooms_wait_for_one(hk: Any, engine: Lockable) -> No
     engine.wait_blocked()
     riders.start(hold(hk, "z"))
     riders.start(hold(hk, "z"))
-    wait_until(lambda: len(rooms(hk)._standing) == 2)
+    wait_until(lambda: len(rooms(hk)._waiting) == 2)
     assert isinstance(hold(hk, "free")(), Hold), "others go on"
     engine.unlock("y")
     wait_until(lambda: 1 in riders.results)
     engine.wait_blocked()  # the room that became free is theirs now
-    assert sorted(rooms(hk)._open) == ["pool x", "pool z"]
+    assert sorted(rooms(hk).open) == ["pool x", "pool z"]
     engine.unlock("x", "z")
     assert all(isinstance(answer, Hold) for answer in riders.join())
     assert [hk.pool(pool).held for pool in ("x", "y", "z", "free")] == [1, 1, 2, 1]
@@ -479,7 +478,7 @@ def test_closing_answers_who_waits_for_a_room(hk: Any, engine: Lockable, mode: S
     riders.start(hold(hk, "y"))
     engine.wait_blocked()
     riders.start(hold(hk, "z"))
-    wait_until(lambda: len(rooms(hk)._standing) == 1)
+    wait_until(lambda: len(rooms(hk)._waiting) == 1)
     closing = Riders()
     closing.start(hk.close)
     wait_until(lambda: hk.closed)

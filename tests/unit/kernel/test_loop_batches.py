@@ -17,9 +17,8 @@ from holdkit.engines import deadlines
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, NeedsThread
 from holdkit.kernel import async_group_commit
+from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import MOST, SPLIT
-from holdkit.kernel.group_commit import AsyncGroupCommit
-from holdkit.kernel.prepare import Mint
 from tests.support.modes import PATIENCE
 
 
@@ -53,7 +52,7 @@ class Winged(MemoryEngine):
 
 async def kernel(total: int = 10**6) -> tuple[AsyncKernel, Winged]:
     engine = Winged()
-    hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock, lanes=engine.lanes))
+    hk = AsyncKernel(AsyncExecutor(engine))
     await hk.create_pool("p", total)
     engine.flown.clear()
     engine.begun.get_nowait()

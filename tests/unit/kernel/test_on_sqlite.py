@@ -11,7 +11,7 @@ import pytest
 
 import holdkit
 from holdkit import AsyncKernel, Hold, InsufficientCapacity
-from holdkit.kernel.batches import Runner
+from holdkit.kernel.batches import BatchRunner
 from tests.support.modes import PATIENCE, Riders, no_threads_left, queued, wait_until
 
 
@@ -23,13 +23,13 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
-    real = Runner.run
+    real = BatchRunner.run
 
-    def run(self: Runner, batch: Any, *failed: Any) -> bool:
+    def run(self: BatchRunner, batch: Any, *failed: Any) -> bool:
         sizes.append(len(batch))
         return real(self, batch, *failed)
 
-    monkeypatch.setattr(Runner, "run", run)
+    monkeypatch.setattr(BatchRunner, "run", run)
     return sizes
 
 
@@ -38,14 +38,14 @@ def test_threads_share_commits(url: str, batches: list[int], monkeypatch: pytest
     with holdkit.connect(url) as hk:
         hk.create_pool("p", 100)
         riders = Riders()
-        alone = Runner.run
+        alone = BatchRunner.run
 
-        def behind_all(self: Runner, batch: Any, *failed: Any) -> bool:
-            monkeypatch.setattr(Runner, "run", alone)
+        def behind_all(self: BatchRunner, batch: Any, *failed: Any) -> bool:
+            monkeypatch.setattr(BatchRunner, "run", alone)
             wait_until(lambda: queued(hk) + len(batch) == 32)
             return alone(self, batch, *failed)
 
-        monkeypatch.setattr(Runner, "run", behind_all)
+        monkeypatch.setattr(BatchRunner, "run", behind_all)
 
         def take() -> list[Any]:
             answers: list[Any] = []

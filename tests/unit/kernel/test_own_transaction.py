@@ -44,7 +44,7 @@ class Place:
 
     @property
     def engine(self) -> Engine:
-        return self.hk._group_commit.engine
+        return self.hk._executor.engine
 
     def connect(self) -> Any:
         if self.url.startswith("postgres"):
@@ -252,7 +252,7 @@ def test_another_thread_that_it_waits_for_is_turned_away(tmp_path: Path) -> None
                 thread.start()
                 thread.join(PATIENCE)
 
-            lend(hk._group_commit.engine, wait)
+            lend(hk._executor.engine, wait)
             assert len(errors) == 1
 
 
@@ -496,11 +496,11 @@ def test_tasks_borrow_on_a_thread_of_their_own(place: Place) -> None:
 
     async def run() -> None:
         async with await holdkit.connect_async(place.url, clock=FakeClock(), limits=PATIENT) as hk:
-            engine = hk._group_commit.engine
+            engine = hk._executor.engine
             with holdkit.context(actor="user:7"):
-                names = await hk._group_commit.borrow(lambda _: threading.current_thread().name)
+                names = await hk._executor.group_commit.borrow(lambda _: threading.current_thread().name)
             assert names.startswith("holdkit-lender")
-            outcome = await hk._group_commit.borrow(lambda _: reserve(engine, 5, 1))
+            outcome = await hk._executor.group_commit.borrow(lambda _: reserve(engine, 5, 1))
             assert isinstance(outcome, Done)
 
             def inside(lent: Lent) -> Any:
@@ -508,7 +508,7 @@ def test_tasks_borrow_on_a_thread_of_their_own(place: Place) -> None:
                 return asyncio.run_coroutine_threadsafe(hk.pool("~r"), loop).result(PATIENCE)
 
             loop = asyncio.get_running_loop()
-            pool = await hk._group_commit.borrow(lambda engine: lend(engine, inside))
+            pool = await hk._executor.group_commit.borrow(lambda engine: lend(engine, inside))
             assert pool.held == 1
 
     asyncio.run(run())

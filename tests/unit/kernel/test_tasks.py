@@ -13,8 +13,8 @@ import pytest
 
 from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
 from holdkit.core.model import Limits
-from holdkit.kernel.group_commit import AsyncGroupCommit
-from holdkit.kernel.prepare import Mint
+from holdkit.kernel._async.executor import AsyncExecutor
+from holdkit.kernel.async_group_commit import AsyncGroupCommit
 from tests.support.modes import PATIENCE, Watched, no_threads_left, wait_until
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def run(test: Callable[[AsyncKernel, Watched], Awaitable[T]], engine: Watched | 
 
     async def main() -> T:
         watched = engine or Watched()
-        hk = AsyncKernel(AsyncGroupCommit(watched), Mint(watched.clock))
+        hk = AsyncKernel(AsyncExecutor(watched))
         await hk.create_pool("p", 10)
         watched.entered = threading.Semaphore(0)
         watched.batches.clear()
@@ -167,16 +167,16 @@ def test_a_block_cancelled_in_the_same_turn_as_its_grant_is_released_too() -> No
                 raise AssertionError("never entered")
 
         task = await start(body())
-        settle = hk._group_commit._settle
+        settle = hk._executor.group_commit._settle
 
         def settle_and_cancel(batch: Any, wrote: bool) -> None:
             settle(batch, wrote)
             task.cancel()  # the answer is there, and the task has not run yet
 
-        hk._group_commit._settle = settle_and_cancel  # type: ignore[method-assign]
+        hk._executor.group_commit._settle = settle_and_cancel  # type: ignore[method-assign]
         with pytest.raises(asyncio.CancelledError):
             await task
-        hk._group_commit._settle = settle  # type: ignore[method-assign]
+        hk._executor.group_commit._settle = settle  # type: ignore[method-assign]
         await hk.put_record("k", "barrier", "1")
         assert (await hk.pool("p")).held == 0
         assert (await hk.holds())[0].state == "released"
@@ -227,7 +227,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> N
         leave.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert len(hk._group_commit._queue) == 1
+        assert len(hk._executor.group_commit._queue) == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -299,7 +299,7 @@ def test_a_cancelled_close_can_be_called_again() -> None:
 def test_a_kernel_belongs_to_its_loop() -> None:
     async def open_one() -> AsyncKernel:
         engine = Watched()
-        return AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
+        return AsyncKernel(AsyncExecutor(engine))
 
     async def use(hk: AsyncKernel) -> None:
         for call in (hk.hold("p", 1, ttl=60), hk.pool("p"), hk.journal()):
@@ -319,7 +319,7 @@ def test_a_loop_closed_under_a_batch_leaves_no_thread_behind() -> None:
     engine = Watched()
 
     async def leave_in_flight() -> AsyncKernel:
-        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
+        hk = AsyncKernel(AsyncExecutor(engine))
         engine.gate.clear()
         task = await start(hk.create_pool("p", 1))
         await entered(engine)
@@ -338,7 +338,7 @@ def test_a_forgotten_kernel_takes_its_thread_along() -> None:
     async def forget() -> weakref.ref[AsyncGroupCommit]:
         hk = await connect_async("memory://")
         await hk.create_pool("p", 1)
-        return weakref.ref(hk._group_commit)
+        return weakref.ref(hk._executor.group_commit)
 
     group_commit = asyncio.run(forget())
     gc.collect()
@@ -394,7 +394,7 @@ def test_cancelling_does_not_count_against_the_queue() -> None:
         await first
         with pytest.raises(HoldNotFound):
             await hk.get("0" * 32)
-        assert hk._group_commit._queued == 0
+        assert hk._executor.group_commit._queued == 0
 
     run(test, Watched(limits=Limits(max_queue=2)))
 

@@ -22,12 +22,10 @@ from ...core.commands import (
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
 from ...core.validation import check
-from ...engines.clocks import Reading
-from ...engines.clocks import read as read_clock
 from ...errors import HoldNotFound, HoldRetired
 from ...kernel.answers import stamped
-from ...kernel.group_commit import Undo
 from ...kernel.normalise import combined
+from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
 from ..addresses import path_of, record_path
 from ..cancelling import AsyncFinisher
@@ -52,7 +50,7 @@ from .transport import AsyncTransport, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
-BIRTHS: Final = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+BIRTHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
 class AsyncRemoteExecutor(AsyncCalling):
@@ -79,10 +77,9 @@ class AsyncRemoteExecutor(AsyncCalling):
         undo: Undo | None = None,
         shielded: bool = False,
     ) -> Done:
-        """One command, in one request; a refusal is raised. `undo` and `shielded` say what becomes of it if the caller is
-        cancelled."""
+        """Send one command, in one request; a refusal is raised."""
         no_transaction(tx)
-        check(command, self.limits, faces=faces)
+        check(command, self.limits, faces=faces or combined(command))
         if faces or original is not None:
             return await self._finisher.finish(self._window(command, original), undo, shielded=shielded)
         if isinstance(command, PoolCommand):
@@ -90,7 +87,7 @@ class AsyncRemoteExecutor(AsyncCalling):
         if isinstance(command, PutRecord):
             return await self._record(command)
         id: str = getattr(command, "id", "")
-        path = path_of("holds", id, verb_of(command))
+        path = BIRTHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return await self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     async def _pool(self, command: PoolCommand) -> Done:
@@ -136,12 +133,6 @@ class AsyncRemoteExecutor(AsyncCalling):
             return
         body = {"commands": [window_json(command) for command in commands]}
         await self._transport.ask("POST", "/v1/windows", body)
-
-    async def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
-        """Units, keys and items, in one request."""
-        no_transaction(tx)
-        check(command, self.limits, faces=combined(command))
-        return await self.send(BIRTHS[type(command)], verb_json(command), command.op, undo)
 
     async def send(
         self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, shielded: bool = False
@@ -189,10 +180,6 @@ class AsyncRemoteExecutor(AsyncCalling):
     def now(self) -> Slot:
         """The server's clock, as far as its answers tell."""
         return self._clock()
-
-    def reading(self, *slots: Slot) -> Reading:
-        """The later of that and these slots, for an answer that tells time after it was given."""
-        return read_clock(self._clock, *slots)
 
     def hear(self, answer: httpx.Response) -> None:
         """What time it is, by any answer."""

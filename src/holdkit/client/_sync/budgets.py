@@ -15,8 +15,8 @@ from ...faces._sync.windows import Birth
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of
-from ...kernel.group_commit import Undo
 from ...kernel.normalise import Legs
+from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..addresses import path_of
 from ..clock import ServerClock

@@ -23,12 +23,10 @@ from ...core.commands import (
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done
 from ...core.validation import check
-from ...engines.clocks import Reading
-from ...engines.clocks import read as read_clock
 from ...errors import HoldNotFound, HoldRetired
 from ...kernel.answers import stamped
-from ...kernel.group_commit import Undo
 from ...kernel.normalise import combined
+from ...kernel.queued_calls import Undo
 from ...kernel.workers import Signal, Work, Worker
 from ..addresses import path_of, record_path
 from ..cancelling import Finisher
@@ -53,7 +51,7 @@ from .transport import Transport, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
-BIRTHS: Final = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+BIRTHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
 class RemoteExecutor(Calling):
@@ -80,10 +78,9 @@ class RemoteExecutor(Calling):
         undo: Undo | None = None,
         shielded: bool = False,
     ) -> Done:
-        """One command, in one request; a refusal is raised. `undo` and `shielded` say what becomes of it if the caller is
-        cancelled."""
+        """Send one command, in one request; a refusal is raised."""
         no_transaction(tx)
-        check(command, self.limits, faces=faces)
+        check(command, self.limits, faces=faces or combined(command))
         if faces or original is not None:
             return self._finisher.finish(self._window(command, original), undo, shielded=shielded)
         if isinstance(command, PoolCommand):
@@ -91,7 +88,7 @@ class RemoteExecutor(Calling):
         if isinstance(command, PutRecord):
             return self._record(command)
         id: str = getattr(command, "id", "")
-        path = path_of("holds", id, verb_of(command))
+        path = BIRTHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     def _pool(self, command: PoolCommand) -> Done:
@@ -137,12 +134,6 @@ class RemoteExecutor(Calling):
             return
         body = {"commands": [window_json(command) for command in commands]}
         self._transport.ask("POST", "/v1/windows", body)
-
-    def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
-        """Units, keys and items, in one request."""
-        no_transaction(tx)
-        check(command, self.limits, faces=combined(command))
-        return self.send(BIRTHS[type(command)], verb_json(command), command.op, undo)
 
     def send(
         self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, shielded: bool = False
@@ -190,10 +181,6 @@ class RemoteExecutor(Calling):
     def now(self) -> Slot:
         """The server's clock, as far as its answers tell."""
         return self._clock()
-
-    def reading(self, *slots: Slot) -> Reading:
-        """The later of that and these slots, for an answer that tells time after it was given."""
-        return read_clock(self._clock, *slots)
 
     def hear(self, answer: httpx.Response) -> None:
         """What time it is, by any answer."""

@@ -15,10 +15,10 @@ from ...core.model import HeldLeg, Pool
 from ...core.outcomes import Done
 from ...core.values import invalid
 from ...kernel._async.calls import Call
-from ...kernel._async.port import AsyncExecutorPort
+from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of
-from ...kernel.group_commit import Undo
 from ...kernel.normalise import Legs
+from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, amounts_by
 from .windows import AsyncWindows, Birth

@@ -15,7 +15,7 @@ from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.values import invalid, whole
 from ...kernel._async.calls import Call
-from ...kernel._async.port import AsyncExecutorPort
+from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold

@@ -40,7 +40,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         self._kernel, self._executor, self._resource = kernel, executor, resource
         self._placing, self._frame = placing, frame
         self._names: Names[Key, Window] = Names(type(resource), Resource)
-        self._client_id = AsyncAsker(executor.group_commit, resource, self._names.kind)
+        self._client_id = AsyncAsker(executor, resource, self._names.kind)
 
     @property
     def kind(self) -> str:

@@ -63,7 +63,7 @@ class AsyncSagaReads:
         return found
 
     async def _now(self) -> Slot:
-        return await self._executor.group_commit.read(ReadClock())
+        return await self._executor.read(ReadClock())
 
     async def _find(self, id: str, tx: Any = None, *, durable: bool = False) -> Record | None:
         return await self._executor.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
@@ -71,7 +71,7 @@ class AsyncSagaReads:
     async def _walk(self, kind: str, after: str) -> AsyncIterator[Record]:
         """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""
         while True:
-            page = await self._executor.group_commit.read(ListRecords(self._tenant, kind, after, PAGE))
+            page = await self._executor.read(ListRecords(self._tenant, kind, after, PAGE))
             for row in page:
                 record = row if kind == KIND else await self._find(row.id)
                 if record is not None:

@@ -186,7 +186,7 @@ class AsyncSagas(AsyncSagaReads):
 
     async def _prune(self) -> int:
         """Forget what ended longer ago than the retention, oldest first."""
-        rows = await self._executor.group_commit.read(ListRecords(self._tenant, ENDS, "", PRUNED))
+        rows = await self._executor.read(ListRecords(self._tenant, ENDS, "", PRUNED))
         if not rows:
             return 0
         before = await self._now() - self._executor.limits.retention

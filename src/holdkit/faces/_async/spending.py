@@ -10,8 +10,7 @@ from ...core.commands import Overage, PlaceHold
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
 from ...kernel._async.blocks import AsyncBlock
 from ...kernel._async.calls import Call
-from ...kernel._async.executor import undo_grant
-from ...kernel.answers import hold_of
+from ...kernel.answers import hold_of, undo_grant
 from ...kernel.results import Hold
 from .accounts import AsyncAccountsPort
 

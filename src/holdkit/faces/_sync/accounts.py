@@ -16,10 +16,10 @@ from ...core.model import HeldLeg, Pool
 from ...core.outcomes import Done
 from ...core.values import invalid
 from ...kernel._sync.calls import Call
-from ...kernel._sync.port import ExecutorPort
+from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
-from ...kernel.group_commit import Undo
 from ...kernel.normalise import Legs
+from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, amounts_by
 from .windows import Birth, Windows

@@ -16,7 +16,7 @@ from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.values import invalid, whole
 from ...kernel._sync.calls import Call
-from ...kernel._sync.port import ExecutorPort
+from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold

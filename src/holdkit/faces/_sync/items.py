@@ -69,9 +69,7 @@ class Items(Face):
         original = Consume(legs=legs, **frame)  # the operation stands for all of them, and the first one carries it
         checked = self._executor.check(first, *others, faces=True)
         group = Group((self._executor.mint.prepare(first, original), *others), atomic=True, checked=checked)
-        group_commit, tx = self._executor.group_commit, call.get("tx")
-        outcomes = group_commit.submit(group) if tx is None else group_commit.apply_in(tx, group)
-        settled(outcomes)
+        settled(self._executor.submit(group, call.get("tx")))
 
     def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Spent items are available again, all of these or none: sales that were cancelled. Needs a reason, not the token, and
@@ -82,8 +80,7 @@ class Items(Face):
             pools = self._read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
             before, plan = plan, [_reopening(leg.pool, pool, frame) for leg, pool in zip(legs, pools, strict=True)]
             group = self._reopened(legs, plan, frame, _op_of(frame["op"], attempt))
-            group_commit = self._executor.group_commit
-            outcomes = group_commit.submit(group) if tx is None else group_commit.apply_in(tx, group)
+            outcomes = self._executor.submit(group, tx)
             try:
                 return settled(outcomes)
             except Refused as refusal:

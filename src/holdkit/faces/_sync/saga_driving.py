@@ -105,7 +105,7 @@ class Driver:
         """The last attempt's hold."""
         if self.body.hold is None:
             return None
-        return self._executor.group_commit.read(FindHold((self.record.tenant, self.body.hold)))
+        return self._executor.read(FindHold((self.record.tenant, self.body.hold)))
 
     def _frame(self) -> dict[str, Any]:
         body = self.body
@@ -201,7 +201,7 @@ class Driver:
 
     def _moved(self, hold: StoredHold) -> bool:
         """Whether a hold is no longer what it was."""
-        now = self._executor.group_commit.read(FindHold((self.record.tenant, hold.id)))
+        now = self._executor.read(FindHold((self.record.tenant, hold.id)))
         return now is None or now.state is not hold.state
 
     def _abort(self, error: BaseException, hold: StoredHold | None) -> None:
@@ -241,10 +241,10 @@ class Driver:
 
         def ask(tx: Any) -> Group:
             afters.append(self._done(self._terms.saga.effect_in(tx, self.body.intent, self._step(hold))))
-            return self._executor.together(step_commands(self.record, self.body, afters[-1], self._confirm(hold)))
+            return self._executor.atomic_group(step_commands(self.record, self.body, afters[-1], self._confirm(hold)))
 
         try:
-            self.record = written(self.record, self._executor.group_commit.borrow(job))
+            self.record = written(self.record, self._executor.borrow(job))
             self.body = afters[-1]
         except Refused:
             if not self._moved(hold):
@@ -273,7 +273,7 @@ class Driver:
 
     def _mine_still(self) -> bool:
         """Whether it was we who moved the record on, in a renewal whose fate was not known."""
-        record = self._executor.group_commit.read(FindRecord((self.record.tenant, KIND, self.record.id)))
+        record = self._executor.read(FindRecord((self.record.tenant, KIND, self.record.id)))
         if record is None or (body := decode(record)).epoch != self.body.epoch:
             return False
         self.record, self.body = record, body

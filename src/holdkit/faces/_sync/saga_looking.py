@@ -64,7 +64,7 @@ class SagaReads:
         return found
 
     def _now(self) -> Slot:
-        return self._executor.group_commit.read(ReadClock())
+        return self._executor.read(ReadClock())
 
     def _find(self, id: str, tx: Any = None, *, durable: bool = False) -> Record | None:
         return self._executor.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
@@ -72,7 +72,7 @@ class SagaReads:
     def _walk(self, kind: str, after: str) -> Iterator[Record]:
         """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""
         while True:
-            page = self._executor.group_commit.read(ListRecords(self._tenant, kind, after, PAGE))
+            page = self._executor.read(ListRecords(self._tenant, kind, after, PAGE))
             for row in page:
                 record = row if kind == KIND else self._find(row.id)
                 if record is not None:

@@ -184,7 +184,7 @@ class Sagas(SagaReads):
 
     def _prune(self) -> int:
         """Forget what ended longer ago than the retention, oldest first."""
-        rows = self._executor.group_commit.read(ListRecords(self._tenant, ENDS, "", PRUNED))
+        rows = self._executor.read(ListRecords(self._tenant, ENDS, "", PRUNED))
         if not rows:
             return 0
         before = self._now() - self._executor.limits.retention

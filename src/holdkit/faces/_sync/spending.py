@@ -11,8 +11,7 @@ from ...core.commands import Overage, PlaceHold
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
 from ...kernel._sync.blocks import Block
 from ...kernel._sync.calls import Call
-from ...kernel._sync.executor import undo_grant
-from ...kernel.answers import hold_of
+from ...kernel.answers import hold_of, undo_grant
 from ...kernel.results import Hold
 from .accounts import AccountsPort
 

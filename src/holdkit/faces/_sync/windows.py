@@ -18,10 +18,10 @@ from ...core.outcomes import Done
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._sync.calls import Call
-from ...kernel._sync.port import ExecutorPort
+from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import pool_of
-from ...kernel.group_commit import Undo
 from ...kernel.normalise import FaceLeg, Legs
+from ...kernel.queued_calls import Undo
 from ..allowances import Meter, Usage
 
 TRIES: Final = 8

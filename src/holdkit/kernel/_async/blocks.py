@@ -11,11 +11,10 @@ from ...core.model import SECOND, Slot
 from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
-from ..answers import hold_of
+from ..answers import hold_of, undo_grant
 from ..results import Hold
 from ..workers import AsyncSignal, AsyncWorker
-from .executor import undo_grant
-from .port import AsyncExecutorPort
+from .executor import AsyncExecutorPort
 
 log = logging.getLogger("holdkit")
 
@@ -45,7 +44,7 @@ class AsyncBlock:
 
     async def _enter(self) -> Hold:
         self._begin()
-        self._hold = hold_of(await self._executor.place(self._command, undo=undo_grant), None)
+        self._hold = hold_of(await self._executor.execute(self._command, undo=undo_grant), None)
         return self._hold
 
     async def _release(self, why: type[BaseException] | None) -> None:

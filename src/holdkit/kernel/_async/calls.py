@@ -14,12 +14,10 @@ from ...core.model import Limits
 from ...core.validation import check, invalid, pool_id, text
 from ...core.values import MAX_OP
 from ...errors import InvalidRequest
-from ..answers import Answer, answer_of
+from ..answers import Answer
 from ..context import Actor, actor_text, correlation_text, current
-from ..group_commit import AsyncGroupCommit
 from ..guarding import guarded, op_within
 from ..normalise import combined, normalise
-from ..prepare import Mint
 from ..queued_calls import MAX_LEGS, legs_in
 from .executor import AsyncExecutor
 
@@ -59,9 +57,8 @@ def framed(call: Call, tenant: str) -> dict[str, Any]:
 class AsyncCalls:
     """Speaks for one tenant."""
 
-    def __init__(self, group_commit: AsyncGroupCommit, mint: Mint, tenant: str = "") -> None:
-        self._group_commit, self._mint, self._tenant = group_commit, mint, tenant
-        self._executor = AsyncExecutor(group_commit, mint)
+    def __init__(self, executor: AsyncExecutor, tenant: str = "") -> None:
+        self._executor, self._tenant = executor, tenant
         if tenant:
             text(tenant, "tenant", 64)
 
@@ -88,14 +85,7 @@ class AsyncCalls:
         group = await self._group(commands, atomic, op)
         if not group.commands:
             return []
-        if tx is None:
-            outcomes = await self._group_commit.submit(group)
-        else:
-            outcomes = await self._group_commit.apply_in(tx, group)
-        survives = None if tx is not None else self._executor.durability
-        return [
-            answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
-        ]
+        return self._executor.answers(group, await self._executor.submit(group, tx), tx)
 
     async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
         """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed
@@ -107,7 +97,7 @@ class AsyncCalls:
             pool_id(name, "pools", faces=True)
         if tx is None:
             raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
-        await self._group_commit.apply_in(tx, None, [(self._tenant, name) for name in names])
+        await self._executor.lock(tx, [(self._tenant, name) for name in names])
 
     async def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
         limits, asked = self._limits, commands
@@ -116,11 +106,11 @@ class AsyncCalls:
         try:
             ready = prepared(asked, atomic, self._tenant, limits, op)
         except InvalidRequest as error:
-            if not await self._executor.outdated(error):
+            if not await self._executor.limits_changed(error):
                 raise
             limits = self._limits
             ready = prepared(asked, atomic, self._tenant, limits, op)
-        return guarded(self._mint.prepare_all(ready), atomic, op, limits.version)
+        return guarded(self._executor.mint.prepare_all(ready), atomic, op, limits.version)
 
 
 def prepared(

@@ -1,11 +1,13 @@
-"""The desk: a command comes in, is checked, minted and submitted; what it came to goes out, a refusal as an exception."""
+"""The executor: checks a command, fills in what the caller left open, has it written, and returns what it came to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+import os
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, Protocol, Self, TypeVar
 
-from ...core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold
+from ...core.commands import AnyCommand, Group
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Done, Outcome, Refusal, Survives
@@ -14,70 +16,36 @@ from ...core.rechecking import BY_LIMITS
 from ...core.validation import check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
-from ...errors import InvalidRequest, Refused
+from ...engines.port import Engine
+from ...errors import InvalidRequest
 from ..answers import Answer, answer_of, in_own_words, refusal_of, settled, stamped
-from ..group_commit import AsyncGroupCommit, Undo
+from ..async_group_commit import AsyncGroupCommit  # async-only
+
+# sync-only: from ..group_commit import GroupCommit
+from ..follower_state import Shown
+from ..group_commit import Stats
 from ..guarding import guarded
 from ..normalise import combined
-from ..prepare import Mint
+from ..prepare import Mint, Randomness
+from ..queued_calls import Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 
 T = TypeVar("T")
 
-
 RETRIED = -1
-"""The version that nothing was checked under: the core checks it, behind rung 0."""
+"""The version of limits under which nothing was checked: the core checks the command, unless it finds its record."""
 
 
-class AsyncExecutor:
-    """What verbs, blocks and background work share of one kernel."""
-
-    def __init__(self, group_commit: AsyncGroupCommit, mint: Mint) -> None:
-        self.group_commit, self.mint = group_commit, mint
+class AsyncExecutorPort(Protocol):
+    """What verbs, blocks and faces need of an executor, in this process or behind a server."""
 
     @property
     def limits(self) -> Limits:
-        """The bounds in force, as this process knows them."""
-        return self.group_commit.engine.limits
-
-    @property
-    def durability(self) -> Survives:
-        """What a done answer survives, as this process knows it."""
-        return self.group_commit.engine.durability.level
-
-    async def limits_now(self, *, durable: bool = False) -> Limits:
-        """The bounds in force: those that are stored."""
-        return self.group_commit.engine.stored.adopt(await self.read(FindRecord(LIMITS_KEY), durable=durable))
-
-    async def outdated(self, error: InvalidRequest) -> bool:
-        """Whether a command was refused by a limit that has been changed since this process last heard of it."""
-        known = self.limits.version
-        return error.code in BY_LIMITS and (await self.limits_now()).version != known
-
-    async def check(self, *commands: AnyCommand, faces: bool | None = False, retried: bool = False) -> int:
-        """Refuse what does not fit the limits in force, even where others have just changed them; gives their version.
-        Without a word on `faces`, those that faces have made legs of may name what is reserved. One that may be `retried`
-        is left to its record."""
-        limits = self.limits
-        try:
-            for command in commands:
-                check(command, limits, faces=combined(command) if faces is None else faces)
-        except InvalidRequest as error:
-            if await self.outdated(error):
-                return await self.check(*commands, faces=faces, retried=retried)
-            if retried and error.code in BY_LIMITS and commands[0].op is not None:
-                return RETRIED  # it may have been done while the limit was another: its record decides
-            raise
-        return limits.version
-
-    def deadline(self) -> float:
-        """Until when a call that begins now may take."""
-        return self.group_commit.deadline()
+        """The bounds in force, as well as they are known here."""
 
     @property
     def closed(self) -> bool:
-        """Whether the kernel was closed."""
-        return self.group_commit.committed.closed
+        """Whether its kernel, or its client, was closed."""
 
     async def execute(
         self,
@@ -89,9 +57,114 @@ class AsyncExecutor:
         undo: Undo | None = None,
         shielded: bool = False,
     ) -> Done:
-        """Submit one command; a refusal is raised. `undo` and `shielded` say what becomes of it if the caller is cancelled;
-        `original` is what its operation id stands for, where that is not the command itself."""
-        checked = await self.check(command, faces=faces, retried=True)
+        """Execute one command; a refusal is raised.
+
+        `faces`: the command is a face's, and may use reserved names. `original` is the command that the operation id stands
+        for, where a face made another one of it. `undo` and `shielded` say what happens if the caller is cancelled.
+        """
+
+    async def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
+        """Execute commands of a face in one transaction, all or none; what stopped them is raised."""
+
+    async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
+        """Pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
+
+    async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
+        """A hold as it is now."""
+
+    async def forced(self, key: Key) -> bool:
+        """Whether a hold was last changed by force."""
+
+    async def clock(self) -> Slot:
+        """The slot at which commands are decided now; may ask a server."""
+
+    def now(self) -> Slot:
+        """The same as well as it can be told without asking."""
+
+    def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
+        """Start background work that ends with the kernel, or when `stop` is closed."""
+
+
+class AsyncExecutor:
+    """Executes commands on an engine in this process. Shared by verbs, blocks, faces and background work of one kernel."""
+
+    def __init__(self, engine: Engine, randomness: Randomness = os.urandom) -> None:
+        self.engine = engine
+        self.group_commit = AsyncGroupCommit(engine)
+        self.committed = self.group_commit.committed
+        """Notified after every commit."""
+        self.mint = Mint(engine.clock, randomness, engine.lanes)
+        self.shown = Shown()
+        """What named followers of this process were shown last."""
+
+    def for_client(self, client_id: str) -> Self:
+        """An executor for one client of a server: an answer that contains a token is not given to another client."""
+        other = copy(self)
+        other.mint = self.mint.for_client(client_id)
+        return other
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds in force, as this process knows them."""
+        return self.engine.limits
+
+    @property
+    def durability(self) -> Survives:
+        """What a done answer survives, as this process knows it."""
+        return self.engine.durability.level
+
+    @property
+    def closed(self) -> bool:
+        """Whether the kernel was closed."""
+        return self.committed.closed
+
+    @property
+    def stats(self) -> Stats:
+        """What the group commit has done since it was opened."""
+        return self.group_commit.stats
+
+    # Commands
+
+    async def stored_limits(self, *, durable: bool = False) -> Limits:
+        """The bounds in force, as they are stored."""
+        return self.engine.stored.adopt(await self.read(FindRecord(LIMITS_KEY), durable=durable))
+
+    async def limits_changed(self, error: InvalidRequest) -> bool:
+        """Whether a command was refused by a limit that another process has changed since this one last read it."""
+        known = self.limits.version
+        return error.code in BY_LIMITS and (await self.stored_limits()).version != known
+
+    async def check(self, *commands: AnyCommand, faces: bool | None = False, retried: bool = False) -> int:
+        """Refuse commands that do not fit the limits in force, and return the version of these limits.
+
+        If `faces` is None, commands may use reserved names as far as faces have made their legs. A command that may be
+        `retried` is not refused by a limit: it may have been executed while that was another, and its record decides.
+        """
+        limits = self.limits
+        try:
+            for command in commands:
+                check(command, limits, faces=combined(command) if faces is None else faces)
+        except InvalidRequest as error:
+            if await self.limits_changed(error):
+                return await self.check(*commands, faces=faces, retried=retried)
+            if retried and error.code in BY_LIMITS and commands[0].op is not None:
+                return RETRIED
+            raise
+        return limits.version
+
+    async def execute(
+        self,
+        command: AnyCommand,
+        tx: Any = None,
+        *,
+        faces: bool = False,
+        original: AnyCommand | None = None,
+        undo: Undo | None = None,
+        shielded: bool = False,
+    ) -> Done:
+        """Execute one command; a refusal is raised. Where faces have made some of the legs, it names what the caller named."""
+        mixed = not faces and combined(command)
+        checked = await self.check(command, faces=faces or mixed, retried=True)
         group = Group((self.mint.prepare(command, original),), checked=checked)
         if tx is None:
             minted = getattr(command, "id", "") is None
@@ -101,53 +174,59 @@ class AsyncExecutor:
         if isinstance(outcome, Done):
             return outcome if tx is not None else stamped(outcome, self.durability)
         if isinstance(outcome, Refusal):
-            raise refusal_of(outcome)
+            refusal = refusal_of(outcome)
+            raise in_own_words(refusal, getattr(command, "legs", ())) if mixed else refusal
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
 
     async def execute_framed(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
-        """Submit commands that were normalised and framed already, as one group; what they came to, as users see it."""
+        """Execute commands that are normalised and have the fields of a call already, as one group; returns values."""
         checked = await self.check(*commands, faces=None)
         group = guarded(self.mint.prepare_all(commands), atomic, op, checked)
-        outcomes = await self.group_commit.submit(group)
-        survives = self.durability
+        return self.answers(group, await self.group_commit.submit(group))
+
+    def answers(self, group: Group, outcomes: list[Outcome], tx: Any = None) -> list[Answer]:
+        """The outcomes of a group as users see them."""
+        survives = None if tx is not None else self.durability
         return [
             answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
         ]
 
     async def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
-        """Submit commands of a face as one atomic group: all of them or none. What they came to is given as values."""
+        """Execute commands of a face as one atomic group, all or none; returns values."""
         checked = await self.check(*commands, faces=True)
-        group = Group(self.mint.prepare_all([*commands]), atomic=True, checked=checked)
-        if tx is None:
-            return await self.group_commit.submit(group)
-        return await self.group_commit.apply_in(tx, group)
+        return await self.submit(Group(self.mint.prepare_all([*commands]), atomic=True, checked=checked), tx)
 
     async def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
-        """The same, where all that matters is that they are done: else what stopped them is raised."""
+        """The same; what stopped them is raised."""
         settled(await self.execute_together(commands, tx))
 
-    def together(self, commands: Sequence[AnyCommand]) -> Group:
-        """Commands of a face as one atomic group, checked and minted."""
+    def atomic_group(self, commands: Sequence[AnyCommand]) -> Group:
+        """Commands of a face as one atomic group, checked and complete."""
         limits = self.limits
         for command in commands:
             check(command, limits, faces=True)
         return Group(self.mint.prepare_all([*commands]), atomic=True, checked=limits.version)
 
-    async def place(self, command: PlaceHold | Consume, tx: Any = None, *, undo: Undo | None = None) -> Done:
-        """Submit what takes units. Where faces have made some of the legs, a refusal speaks in the callers' own words."""
-        if not combined(command):
-            return await self.execute(command, tx, undo=undo)
-        try:
-            return await self.execute(command, tx, faces=True, undo=undo)
-        except Refused as refusal:
-            raise in_own_words(refusal, command.legs) from None
+    async def submit(self, group: Group, tx: Any = None) -> list[Outcome]:
+        """Have a complete group written: by the group commit, or in the caller's own transaction."""
+        if tx is None:
+            return await self.group_commit.submit(group)
+        return await self.group_commit.apply_in(tx, group)
+
+    async def lock(self, tx: Any, pools: Sequence[Key]) -> None:
+        """Lock pools in the caller's own transaction."""
+        await self.group_commit.apply_in(tx, None, pools)
+
+    async def borrow(self, job: Callable[[Engine], T]) -> T:
+        """Run a job that uses a transaction of the engine's own (`own_transaction`)."""
+        return await self.group_commit.borrow(job)
+
+    # Reads
 
     async def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:
-        """Ask; in a caller's transaction, with what that has not committed yet. `durable`: the answer of a command will rest on
-        it (which in a caller's transaction is as durable as its commit)."""
-        if tx is not None:
-            return await self.group_commit.read_in(tx, query)
-        return await self.group_commit.read(query, durable=durable)
+        """Ask the engine; in the caller's own transaction the answer counts what that has not committed yet. `durable`: the
+        answer of a command will rest on it."""
+        return await self.group_commit.read(query, tx, durable=durable)
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools as they are now, in the order asked."""
@@ -163,27 +242,40 @@ class AsyncExecutor:
         return bool(story) and story[-1].forced
 
     async def clock(self) -> Slot:
-        """The engine's clock, where it can be far away and must be asked for."""
+        """The engine's clock."""
         return self.now()
 
     def now(self) -> Slot:
         """The engine's clock."""
-        return self.group_commit.engine.clock()
+        return self.engine.clock()
 
     def reading(self, *slots: Slot) -> Reading:
         """The later of the engine's clock and these slots, for an answer that tells time after it was given."""
-        return read_clock(self.group_commit.engine.clock, *slots)
+        return read_clock(self.engine.clock, *slots)
+
+    # The kernel's life
+
+    def deadline(self) -> float:
+        """The deadline of a call that begins now."""
+        return self.group_commit.deadline()
+
+    def check_open(self) -> None:
+        """Refuse after close, in a forked child, and in another event loop."""
+        self.group_commit.check()
+
+    def listen(self) -> None:
+        """From now on be notified of the commits of other processes too, where the engine can tell."""
+        self.group_commit.listen()
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """Run blocking work that has no deadline."""
+        return await self.group_commit.run_blocking(work)
 
     def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
-        """Start work that ends with the kernel, or when `stop` is closed."""
-        self.group_commit.check()
+        """Start background work that ends with the kernel, or when `stop` is closed."""
+        self.check_open()
         return AsyncWorker(self.group_commit.workers, work, name, stop)
 
-
-def undo_grant(outcomes: list[Outcome]) -> Group | None:
-    """What takes back a grant that nobody received. (A replayed one was received by an earlier attempt, and may be in use.)"""
-    (outcome,) = outcomes
-    if not isinstance(outcome, Done) or outcome.hold is None or outcome.replayed:
-        return None
-    hold = outcome.hold
-    return Group((ReleaseHold(id=hold.id, tenant=hold.tenant, owner=outcome.token, reason="cancelled"),))
+    async def aclose(self) -> None:
+        """Finish what runs, end the workers, close the engine."""
+        await self.group_commit.aclose()

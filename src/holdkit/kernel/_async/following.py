@@ -47,28 +47,28 @@ class AsyncFollower:
 
     async def begin(self, after: str | None) -> None:
         """Take up the place kept under our name, else the one given, else the beginning."""
-        self._executor.group_commit.check()
+        self._executor.check_open()
         kept = None if self._named is None else await self._named.begin()
         after = after if kept is None else kept.cursor
         if after is not None:
             self._place = decode_cursor(after)
         if self._named is not None:
-            self.generation = await self._executor.group_commit.read(ReadGeneration())
+            self.generation = await self._executor.read(ReadGeneration())
             await self._remembered.compare(kept, encode_cursor(self._place, self.generation), self.generation)
         if after is not None:
             await self._check_place()
 
     async def page(self, limit: int) -> list[JournalEntry]:
         """The next entries, and move on behind them; perhaps none although more follow (see `at_end`): some are hidden."""
-        ends = await self._executor.group_commit.read(FindEnds())
+        ends = await self._executor.read(FindEnds())
         seen = {lane: seq for lane, (seq, _) in self._place.items()}
         self.at_end = {end.lane: end.seq for end in ends} == seen
         if self.at_end:
             self._check_seen(ends)
             return []
-        rows = await self._executor.group_commit.read(self._behind(seen, limit))
+        rows = await self._executor.read(self._behind(seen, limit))
         await self._check_place()  # after the read: what was read is of the journal that has our place
-        self.generation = await self._executor.group_commit.read(ReadGeneration())
+        self.generation = await self._executor.read(ReadGeneration())
         self.at_end = len(rows) < limit
         entries = self._told(rows)
         if self.at_end:  # nothing of ours was left out, so up to the ends from before the read the rest is hidden
@@ -104,9 +104,9 @@ class AsyncFollower:
 
     async def follow(self, stop: AsyncSignal | None, wait: bool, poll: float) -> AsyncIterator[JournalEntry]:
         """Page after page until the kernel closes, `stop` does, or (without `wait`) the journal ends."""
-        committed = self._executor.group_commit.committed
+        committed = self._executor.committed
         if wait:
-            self._executor.group_commit.listen()
+            self._executor.listen()
         while not self._over(stop):
             count = committed.count
             try:
@@ -127,22 +127,20 @@ class AsyncFollower:
                 await committed.wait(count, poll)
 
     def _over(self, stop: AsyncSignal | None) -> bool:
-        return self._executor.group_commit.committed.closed or (stop is not None and stop.closed)
+        return self._executor.committed.closed or (stop is not None and stop.closed)
 
     async def _check_place(self) -> None:
         """Our entries must still be what they were when we saw them."""
         positions = tuple((lane, seq) for lane, (seq, seen) in self._place.items() if seen)
         if positions:
-            self._check_seen(await self._executor.group_commit.read(FindEntries(positions)))
+            self._check_seen(await self._executor.read(FindEntries(positions)))
 
     def _check_seen(self, rows: Iterable[JournalRow]) -> None:
         there = {row.lane: row for row in rows}
         for lane, (seq, seen) in self._place.items():
             row = there.get(lane)
             if seen and (row is None or row.seq != seq or digest(row.text) != seen):
-                which = (
-                    f"entry {seq} of lane {lane}" if self._executor.group_commit.engine.lanes > 1 else f"entry {seq}"
-                )
+                which = f"entry {seq} of lane {lane}" if self._executor.engine.lanes > 1 else f"entry {seq}"
                 raise CursorLost(
                     f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
                     "start anew, from the beginning or from cursor()"
@@ -155,17 +153,17 @@ class AsyncFollower:
         try:
             await self._named.keep(encode_cursor(self._place, self.generation) if behind is None else behind.cursor)
         except EngineError:
-            if not self._executor.group_commit.committed.closed:
+            if not self._executor.committed.closed:
                 raise
 
 
 async def end_of_journal(executor: AsyncExecutor, back: int = 0) -> str:
     """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
-    rows = await executor.group_commit.read(FindEnds())
+    rows = await executor.read(FindEnds())
     if back:
         earlier = tuple((row.lane, row.seq - back) for row in rows if row.seq > back)
-        rows = await executor.group_commit.read(FindEntries(earlier)) if earlier else []
-    generation = await executor.group_commit.read(ReadGeneration())
+        rows = await executor.read(FindEntries(earlier)) if earlier else []
+    generation = await executor.read(ReadGeneration())
     return encode_cursor({row.lane: (row.seq, digest(row.text)) for row in rows}, generation)
 
 

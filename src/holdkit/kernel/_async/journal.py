@@ -33,7 +33,7 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
         """
         whole(limit, "limit", 1, 10_000)
         name = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
-        first = await self._group_commit.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
+        first = await self._executor.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
         if not first and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
             name = hold_id(name)
         elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
@@ -41,7 +41,7 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
                 AsyncFollower(self._executor, self._tenant, pool=(self._tenant, name)), after, limit
             )
         place = {} if after is None else decode_cursor(after)
-        rows = await self._group_commit.read(ReadHistory(self._tenant, name))
+        rows = await self._executor.read(ReadHistory(self._tenant, name))
         now = self._executor.now()
         return [JournalEntry(row, {}, now) for row in rows if row.seq > place.get(row.lane, (0, ""))[0]]
 
@@ -69,7 +69,7 @@ class AsyncJournal(AsyncCalls, AsyncVerbs):
 
     async def generation(self) -> str:
         """Which life of the journal this is: an opaque word that a promotion, a restore or an import changes."""
-        return await self._group_commit.read(ReadGeneration())
+        return await self._executor.read(ReadGeneration())
 
     async def follow(
         self,

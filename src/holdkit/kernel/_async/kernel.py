@@ -8,8 +8,8 @@ from typing import Any, Self, Unpack
 
 from ...core.commands import ChangeLimits, Ttl
 from ...core.validation import MAX_SWEEP, invalid, text, whole
-from ..bounded_queue import Stats
 from ..context import Actor
+from ..group_commit import Stats
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..results import JournalEntry
@@ -31,7 +31,7 @@ class AsyncHolds(AsyncReads):
     def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
-        return type(self)(self._group_commit, self._mint, text(name, "tenant", 64))
+        return type(self)(self._executor, text(name, "tenant", 64))
 
     @property
     def limits(self) -> LimitsInForce:
@@ -40,7 +40,7 @@ class AsyncHolds(AsyncReads):
 
     async def limits_in_force(self) -> LimitsInForce:
         """The limits as they are stored now, whoever changed them last."""
-        return limits_of(await self._executor.limits_now())
+        return limits_of(await self._executor.stored_limits())
 
     async def change_limits(
         self,
@@ -63,13 +63,13 @@ class AsyncHolds(AsyncReads):
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
         done = await self._executor.execute(command, faces=True)
         if done.replayed:
-            return limits_of(await self._executor.limits_now(durable=True))
-        return limits_of(self._group_commit.engine.stored.adopt(done.record))  # a look that failed now would deny it
+            return limits_of(await self._executor.stored_limits(durable=True))
+        return limits_of(self._executor.engine.stored.adopt(done.record))  # a look that failed now would deny it
 
     @property
     def url(self) -> str:
         """Where it stores."""
-        return self._group_commit.engine.url
+        return self._executor.engine.url
 
     @property
     def executor(self) -> AsyncExecutor:
@@ -79,7 +79,7 @@ class AsyncHolds(AsyncReads):
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._group_commit.committed.closed
+        return self._executor.closed
 
     def holding(
         self,
@@ -123,14 +123,14 @@ class AsyncHolds(AsyncReads):
 
     async def aclose(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
-        await self._group_commit.aclose()
+        await self._executor.aclose()
 
     close = aclose  # async-only
 
     @property
     def stats(self) -> Stats:
         """What the group commit has done since `connect`: batches, commands, the largest batch."""
-        return self._group_commit.stats
+        return self._executor.stats
 
     async def __aenter__(self) -> Self:
         return self

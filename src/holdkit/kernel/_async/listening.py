@@ -61,7 +61,7 @@ class AsyncEar:
     @property
     def closed(self) -> bool:
         """Whether the kernel is."""
-        return self._executor.group_commit.committed.closed
+        return self._executor.committed.closed
 
     async def listen(self) -> AsyncIterator[JournalEntry]:
         """Entries from where it was left."""
@@ -83,4 +83,4 @@ class AsyncEar:
     def hang_up(self) -> None:
         """Listen no more."""
         self.stop.close()
-        self._executor.group_commit.committed.notify()
+        self._executor.committed.notify()

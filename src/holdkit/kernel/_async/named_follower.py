@@ -26,7 +26,7 @@ class AsyncNamedPlace:
 
     async def begin(self) -> Kept | None:
         """The place to go on from, if one was kept."""
-        now = await self._executor.group_commit.read(ReadClock())
+        now = await self._executor.read(ReadClock())
         kept = await kept_place(self._executor, self._tenant, self._name)
         self._tenure.begin(kept, now)
         return kept
@@ -55,7 +55,7 @@ class AsyncNamedPlace:
 
 async def kept_place(executor: AsyncExecutor, tenant: str | None, name: str) -> Kept | None:
     """The place under a name, if there is one yet."""
-    return kept_of(await executor.group_commit.read(FindRecord(_key(tenant, name))))
+    return kept_of(await executor.read(FindRecord(_key(tenant, name))))
 
 
 async def keep_place(

@@ -64,7 +64,7 @@ class AsyncReads(AsyncJournal):
         hold_id(id)
         found = await self._executor.read(FindHold((self._tenant, id)), tx)
         if found is None:
-            raise refusal_of(missing(id, await self._executor.limits_now(), self._group_commit.engine.clock()))
+            raise refusal_of(missing(id, await self._executor.stored_limits(), self._executor.now()))
         return Hold(found)
 
     async def holds(
@@ -105,7 +105,7 @@ class AsyncReads(AsyncJournal):
         unbound(self._tenant)
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
-        return await self._group_commit.read(ListTenants(after, limit))
+        return await self._executor.read(ListTenants(after, limit))
 
     async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
@@ -113,7 +113,7 @@ class AsyncReads(AsyncJournal):
         `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
         journal: what does not fit is on disk meanwhile, in a temporary file.
         """
-        return await self._group_commit.call(lambda: VerifyReport(tuple(self._group_commit.engine.verify(progress))))
+        return await self._executor.run_blocking(lambda: VerifyReport(tuple(self._executor.engine.verify(progress))))
 
     async def repair(
         self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]
@@ -124,7 +124,7 @@ class AsyncReads(AsyncJournal):
         If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend. Memory
         and `progress` are as with `verify`.
         """
-        engine = self._group_commit.engine
+        engine = self._executor.engine
         if call.get("tx") is not None or call.get("op") is not None:
             raise invalid(
                 "call", "argument_unknown", "a repair takes neither tx nor op: it is a transaction of its own"
@@ -136,7 +136,7 @@ class AsyncReads(AsyncJournal):
                 "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
             )
         command = Command(**self._frame(call))
-        found = await self._group_commit.call(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
+        found = await self._executor.run_blocking(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
         return RepairReport(found.mended, found.left, dry_run)
 
 

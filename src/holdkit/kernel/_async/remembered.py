@@ -25,9 +25,8 @@ class AsyncRemembered:
 
     async def compare(self, kept: Kept | None, begins: str, generation: str) -> None:
         """Raises `CursorLost` if entries are gone that were shown. Where nothing outside tells, a new generation is told of."""
-        group_commit = self._executor.group_commit
-        here = group_commit.shown.load(self._follower)
-        outside = None if self._store is None else await group_commit.call(self._store.load)
+        here = self._executor.shown.load(self._follower)
+        outside = None if self._store is None else await self._executor.run_blocking(self._store.load)
         if outside is not None:
             await self._check(outside, advice_of(self._store))
         if here is not None:
@@ -35,21 +34,19 @@ class AsyncRemembered:
         if here is None and outside is None and kept is not None:
             tell_generation(self._follower[1], generation_of(kept.cursor), generation, self._on_generation)
         if self._store is not None and outside is None:  # so that one which cannot be written is found out at once
-            await group_commit.call(partial(self._store.save, begins))
+            await self._executor.run_blocking(partial(self._store.save, begins))
 
     async def note(self, cursor: str) -> None:
         """This is about to be shown."""
         if self._store is not None:
-            await self._executor.group_commit.call(partial(self._store.save, cursor))
-        self._executor.group_commit.shown.save(self._follower, cursor)
+            await self._executor.run_blocking(partial(self._store.save, cursor))
+        self._executor.shown.save(self._follower, cursor)
 
     async def _check(self, cursor: str, advice: str) -> None:
         shown, wanted = positions(cursor)
-        found = await self._executor.group_commit.read(FindEntries(wanted)) if wanted else []
+        found = await self._executor.read(FindEntries(wanted)) if wanted else []
         lost = gone(shown, found)
         if lost:
-            self._executor.group_commit.shown.forget(
-                self._follower
-            )  # told once; an application's store forgets by itself
-            ends = {end.lane: end.seq for end in await self._executor.group_commit.read(FindEnds())}
+            self._executor.shown.forget(self._follower)  # told once; an application's store forgets by itself
+            ends = {end.lane: end.seq for end in await self._executor.read(FindEnds())}
             raise cut_back(self._follower[1], lost, ends, advice)

@@ -34,7 +34,7 @@ from ..answers import hold_of, pool_of, record_of, report_of
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
 from .calls import Call
-from .port import AsyncExecutorPort
+from .executor import AsyncExecutorPort
 
 
 class AsyncVerbs:
@@ -99,7 +99,7 @@ class AsyncVerbs:
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
         command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
-        return hold_of(await self._executor.place(command, call.get("tx")), owner)
+        return hold_of(await self._executor.execute(command, call.get("tx")), owner)
 
     def _placing(
         self,
@@ -144,7 +144,7 @@ class AsyncVerbs:
             metadata=metadata,
             **self._frame(call),
         )
-        return hold_of(await self._executor.place(command, call.get("tx")), owner)
+        return hold_of(await self._executor.execute(command, call.get("tx")), owner)
 
     async def confirm(
         self,

@@ -12,11 +12,10 @@ from ...core.model import SECOND, Slot
 from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
-from ..answers import hold_of
+from ..answers import hold_of, undo_grant
 from ..results import Hold
 from ..workers import Signal, Worker
-from .executor import undo_grant
-from .port import ExecutorPort
+from .executor import ExecutorPort
 
 log = logging.getLogger("holdkit")
 
@@ -46,7 +45,7 @@ class Block:
 
     def _enter(self) -> Hold:
         self._begin()
-        self._hold = hold_of(self._executor.place(self._command, undo=undo_grant), None)
+        self._hold = hold_of(self._executor.execute(self._command, undo=undo_grant), None)
         return self._hold
 
     def _release(self, why: type[BaseException] | None) -> None:

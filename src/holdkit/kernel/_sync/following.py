@@ -48,28 +48,28 @@ class Follower:
 
     def begin(self, after: str | None) -> None:
         """Take up the place kept under our name, else the one given, else the beginning."""
-        self._executor.group_commit.check()
+        self._executor.check_open()
         kept = None if self._named is None else self._named.begin()
         after = after if kept is None else kept.cursor
         if after is not None:
             self._place = decode_cursor(after)
         if self._named is not None:
-            self.generation = self._executor.group_commit.read(ReadGeneration())
+            self.generation = self._executor.read(ReadGeneration())
             self._remembered.compare(kept, encode_cursor(self._place, self.generation), self.generation)
         if after is not None:
             self._check_place()
 
     def page(self, limit: int) -> list[JournalEntry]:
         """The next entries, and move on behind them; perhaps none although more follow (see `at_end`): some are hidden."""
-        ends = self._executor.group_commit.read(FindEnds())
+        ends = self._executor.read(FindEnds())
         seen = {lane: seq for lane, (seq, _) in self._place.items()}
         self.at_end = {end.lane: end.seq for end in ends} == seen
         if self.at_end:
             self._check_seen(ends)
             return []
-        rows = self._executor.group_commit.read(self._behind(seen, limit))
+        rows = self._executor.read(self._behind(seen, limit))
         self._check_place()  # after the read: what was read is of the journal that has our place
-        self.generation = self._executor.group_commit.read(ReadGeneration())
+        self.generation = self._executor.read(ReadGeneration())
         self.at_end = len(rows) < limit
         entries = self._told(rows)
         if self.at_end:  # nothing of ours was left out, so up to the ends from before the read the rest is hidden
@@ -105,9 +105,9 @@ class Follower:
 
     def follow(self, stop: Signal | None, wait: bool, poll: float) -> Iterator[JournalEntry]:
         """Page after page until the kernel closes, `stop` does, or (without `wait`) the journal ends."""
-        committed = self._executor.group_commit.committed
+        committed = self._executor.committed
         if wait:
-            self._executor.group_commit.listen()
+            self._executor.listen()
         while not self._over(stop):
             count = committed.count
             try:
@@ -128,22 +128,20 @@ class Follower:
                 committed.wait(count, poll)
 
     def _over(self, stop: Signal | None) -> bool:
-        return self._executor.group_commit.committed.closed or (stop is not None and stop.closed)
+        return self._executor.committed.closed or (stop is not None and stop.closed)
 
     def _check_place(self) -> None:
         """Our entries must still be what they were when we saw them."""
         positions = tuple((lane, seq) for lane, (seq, seen) in self._place.items() if seen)
         if positions:
-            self._check_seen(self._executor.group_commit.read(FindEntries(positions)))
+            self._check_seen(self._executor.read(FindEntries(positions)))
 
     def _check_seen(self, rows: Iterable[JournalRow]) -> None:
         there = {row.lane: row for row in rows}
         for lane, (seq, seen) in self._place.items():
             row = there.get(lane)
             if seen and (row is None or row.seq != seq or digest(row.text) != seen):
-                which = (
-                    f"entry {seq} of lane {lane}" if self._executor.group_commit.engine.lanes > 1 else f"entry {seq}"
-                )
+                which = f"entry {seq} of lane {lane}" if self._executor.engine.lanes > 1 else f"entry {seq}"
                 raise CursorLost(
                     f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
                     "start anew, from the beginning or from cursor()"
@@ -156,17 +154,17 @@ class Follower:
         try:
             self._named.keep(encode_cursor(self._place, self.generation) if behind is None else behind.cursor)
         except EngineError:
-            if not self._executor.group_commit.committed.closed:
+            if not self._executor.committed.closed:
                 raise
 
 
 def end_of_journal(executor: Executor, back: int = 0) -> str:
     """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
-    rows = executor.group_commit.read(FindEnds())
+    rows = executor.read(FindEnds())
     if back:
         earlier = tuple((row.lane, row.seq - back) for row in rows if row.seq > back)
-        rows = executor.group_commit.read(FindEntries(earlier)) if earlier else []
-    generation = executor.group_commit.read(ReadGeneration())
+        rows = executor.read(FindEntries(earlier)) if earlier else []
+    generation = executor.read(ReadGeneration())
     return encode_cursor({row.lane: (row.seq, digest(row.text)) for row in rows}, generation)
 
 

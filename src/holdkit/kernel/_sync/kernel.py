@@ -9,8 +9,8 @@ from typing import Any, Self, Unpack
 
 from ...core.commands import ChangeLimits, Ttl
 from ...core.validation import MAX_SWEEP, invalid, text, whole
-from ..bounded_queue import Stats
 from ..context import Actor
+from ..group_commit import Stats
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..results import JournalEntry
@@ -32,7 +32,7 @@ class Holds(Reads):
     def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
-        return type(self)(self._group_commit, self._mint, text(name, "tenant", 64))
+        return type(self)(self._executor, text(name, "tenant", 64))
 
     @property
     def limits(self) -> LimitsInForce:
@@ -41,7 +41,7 @@ class Holds(Reads):
 
     def limits_in_force(self) -> LimitsInForce:
         """The limits as they are stored now, whoever changed them last."""
-        return limits_of(self._executor.limits_now())
+        return limits_of(self._executor.stored_limits())
 
     def change_limits(
         self,
@@ -64,13 +64,13 @@ class Holds(Reads):
         command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
         done = self._executor.execute(command, faces=True)
         if done.replayed:
-            return limits_of(self._executor.limits_now(durable=True))
-        return limits_of(self._group_commit.engine.stored.adopt(done.record))  # a look that failed now would deny it
+            return limits_of(self._executor.stored_limits(durable=True))
+        return limits_of(self._executor.engine.stored.adopt(done.record))  # a look that failed now would deny it
 
     @property
     def url(self) -> str:
         """Where it stores."""
-        return self._group_commit.engine.url
+        return self._executor.engine.url
 
     @property
     def executor(self) -> Executor:
@@ -80,7 +80,7 @@ class Holds(Reads):
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._group_commit.committed.closed
+        return self._executor.closed
 
     def holding(
         self,
@@ -124,12 +124,12 @@ class Holds(Reads):
 
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
-        self._group_commit.close()
+        self._executor.close()
 
     @property
     def stats(self) -> Stats:
         """What the group commit has done since `connect`: batches, commands, the largest batch."""
-        return self._group_commit.stats
+        return self._executor.stats
 
     def __enter__(self) -> Self:
         return self

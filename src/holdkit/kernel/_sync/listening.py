@@ -62,7 +62,7 @@ class Ear:
     @property
     def closed(self) -> bool:
         """Whether the kernel is."""
-        return self._executor.group_commit.committed.closed
+        return self._executor.committed.closed
 
     def listen(self) -> Iterator[JournalEntry]:
         """Entries from where it was left."""
@@ -84,4 +84,4 @@ class Ear:
     def hang_up(self) -> None:
         """Listen no more."""
         self.stop.close()
-        self._executor.group_commit.committed.notify()
+        self._executor.committed.notify()

@@ -27,7 +27,7 @@ class NamedPlace:
 
     def begin(self) -> Kept | None:
         """The place to go on from, if one was kept."""
-        now = self._executor.group_commit.read(ReadClock())
+        now = self._executor.read(ReadClock())
         kept = kept_place(self._executor, self._tenant, self._name)
         self._tenure.begin(kept, now)
         return kept
@@ -56,7 +56,7 @@ class NamedPlace:
 
 def kept_place(executor: Executor, tenant: str | None, name: str) -> Kept | None:
     """The place under a name, if there is one yet."""
-    return kept_of(executor.group_commit.read(FindRecord(_key(tenant, name))))
+    return kept_of(executor.read(FindRecord(_key(tenant, name))))
 
 
 def keep_place(

@@ -65,7 +65,7 @@ class Reads(Journal):
         hold_id(id)
         found = self._executor.read(FindHold((self._tenant, id)), tx)
         if found is None:
-            raise refusal_of(missing(id, self._executor.limits_now(), self._group_commit.engine.clock()))
+            raise refusal_of(missing(id, self._executor.stored_limits(), self._executor.now()))
         return Hold(found)
 
     def holds(
@@ -106,7 +106,7 @@ class Reads(Journal):
         unbound(self._tenant)
         whole(limit, "limit", 1, 1_000)
         _place(after, "after")
-        return self._group_commit.read(ListTenants(after, limit))
+        return self._executor.read(ListTenants(after, limit))
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
@@ -114,7 +114,7 @@ class Reads(Journal):
         `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
         journal: what does not fit is on disk meanwhile, in a temporary file.
         """
-        return self._group_commit.call(lambda: VerifyReport(tuple(self._group_commit.engine.verify(progress))))
+        return self._executor.run_blocking(lambda: VerifyReport(tuple(self._executor.engine.verify(progress))))
 
     def repair(self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]) -> RepairReport:
         """Make every row again what the journal says, of all tenants; each pool that is mended gets an entry
@@ -123,7 +123,7 @@ class Reads(Journal):
         If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend. Memory
         and `progress` are as with `verify`.
         """
-        engine = self._group_commit.engine
+        engine = self._executor.engine
         if call.get("tx") is not None or call.get("op") is not None:
             raise invalid(
                 "call", "argument_unknown", "a repair takes neither tx nor op: it is a transaction of its own"
@@ -135,7 +135,7 @@ class Reads(Journal):
                 "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
             )
         command = Command(**self._frame(call))
-        found = self._group_commit.call(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
+        found = self._executor.run_blocking(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
         return RepairReport(found.mended, found.left, dry_run)
 
 

@@ -26,9 +26,8 @@ class Remembered:
 
     def compare(self, kept: Kept | None, begins: str, generation: str) -> None:
         """Raises `CursorLost` if entries are gone that were shown. Where nothing outside tells, a new generation is told of."""
-        group_commit = self._executor.group_commit
-        here = group_commit.shown.load(self._follower)
-        outside = None if self._store is None else group_commit.call(self._store.load)
+        here = self._executor.shown.load(self._follower)
+        outside = None if self._store is None else self._executor.run_blocking(self._store.load)
         if outside is not None:
             self._check(outside, advice_of(self._store))
         if here is not None:
@@ -36,21 +35,19 @@ class Remembered:
         if here is None and outside is None and kept is not None:
             tell_generation(self._follower[1], generation_of(kept.cursor), generation, self._on_generation)
         if self._store is not None and outside is None:  # so that one which cannot be written is found out at once
-            group_commit.call(partial(self._store.save, begins))
+            self._executor.run_blocking(partial(self._store.save, begins))
 
     def note(self, cursor: str) -> None:
         """This is about to be shown."""
         if self._store is not None:
-            self._executor.group_commit.call(partial(self._store.save, cursor))
-        self._executor.group_commit.shown.save(self._follower, cursor)
+            self._executor.run_blocking(partial(self._store.save, cursor))
+        self._executor.shown.save(self._follower, cursor)
 
     def _check(self, cursor: str, advice: str) -> None:
         shown, wanted = positions(cursor)
-        found = self._executor.group_commit.read(FindEntries(wanted)) if wanted else []
+        found = self._executor.read(FindEntries(wanted)) if wanted else []
         lost = gone(shown, found)
         if lost:
-            self._executor.group_commit.shown.forget(
-                self._follower
-            )  # told once; an application's store forgets by itself
-            ends = {end.lane: end.seq for end in self._executor.group_commit.read(FindEnds())}
+            self._executor.shown.forget(self._follower)  # told once; an application's store forgets by itself
+            ends = {end.lane: end.seq for end in self._executor.read(FindEnds())}
             raise cut_back(self._follower[1], lost, ends, advice)

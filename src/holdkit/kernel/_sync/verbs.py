@@ -35,7 +35,7 @@ from ..answers import hold_of, pool_of, record_of, report_of
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
 from .calls import Call
-from .port import ExecutorPort
+from .executor import ExecutorPort
 
 
 class Verbs:
@@ -100,7 +100,7 @@ class Verbs:
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
         command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
-        return hold_of(self._executor.place(command, call.get("tx")), owner)
+        return hold_of(self._executor.execute(command, call.get("tx")), owner)
 
     def _placing(
         self,
@@ -145,7 +145,7 @@ class Verbs:
             metadata=metadata,
             **self._frame(call),
         )
-        return hold_of(self._executor.place(command, call.get("tx")), owner)
+        return hold_of(self._executor.execute(command, call.get("tx")), owner)
 
     def confirm(
         self,

@@ -106,7 +106,7 @@ class AsyncKeys:
         found: list[StoredKey] = []
         after = ""
         while True:
-            rows = await self._executor.group_commit.read(ListRecords("", KEYS, after, _PAGE))
+            rows = await self._executor.read(ListRecords("", KEYS, after, _PAGE))
             for row in rows:
                 try:
                     found.append(_stored.decode(row.body))
@@ -118,7 +118,7 @@ class AsyncKeys:
 
     async def changes(self) -> int:
         """A number that grows with every change of any key."""
-        found = await self._executor.group_commit.read(FindRecord(("", SERVER, "keys")))
+        found = await self._executor.read(FindRecord(("", SERVER, "keys")))
         return 0 if found is None else found.version
 
     async def pepper(self) -> bytes:

@@ -107,7 +107,7 @@ class Keys:
         found: list[StoredKey] = []
         after = ""
         while True:
-            rows = self._executor.group_commit.read(ListRecords("", KEYS, after, _PAGE))
+            rows = self._executor.read(ListRecords("", KEYS, after, _PAGE))
             for row in rows:
                 try:
                     found.append(_stored.decode(row.body))
@@ -119,7 +119,7 @@ class Keys:
 
     def changes(self) -> int:
         """A number that grows with every change of any key."""
-        found = self._executor.group_commit.read(FindRecord(("", SERVER, "keys")))
+        found = self._executor.read(FindRecord(("", SERVER, "keys")))
         return 0 if found is None else found.version
 
     def pepper(self) -> bytes:

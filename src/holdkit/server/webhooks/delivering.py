@@ -109,8 +109,8 @@ class WebhookSender:
         executor = kernel.executor
         follower = AsyncFollower(executor, hooks.tenant, place_of(hook.id), store=self._store(hook.id))
         await follower.begin(hook.after or None)
-        committed = executor.group_commit.committed
-        executor.group_commit.listen()
+        committed = executor.committed
+        executor.listen()
         while not committed.closed:
             count = committed.count
             entries = await follower.page(PAGE)
@@ -128,10 +128,10 @@ class WebhookSender:
 
     async def forget(self, kernel: AsyncKernel, tenant: str, id: str) -> None:
         """Whether entries are gone that a hook was sent is asked no more."""
-        kernel.executor.group_commit.shown.forget((tenant, place_of(id)))
+        kernel.executor.shown.forget((tenant, place_of(id)))
         store = self._store(id)
         if store is not None:
-            await kernel.executor.group_commit.call(store.forget)
+            await kernel.executor.run_blocking(store.forget)
 
     async def _deliver_all(
         self, hooks: Hooks, hook: Hook, lease: Lease, follower: AsyncFollower, entries: list[JournalEntry]

@@ -75,7 +75,7 @@ async def tenants_with_hooks(executor: AsyncExecutor) -> list[str]:
     found: list[str] = []
     after = ""
     while True:
-        rows = await executor.group_commit.read(ListRecords("", TENANTS, after, 1_000))
+        rows = await executor.read(ListRecords("", TENANTS, after, 1_000))
         found += [row.id[1:] for row in rows]
         if len(rows) < 1_000:
             return found
@@ -109,7 +109,7 @@ class Hooks:
 
     async def listed(self) -> list[Hook]:
         """All, in order of id."""
-        rows = await self._executor.group_commit.read(ListRecords(self.tenant, HOOKS, "", MAX_HOOKS + 1))
+        rows = await self._executor.read(ListRecords(self.tenant, HOOKS, "", MAX_HOOKS + 1))
         return [_hook.decode(row.body) for row in rows]
 
     async def find(self, id: str, *, durable: bool = False) -> Hook | None:
@@ -128,7 +128,7 @@ class Hooks:
     async def set_state(self, hook: Hook, state: Literal["active", "stopped"], why: str | None) -> None:
         """Stop it, or let it go on."""
         while True:
-            row = await self._executor.group_commit.read(FindRecord((self.tenant, HOOKS, hook.id)))
+            row = await self._executor.read(FindRecord((self.tenant, HOOKS, hook.id)))
             if row is None:
                 return
             try:
@@ -148,15 +148,15 @@ class Hooks:
 
     async def entry(self, event: str) -> JournalEntry | None:
         """What an event tells of, if the journal has it still."""
-        rows = await self._executor.group_commit.read(FindEntries((position_of(event),)))
-        generation = await self._executor.group_commit.read(ReadGeneration())
+        rows = await self._executor.read(FindEntries((position_of(event),)))
+        generation = await self._executor.read(ReadGeneration())
         found = [JournalEntry(row, {}, generation=generation) for row in rows]
         same = [entry for entry in found if event_id(hook_of(event), entry) == event]
         return same[0] if same and same[0].entry.tenant == self.tenant else None
 
     async def parked(self, hook: str) -> list[Parked]:
         """What a hook could not deliver, in order of id."""
-        rows = await self._executor.group_commit.read(ListRecords(self.tenant, PARKED, f"{hook}.", MAX_PARKED))
+        rows = await self._executor.read(ListRecords(self.tenant, PARKED, f"{hook}.", MAX_PARKED))
         return [_parked.decode(row.body) for row in rows if row.id.startswith(f"{hook}.")]
 
     async def _put(self, kind: str, id: str, value: Hook | Parked | None, version: int | None) -> None:

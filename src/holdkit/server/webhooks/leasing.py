@@ -96,7 +96,7 @@ class Lease:
             return  # it was taken from us
 
     async def _find(self) -> Record | None:
-        return await self._executor.group_commit.read(FindRecord(self._key))
+        return await self._executor.read(FindRecord(self._key))
 
     async def _taken(self, row: Record | None) -> bool:
         if row is None:
@@ -104,7 +104,7 @@ class Lease:
         lease = _lease.decode(row.body)
         if lease.holder == self._ours.holder:
             return False
-        now = await self._executor.group_commit.read(ReadClock())
+        now = await self._executor.read(ReadClock())
         return row.slot + lease.slots > now if row.slot <= now else not self._outlasted(row, lease)
 
     def _outlasted(self, row: Record, lease: _Lease) -> bool:

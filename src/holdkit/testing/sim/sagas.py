@@ -185,7 +185,7 @@ class Crew:
             self.drivers.remove(driver)
 
 
-class _Submitter:
+class _GroupCommit:
     """As much of the kernel's as the face asks for."""
 
     def __init__(self, engine: LogEngine) -> None:
@@ -195,7 +195,7 @@ class _Submitter:
         """Wait for a turn."""
         return await Request(group)
 
-    async def read(self, query: Query[T], *, durable: bool = False) -> T:
+    async def read(self, query: Query[T], tx: None = None, *, durable: bool = False) -> T:  # noqa: ARG002  (never one)
         """At once: what is read may be old by the time something is written, and must be seen to be."""
         return self.engine.read(query, durable=durable)
 
@@ -204,7 +204,8 @@ class _Executor(AsyncExecutor):
     """The kernel's desk, where the plan is the queue."""
 
     def __init__(self, crew: Crew, engine: LogEngine, randomness: Randomness) -> None:
-        super().__init__(_Submitter(engine), Mint(engine.clock, randomness))  # type: ignore[arg-type]
+        self.engine, self.mint = engine, Mint(engine.clock, randomness)
+        self.group_commit = _GroupCommit(engine)  # type: ignore[assignment]
         self._crew = crew
 
     @property

@@ -20,8 +20,7 @@ from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Engine
-from holdkit.kernel.group_commit import GroupCommit
-from holdkit.kernel.prepare import Mint
+from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")
@@ -146,14 +145,14 @@ class Theatre:
         self.clock, self.inner, self.pool = clock, inner, pool
         self.points = Points()
         self.engine = Struck(inner, self.points)
-        self.calm = Kernel(GroupCommit(inner), Mint(inner.clock, lanes=inner.lanes))
+        self.calm = Kernel(Executor(inner))
         self.calm.create_pool(pool, 1)
         self.sale = Sale(self.points, lambda: self.calm)
         self.won = False
 
     def driver(self) -> Kernel:
         """A process of its own, as far as sagas can tell."""
-        return Kernel(GroupCommit(self.engine), Mint(self.engine.clock, lanes=self.engine.lanes))
+        return Kernel(Executor(self.engine))
 
     def rival(self) -> None:
         """Takes the unit for good, the moment it is free."""

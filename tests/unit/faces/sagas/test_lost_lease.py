@@ -23,7 +23,7 @@ def sleep_and_wake(url: str) -> tuple[str, list[Any], holdkit.Kernel]:
         holdkit.migrate(url)
     hk = holdkit.connect(url, clock=clock)
     hk.create_pool("p", 2)
-    other = holdkit.Kernel(hk._group_commit, hk._mint)  # a driver of its own, on the same storage
+    other = holdkit.Kernel(hk._executor)  # a driver of its own, on the same storage
 
     def work(_intent: Any, step: holdkit.SagaStep) -> str:
         if step.epoch == 1:
@@ -85,7 +85,7 @@ def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(mon
         with pytest.raises(LookupError):
             errand.run("a", {"pool": "p"})
         clock.advance(30 * 86_400)
-        other = holdkit.Kernel(hk._group_commit, hk._mint).sagas.register(Errand(effect=vanish))
+        other = holdkit.Kernel(hk._executor).sagas.register(Errand(effect=vanish))
         now = saga_looking.SagaReads._now
 
         def slowly(self: Any) -> int:  # the old ones are listed by then

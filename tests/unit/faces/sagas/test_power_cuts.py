@@ -7,8 +7,7 @@ from random import Random
 
 import holdkit
 from holdkit.engines.log.engine import LogEngine
-from holdkit.kernel.group_commit import GroupCommit
-from holdkit.kernel.prepare import Mint
+from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
 from holdkit.testing.sim.disk import PowerCut, SimDisk
 from holdkit.testing.sim.faults import Faults
@@ -28,7 +27,7 @@ class Machine:
 
     def boot(self) -> holdkit.Kernel:
         engine = LogEngine(self.disk, clock=self.clock, randomness=self.dice.randbytes)
-        return holdkit.Kernel(GroupCommit(engine), Mint(engine.clock))
+        return holdkit.Kernel(Executor(engine))
 
     def cut_at(self, call: int, work: str) -> bool:
         """Run or recover with the power cut at the n-th call of the disk; False if it never came to that."""

@@ -14,8 +14,7 @@ import holdkit
 from holdkit.engines.memory import MemoryEngine
 from holdkit.faces._sync.sagas import Sagas
 from holdkit.faces.saga_records import hold_id_of
-from holdkit.kernel.group_commit import GroupCommit
-from holdkit.kernel.prepare import Mint
+from holdkit.kernel._sync.executor import Executor
 from tests.support.modes import PATIENCE
 from tests.unit.faces.sagas.faulty_engine import Points, Struck
 from tests.unit.faces.sagas.scripted_saga import AsyncErrand, Errand
@@ -218,7 +217,7 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
             return applied
 
     silent = Silent(engine, Points())
-    hk = holdkit.Kernel(GroupCommit(silent), Mint(silent.clock))
+    hk = holdkit.Kernel(Executor(silent))
     hk.create_pool("p", 1)
 
     def wait(_intent: Any, step: holdkit.SagaStep) -> None:

@@ -62,7 +62,7 @@ def standing(budgets: Any) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("race", RACES)
 def test_a_rival_between_the_look_and_the_confirm(place: Place, race: str) -> None:
     (mine, my_way), (theirs, their_way), expected, state = RACES[race]
-    engine = place.hk._group_commit.engine
+    engine = place.hk._executor.engine
     rivals = Sync().open(engine).budgets("llm", **BUDGETS)
     budgets = place.hk.budgets("llm", **BUDGETS)
     hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60)
@@ -73,7 +73,7 @@ def test_a_rival_between_the_look_and_the_confirm(place: Place, race: str) -> No
 
 
 def test_a_rival_that_ends_it_first_is_the_only_one_that_counts(place: Place) -> None:
-    engine = place.hk._group_commit.engine
+    engine = place.hk._executor.engine
     rivals = Sync().open(engine).budgets("llm", **BUDGETS)
     budgets = place.hk.budgets("llm", **BUDGETS)
     hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60)

@@ -17,9 +17,8 @@ from holdkit.core.model import Leg
 from holdkit.engines.clocks import wall_clock
 from holdkit.errors import Overloaded, WindowClosed
 from holdkit.faces.allowances import Meter
-from holdkit.kernel.group_commit import AsyncGroupCommit
+from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.opening import open_engine
-from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 from tests.support.modes import PATIENCE, Async, Sync, Watched
 
@@ -165,7 +164,7 @@ def test_on_postgres_the_servers_clock_counts(mode: Sync | Async, lag: int, post
 def test_a_hold_granted_to_a_cancelled_block_is_released() -> None:
     async def main() -> list[str]:
         engine = Watched()
-        hk = AsyncKernel(AsyncGroupCommit(engine), Mint(engine.clock))
+        hk = AsyncKernel(AsyncExecutor(engine))
         llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
         engine.gate.clear()
 
