@@ -84,8 +84,7 @@ from .faces._sync.resources import ResourceKernel
 from .faces.allowances import Allowance, Usage
 from .faces.claim import Claim
 from .faces.grid import Availability
-from .faces.item import Item
-from .faces.keys import items, key, units
+from .faces.keys import Item, items, key, units
 from .faces.opening import connect, connect_async
 from .faces.resources import Resource, ResourceHold, ResourcePool
 from .faces.saga import Saga, SagaStep

@@ -8,8 +8,7 @@ import sys
 import time
 
 from .testing.sim import Broken, Totals, World, draw_plan, run_seeds
-from .testing.sim.points import too_seldom
-from .testing.sim.running import shrink
+from .testing.sim.seeds import shrink, too_seldom
 
 ENOUGH = 500
 """Seeds from which on every point must have been reached in proportion."""

@@ -25,7 +25,7 @@ from holdkit.testing.stories import (
     run_story,
     run_story_async,
 )
-from holdkit.testing.stories.language import VERBS
+from holdkit.testing.stories.parser import VERBS
 
 FOLDER = Path(__file__).parent
 STORIES = read_stories(FOLDER)

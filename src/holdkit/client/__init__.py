@@ -11,9 +11,9 @@ from typing import Any
 from ..core.validation import invalid
 from ._async.remote import AsyncRemoteKernel
 from ._sync.remote import RemoteKernel
-from .absent import NotRemote
-from .retrying import Policy
-from .wire import NotAdmitted, RemoteEntry
+from .problems import NotAdmitted, Policy
+from .unsupported import NotRemote
+from .wire import RemoteEntry
 
 
 def connect(url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> RemoteKernel:

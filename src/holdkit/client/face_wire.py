@@ -16,8 +16,7 @@ from ..engines.clocks import Clock
 from ..engines.clocks import read as read_clock
 from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
-from ..faces.item import Item
-from ..faces.keys import CLAIMS
+from ..faces.keys import CLAIMS, Item
 from ..faces.saga_records import SagaError, SagaRecord
 from ..faces.saga_steps import Phase
 from .wire import slot_of

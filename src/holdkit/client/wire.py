@@ -12,31 +12,13 @@ import httpx
 import msgspec
 from msgspec import Raw, Struct
 
-from .. import errors
-from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
-from ..core.outcomes import Done, Shortfall, Survives
+from ..core.model import HeldLeg, Pool, Record, Slot, State, StoredHold
+from ..core.outcomes import Done, Survives
+from ..engines.clocks import RemoteClock, steady
 from ..engines.durability import LEVELS
-from ..kernel.answers import TIMES, hold_of, stamped
-from ..kernel.normalise import datetime_of, moment
+from ..kernel.answers import hold_of, stamped
+from ..kernel.normalise import moment
 from ..kernel.results import Hold, Position
-
-_FOUND: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
-_TOLD: Final = {
-    "already_claimed": ("claim", "state", "remaining"),
-    "items_taken": ("taken", "holders"),
-    "part_of_hold": ("hold",),
-    "quantity_exceeds_consumed": ("requested", "loose", "consumed"),
-    "insufficient_capacity": ("budgets", "retry_after"),
-}
-"""The facts that faces add to a refusal."""
-
-
-class NotAdmitted(errors.EngineError):
-    """The server did not let the call in: the key is missing, refused, or of too small a scope. Nothing was done."""
-
-    def __init__(self, message: str, *, reason: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class WireLeg(Struct):
@@ -293,51 +275,19 @@ def pool_answer(answer: httpx.Response) -> Pool:
     return pool_from(read_pool(answer.content), replayed)
 
 
-def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool) -> errors.Refused | None:
-    """The exception of a refusal, with its numbers; None if it is none of the kernel's."""
-    cls = errors.REFUSALS.get(reason)
-    if cls is None:
-        return None
-    details: dict[str, Any] = {"subject": facts.get("subject", "")}
-    for name in _FOUND:
-        if name in facts:
-            value = facts[name]
-            value = round(value * SECOND) if name == "max_lifetime" else value
-            details[name] = value
-            if name in TIMES:
-                details[TIMES[name]] = datetime_of(value)
-            if reason not in _TOLD:
-                details["found"] = value
-    if "shortfalls" in facts:
-        details["shortfalls"] = msgspec.convert(facts["shortfalls"], tuple[Shortfall, ...])
-        details |= {name: facts[name] for name in ("requested", "available", "total") if name in facts}
-    details |= {name: facts[name] for name in _TOLD.get(reason, ()) if name in facts}
-    if reason == "already_claimed":
-        details["deadline_at"] = datetime_of(details.setdefault("deadline", None))
-    if "taken" in details:
-        details["taken"] = tuple(details["taken"])
-    declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more
-    return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **declared)
+_BEGAN: Final = "holdkit.began"
 
 
-def error_from(problem: dict[str, Any], status: int) -> errors.HoldkitError:
-    """The exception of a problem."""
-    reason, detail = str(problem.get("reason", "")), str(problem.get("detail", ""))
-    refusal = refusal_from(reason, detail, problem, bool(problem.get("replayed")))
-    if refusal is not None:
-        return refusal
-    if problem.get("effect", "unknown") != "none":
-        return errors.OutcomeUnknown(detail or f"the server answered {status}")
-    if reason == "invalid_request" or "code" in problem:
-        field = str(problem.get("field", "body"))
-        return errors.InvalidRequest(detail.removeprefix(f"{field}: "), field=field, code=str(problem.get("code", "")))
-    if status in (401, 403):
-        return NotAdmitted(detail, reason=reason)
-    if reason == "cursor_lost":
-        return errors.CursorLost(detail)
-    if status in (409, 429, 503):
-        turned_away = errors.SagaBusy if reason == "saga_busy" else errors.Overloaded
-        return turned_away(detail, retry_after=float(problem.get("retry_after", 0.1)))
-    if 400 <= status < 500:
-        return errors.InvalidRequest(detail, field="request", code=reason)
-    return errors.EngineError(detail)
+def sent(answer: httpx.Response, began: float) -> httpx.Response:
+    """Note with an answer when its request was sent, by `steady`."""
+    answer.extensions[_BEGAN] = began
+    return answer
+
+
+class ServerClock(RemoteClock):
+    """What the `server_time` of every answer says."""
+
+    def told(self, at: datetime, answer: httpx.Response) -> None:
+        """An answer was given at this time."""
+        began: Any = answer.extensions.get(_BEGAN)
+        self.heard(moment(at), steady() if began is None else began)

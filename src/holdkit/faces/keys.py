@@ -7,10 +7,12 @@ listed in order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
-from ..core.model import Leg
+from msgspec import Struct
+
+from ..core.model import Leg, Pool
 from ..core.validation import invalid, text
 from ..kernel.normalise import FaceLeg, Legs
 
@@ -89,3 +91,44 @@ def item_legs(ids: Iterable[str]) -> Legs:
     if len(set(pools)) < len(pools):
         raise invalid("items", "item_twice", "names an item twice")
     return Legs([FaceLeg(pool, label=pool.removeprefix(ITEMS)) for pool in sorted(pools)])
+
+
+class Item(Struct, frozen=True):
+    """One item as it was when it was looked at."""
+
+    id: str
+    state: Literal["available", "held", "spent", "missing"]
+    hold: str | None = None
+    """The id of the hold that has it, or spent it; never its token."""
+
+
+def item_of(id: str, pool: Pool | None) -> Item:
+    """What a pool says of its item."""
+    if pool is None:
+        return Item(id, "missing")
+    if pool.held:
+        return Item(id, "held", pool.holder)
+    return Item(id, "spent", pool.holder) if pool.consumed else Item(id, "available")
+
+
+def item_name(pool: str) -> str:
+    """The item behind a pool."""
+    return pool.removeprefix(ITEMS)
+
+
+def best_of(items: Sequence[Item], count: int, *, adjacent: bool, most: int = 1) -> list[list[str]]:
+    """The first choices of so many that are available, best first, none of which has an item of another: side by side in the
+    order given, or anywhere. At most `most` of them."""
+    choices: list[list[str]] = []
+    chosen: list[str] = []
+    for item in items:
+        if item.state == "available":
+            chosen.append(item.id)
+            if len(chosen) == count:
+                choices.append(chosen)
+                chosen = []
+                if len(choices) == most:
+                    break
+        elif adjacent:
+            chosen = []
+    return choices

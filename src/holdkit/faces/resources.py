@@ -12,18 +12,12 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ..core.commands import Consume, CreatePool, Group, PlaceHold, PutRecord
-from ..core.ladders.placing import total_of
-from ..core.model import MAX_QUANTITY, Leg, Pool, Slot
-from ..core.validation import invalid, whole
+from ..core.model import Pool, Slot
+from ..core.validation import invalid
 from ..kernel.normalise import moment
 from ..kernel.results import Hold
-from .resource_keys import Key, Name, Window
-
-LONG_NAMES = "~resource"
-"""The kind of the records that keep keys and windows too long for a pool's id."""
+from .resource_keys import Key, Window
 
 
 class Resource(Generic[Key, Window]):
@@ -108,79 +102,3 @@ def check_resource(resource: object) -> None:
         raise invalid(
             "resource", "capacity_missing", f"{type(resource).__name__} must have capacity(self, tx, key, window)"
         )
-
-
-class Question(Generic[Key, Window]):
-    """One command whose capacity is still to be asked for."""
-
-    def __init__(
-        self,
-        resource: Resource[Key, Window],
-        key: Key,
-        window: Window,
-        name: Name,
-        command: PlaceHold | Consume,
-        checked: int,
-        *,
-        minted: bool,
-    ) -> None:
-        self._resource, self._key, self._window, self._name = resource, key, window, name
-        self._counted = overrides(resource, "held")
-        self._command, self._checked = command, checked
-        self.minted = minted
-        self.group = self._with(command)
-        self.lock = Group((CreatePool(id=name.pool, total=0, exist_ok=True, on_demand=True, tenant=command.tenant),))
-        """Makes the pool's row, if it is missing, and locks it: two first holders ask one after the other."""
-
-    @property
-    def pool(self) -> tuple[str, str]:
-        """The pool it is about."""
-        return self._command.tenant, self._name.pool
-
-    def ask(self, tx: Any) -> Group:
-        """Ask, and give what is to be decided."""
-        capacity = self._resource.capacity(tx, self._key, self._window)
-        held = self._resource.held(tx, self._key, self._window) if self._counted else None
-        return self.answered(capacity, held)
-
-    async def ask_async(self, tx: Any) -> Group:
-        """The same, awaiting what must be."""
-        capacity = self._resource.capacity(tx, self._key, self._window)
-        if isinstance(capacity, Awaitable):
-            capacity = await capacity
-        held: Any = self._resource.held(tx, self._key, self._window) if self._counted else None
-        if isinstance(held, Awaitable):
-            held = await held
-        return self.answered(capacity, held)
-
-    def answered(self, capacity: Any, held: Any) -> Group:
-        """The command with the answer on its leg."""
-        for value in (capacity, held):
-            if inspect.iscoroutine(value):
-                value.close()  # refused below, and never awaited
-        total = whole(capacity, "capacity", 0, MAX_QUANTITY)
-        in_use = whole(held, "held", 0, MAX_QUANTITY) if self._counted else None
-        closes = closing_slot(self._resource.closes(self._key, self._window))
-        opens = None if closes is None else 0
-        leg = replace(self._command.legs[0], total=total, in_use=in_use, opens=opens, closes=closes)
-        return self._with(replace(self._command, legs=(leg,)))
-
-    def _with(self, command: PlaceHold | Consume) -> Group:
-        if not self._name.hashed:
-            return Group((command,), checked=self._checked)
-        body = f"[{','.join(self._name.full)}]"
-        kept = PutRecord(kind=LONG_NAMES, id=self._name.pool, body=body, if_version=0, tenant=command.tenant)
-        return Group((command, kept), checked=self._checked)
-
-
-def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:
-    """The pool as the first hold would find it: the capacity that was answered, and nothing held."""
-    command = answered.commands[0]
-    assert isinstance(command, PlaceHold | Consume)
-    leg = command.legs[0]
-    return Pool(tenant, name.pool, total_of(leg, 0), version=0, on_demand=True, closes=leg.closes)
-
-
-def one_leg(name: Name, quantity: int) -> tuple[Leg, ...]:
-    """What a call takes, before the answer is known."""
-    return (Leg(name.pool, quantity),)

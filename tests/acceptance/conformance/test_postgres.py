@@ -15,9 +15,9 @@ from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.testing.conformance import DurableEngineConformance
-from holdkit.testing.conformance.rig import Rig, demand, equal, placing
+from holdkit.testing.conformance.concurrency import follow, together
+from holdkit.testing.conformance.harness import Rig, demand, equal, placing
 from holdkit.testing.conformance.suite import run_check
-from holdkit.testing.conformance.threads import follow, together
 
 
 class Postgres(DurableEngineConformance):

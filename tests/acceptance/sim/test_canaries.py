@@ -8,7 +8,7 @@ import pytest
 
 from holdkit import sim
 from holdkit.testing.sim import Broken, World, draw_plan, run_seed
-from holdkit.testing.sim.running import run_some, shrink
+from holdkit.testing.sim.seeds import run_some, shrink
 from tests.acceptance.sim.canaries import CANARIES, Canary
 
 WITHIN = 200

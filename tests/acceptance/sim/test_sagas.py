@@ -11,9 +11,9 @@ from holdkit.core.model import Record
 from holdkit.faces.saga_records import FORMAT, KIND, SagaBody, encode
 from holdkit.faces.saga_steps import Phase
 from holdkit.testing.sim import Broken, draw_plan, run_seed, saga_plan
-from holdkit.testing.sim.judging import OPERATOR, Judge
+from holdkit.testing.sim.saga_drivers import Outside
 from holdkit.testing.sim.saga_plan import Meddle, Recover, Run, Turn
-from holdkit.testing.sim.sagas import Outside
+from holdkit.testing.sim.saga_world import OPERATOR, Judge
 
 
 def test_the_rest_of_a_life_is_the_same_with_sagas_and_without(monkeypatch: pytest.MonkeyPatch) -> None:

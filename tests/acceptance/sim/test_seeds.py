@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from holdkit.testing.sim import run_seeds
-from holdkit.testing.sim.points import FLOOR, POINTS, SEEDS, too_seldom
-from holdkit.testing.sim.running import Totals
+from holdkit.testing.sim.seeds import FLOOR, POINTS, SEEDS, Totals, too_seldom
 
 WANTED = int(os.environ.get("HOLDKIT_SIM_SEEDS", "500"))
 CHUNK = 250

@@ -18,9 +18,9 @@ from holdkit.engines.port import Engine
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.testing import FakeClock
 from holdkit.testing.conformance import Broken
+from holdkit.testing.conformance.concurrency import together
+from holdkit.testing.conformance.harness import START, TOKEN, Rig, hold_id, placing
 from holdkit.testing.conformance.histories import Answer, Look, Recorder, check_history
-from holdkit.testing.conformance.rig import START, TOKEN, Rig, hold_id, placing
-from holdkit.testing.conformance.threads import together
 from tests.acceptance.state_machine.engine_group import BUILDERS, Builder
 
 EACH = 40

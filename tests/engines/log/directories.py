@@ -26,8 +26,8 @@ from holdkit.core.reading import JournalRow, ReadJournal
 from holdkit.engines.log import LogEngine
 from holdkit.engines.log.disk import Disk, RealDisk
 from holdkit.engines.resident.engine import ResidentEngine
+from holdkit.testing.sim.checker import TABLES
 from holdkit.testing.sim.disk import Pages, SimDisk
-from holdkit.testing.sim.shadow import TABLES
 
 START: Slot = 1_700_000_000_000_000
 

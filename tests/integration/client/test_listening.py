@@ -11,7 +11,7 @@ import pytest
 
 import holdkit
 from holdkit.client import NotAdmitted, connect_async
-from holdkit.client.following import Place
+from holdkit.client.stream import Place
 from tests.integration.conftest import Near
 from tests.support.modes import PATIENCE, wait_until
 from tests.support.servers import Live, live

@@ -15,7 +15,7 @@ from holdkit.client._async.sagas import AsyncRemoteSagas
 from holdkit.client._sync.claims import RemoteClaims
 from holdkit.client._sync.items import RemoteItems
 from holdkit.client._sync.sagas import RemoteSagas
-from holdkit.client.absent import Absent, NotOfKernel, NotOfSagas
+from holdkit.client.unsupported import Absent, NotOfKernel, NotOfSagas
 from holdkit.faces._async.claims import AsyncClaims
 from holdkit.faces._async.items import AsyncItems
 from holdkit.faces._async.sagas import AsyncSagas

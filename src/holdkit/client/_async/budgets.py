@@ -17,14 +17,11 @@ from ...kernel.answers import hold_of
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ..addresses import path_of
-from ..clock import ServerClock
-from ..command_wire import INSTEAD, verb_json
 from ..face_wire import allowance_json, read_usages, usage_from
-from ..wire import pool_answer
-from .calling import AsyncCalling, no_transaction
+from ..requests import INSTEAD, path_of, verb_json
+from ..wire import ServerClock, pool_answer
 from .executor import AsyncRemoteExecutor
-from .transport import AsyncTransport
+from .transport import AsyncCalling, AsyncTransport, no_transaction
 
 ONLY = ""
 """Stands for the one budget of a set, where a number was given: which one that is, the server knows."""

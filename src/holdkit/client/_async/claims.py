@@ -14,11 +14,10 @@ from ...faces.claim import Claim
 from ...faces.keys import CLAIMS, claim_pool, key
 from ...kernel._async.calls import Call
 from ...kernel.normalise import reference
-from ..addresses import path_of
-from ..command_wire import seconds
 from ..face_wire import claim_from, read_claim, read_claims
+from ..requests import path_of, seconds
 from ..wire import durability_of
-from .calling import AsyncCalling, no_transaction
+from .transport import AsyncCalling, no_transaction
 
 
 class AsyncRemoteClaims(AsyncCalling):

@@ -27,11 +27,10 @@ from ...kernel.answers import stamped
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
-from ..addresses import path_of, record_path
 from ..cancelling import AsyncFinisher
-from ..clock import ServerClock
-from ..command_wire import record_json, verb_json, verb_of, window_json
+from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
 from ..wire import (
+    ServerClock,
     done_from,
     durability_of,
     pool_answer,
@@ -45,8 +44,7 @@ from ..wire import (
     record_from,
     slot_of,
 )
-from .calling import AsyncCalling, no_transaction
-from .transport import AsyncTransport, retry_key
+from .transport import AsyncCalling, AsyncTransport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""

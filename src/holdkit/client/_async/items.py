@@ -8,15 +8,13 @@ from uuid import UUID
 
 from ...core.commands import Ttl
 from ...core.validation import invalid
-from ...faces.item import Item
-from ...faces.keys import item_legs
+from ...faces.keys import Item, item_legs
 from ...kernel._async.calls import Call
 from ...kernel.normalise import Legs, reference
 from ...kernel.results import Hold
-from ..command_wire import seconds
 from ..face_wire import read_items
-from .calling import AsyncCalling, no_transaction
-from .transport import retry_key
+from ..requests import seconds
+from .transport import AsyncCalling, no_transaction, retry_key
 
 
 class AsyncRemoteItems(AsyncCalling):

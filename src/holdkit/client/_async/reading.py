@@ -27,12 +27,12 @@ from ...kernel.normalise import hold_id as spelled
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
 from ...kernel.tenants import Tenants, of_all
-from ..addresses import path_of, record_path
-from ..clock import ServerClock
 from ..face_wire import read_verify
-from ..following import Outside
+from ..requests import path_of, record_path
+from ..stream import Outside
 from ..wire import (
     RemoteEntry,
+    ServerClock,
     hold_from,
     pool_answer,
     pool_from,
@@ -46,10 +46,9 @@ from ..wire import (
     record_from,
     slot_of,
 )
-from .calling import AsyncCalling, no_transaction
 from .executor import AsyncRemoteExecutor
 from .following import AsyncRemoteEar, AsyncRemoteFollower
-from .transport import AsyncTransport, retry_key
+from .transport import AsyncCalling, AsyncTransport, no_transaction, retry_key
 
 
 class AsyncRemoteReads(AsyncCalling):

@@ -1,40 +1,72 @@
-"""The kernel at a distance: the same verbs and faces, the same answers, the same exceptions.
-
-Faces that are made of verbs alone are the kernel's own classes, over the desk at a distance. What cannot be here says why.
-"""
+"""The verbs at a distance: the kernel's own, over a desk that sends them; and batches, which are one request each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
 import httpx
 
-from ...core.commands import Ttl
-from ...faces._async.accounts import AsyncAccounts
+from ...core.commands import AnyCommand, Ttl
+from ...core.outcomes import Survives
+from ...errors import InvalidRequest, OperationConflict
+from ...faces._async.budget_sets import AsyncAccounts
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.calendar import AsyncCalendar
-from ...faces._async.rates import AsyncRates
-from ...faces._async.windows import AsyncWindows
+from ...faces._async.windows import AsyncRates, AsyncWindows
 from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
 from ...kernel._async.blocks import AsyncHolding, AsyncLease
-from ...kernel._async.calls import Call
+from ...kernel._async.calls import Call, prepared
+from ...kernel._async.verbs import AsyncVerbs
+from ...kernel.answers import Answer
 from ...kernel.normalise import What
 from ...kernel.workers import GRACE
-from ..absent import NotOfKernel
-from ..clock import ServerClock
-from ..retrying import Policy
+from ..problems import Policy, refusal_from
+from ..requests import command_json
+from ..unsupported import NotOfKernel
+from ..wire import ServerClock, WireAnswer, durability_of, hold_from, pool_from, read_batch
 from .budgets import AsyncRemoteAccounts, AsyncRemoteBudgets
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
+from .reading import AsyncRemoteReads
 from .sagas import AsyncRemoteSagas
-from .transport import AsyncTransport
-from .verbs import AsyncRemoteVerbs
+from .transport import AsyncTransport, no_transaction, retry_key
+
+
+class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
+    """Everything that changes pools and holds."""
+
+    async def apply(
+        self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
+    ) -> list[Answer]:
+        """Decide several commands in one transaction, in order; outcomes as values. `op` stands for all of them."""
+        no_transaction(tx)
+        listed = prepared(commands, atomic, "", self._limits)
+        if not listed:
+            return []
+        body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
+        try:
+            answer = await self._transport.ask("POST", "/v1/batch", body, op=retry_key(op))
+        except OperationConflict as used:  # the key of the whole batch
+            return [used for _ in listed]
+        wires = read_batch(answer.content).answers
+        survives = durability_of(answer)
+        return [_answer(command, wire, survives) for command, wire in zip(listed, wires, strict=True)]
+
+
+def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) -> Answer:
+    if wire.hold is not None:
+        return hold_from(wire.hold, getattr(command, "owner", None), durability)
+    if wire.pool is not None:
+        return pool_from(wire.pool, wire.replayed)
+    refusal = refusal_from(wire.reason, wire.detail, wire.facts, wire.replayed)
+    field, code = str(wire.facts.get("field", "commands")), str(wire.facts.get("code", wire.reason))
+    return refusal or InvalidRequest(wire.detail, field=field, code=code)
 
 
 class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):

@@ -15,12 +15,10 @@ from ...kernel.cursor import decode_cursor, encode_cursor, generation_of
 from ...kernel.follower_state import advice_of, cut_back, missing_in, tell_generation
 from ...kernel.places import Kept, Tenure
 from ...kernel.workers import Signal
-from ..addresses import path_of
-from ..clock import ServerClock
-from ..following import Outside, Place, Receiver
-from ..wire import RemoteEntry, read_cursor, read_entries
-from .calling import Calling
-from .transport import Transport, retry_key
+from ..requests import path_of
+from ..stream import Outside, Place, Receiver
+from ..wire import RemoteEntry, ServerClock, read_cursor, read_entries
+from .transport import Calling, Transport, retry_key
 
 PAGE = 500
 

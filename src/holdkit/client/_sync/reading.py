@@ -28,12 +28,12 @@ from ...kernel.normalise import hold_id as spelled
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
 from ...kernel.tenants import Tenants, of_all
-from ..addresses import path_of, record_path
-from ..clock import ServerClock
 from ..face_wire import read_verify
-from ..following import Outside
+from ..requests import path_of, record_path
+from ..stream import Outside
 from ..wire import (
     RemoteEntry,
+    ServerClock,
     hold_from,
     pool_answer,
     pool_from,
@@ -47,10 +47,9 @@ from ..wire import (
     record_from,
     slot_of,
 )
-from .calling import Calling, no_transaction
 from .executor import RemoteExecutor
 from .following import RemoteEar, RemoteFollower
-from .transport import Transport, retry_key
+from .transport import Calling, Transport, no_transaction, retry_key
 
 
 class RemoteReads(Calling):

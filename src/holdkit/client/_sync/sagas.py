@@ -12,10 +12,10 @@ from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
-from ..absent import NotOfSagas
-from ..addresses import path_of
 from ..face_wire import read_saga, read_sagas, saga_from
-from .calling import Calling
+from ..requests import path_of
+from ..unsupported import NotOfSagas
+from .transport import Calling
 
 Listed: TypeAlias = "list[SagaRecord]"
 

@@ -36,7 +36,7 @@ from ...kernel.normalise import datetime_of, reference, span
 from ...kernel.one_call import one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key, key_of
-from .claim_looking import ATTEMPTS, AsyncClaimReads
+from .claim_reads import ATTEMPTS, AsyncClaimReads
 
 SHORTEST: Final = SECOND
 LONGEST: Final = DAY
@@ -151,7 +151,7 @@ class AsyncClaims(AsyncClaimReads):
         alive then. Whoever has the key by now is not asked."""
         (short,) = refusal.shortfalls
         assert short.holder is not None, "a refusal of a labelled pool names its holder"
-        row = await self._read(FindHold((self._tenant, short.holder)), tx, durable=True)
+        row = await self._executor.read(FindHold((self._tenant, short.holder)), tx, durable=True)
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
@@ -167,7 +167,7 @@ class AsyncClaims(AsyncClaimReads):
         tx = call.get("tx")
         original = replace(original or command, id=name)
         # Read before the commit: a read behind it that failed would deny what is done.
-        before = await self._read(FindPool((self._tenant, claim_pool(name))), tx)
+        before = await self._executor.read(FindPool((self._tenant, claim_pool(name))), tx)
         label = None if before is None else before.label
         done = await self._executor.execute(command, tx, faces=True, original=original)
         if done.hold is None:
@@ -178,7 +178,7 @@ class AsyncClaims(AsyncClaimReads):
     async def _take_loose(self, original: ReturnUnits, name: str, call: Call) -> Claim:
         """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
         under the operation id, so this has one of its own: a retry goes the same way, and ends where it did."""
-        pool = await self._read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
+        pool = await self._executor.read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
         if pool is None or pool.holder != original.id:
             raise await self._not_confirmed(claim_pool(name), call.get("tx"))
         op = (
@@ -190,7 +190,7 @@ class AsyncClaims(AsyncClaimReads):
         return await self._change(command, name, call, replace(original, op=op))
 
     async def _not_confirmed(self, pool_id: str, tx: Any, *, replayed: bool = False) -> NotConfirmed:
-        pool = await self._read(FindPool((self._tenant, pool_id)), tx)
+        pool = await self._executor.read(FindPool((self._tenant, pool_id)), tx)
         name = pool_id.removeprefix(CLAIMS) if pool is None or pool.label is None else pool.label
         return NotConfirmed(
             f"{name!r} is not confirmed, so there is nothing to forget", replayed=replayed, subject=name
@@ -219,7 +219,7 @@ class AsyncClaims(AsyncClaimReads):
             return claim.hold_id or "", claim.owner if owner is None else owner, claim.id
         if _is_ticket(claim):
             id, token = reference(claim, owner)
-            hold = await self._read(FindHold((self._tenant, id)), tx, durable=durable)
+            hold = await self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
             if hold is None:
                 raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
             if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):

@@ -12,15 +12,14 @@ from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
-from .accounts import AsyncAccounts
+from .budget_sets import AsyncAccounts
 from .budgets import AsyncBudgets
 from .calendar import AsyncCalendar
 from .claims import AsyncClaims
 from .items import AsyncItems
-from .rates import AsyncRates
 from .resources import AsyncResourceKernel
 from .sagas import AsyncSagas
-from .windows import AsyncWindows
+from .windows import AsyncRates, AsyncWindows
 
 
 class AsyncKernel(AsyncHolds):

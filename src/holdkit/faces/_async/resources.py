@@ -18,9 +18,9 @@ from ...kernel._async.kernel import AsyncHolds
 from ...kernel.answers import hold_of, refusal_of, stamped
 from ...kernel.normalise import hold_id
 from ...kernel.results import Hold, JournalEntry, SweepReport
-from ..asking import AsyncAsker
+from ..capacity import LONG_NAMES, AsyncAsker, Question, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
-from ..resources import LONG_NAMES, Question, Resource, ResourceHold, ResourcePool, check_resource, one_leg, unused_pool
+from ..resources import Resource, ResourceHold, ResourcePool, check_resource
 
 _ANY: Final[Any] = object()  # None is a key like any other
 

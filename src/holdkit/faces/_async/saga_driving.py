@@ -7,7 +7,10 @@ effect before it. What to do next is said by `saga_steps.next_step` alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import (
+    Awaitable,  # async-only
+    Callable,
+)
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,7 +43,6 @@ from ..saga_records import (
     written,
 )
 from ..saga_steps import Phase, Step, next_step
-from ..waiting import called  # async-only
 
 log = logging.getLogger("holdkit")
 
@@ -122,8 +124,8 @@ class AsyncDriver:
         self._stop = AsyncSignal()
         keeper = self._executor.start_worker(self._keep, "holdkit-saga", self._stop)
         try:
-            result = await called(function, self.body.intent, step)  # async-only
-            # sync-only: result = function(self.body.intent, step)
+            result = function(self.body.intent, step)
+            result = await result if isinstance(result, Awaitable) else result  # async-only
         finally:
             await keeper.end()
         if self._lost:

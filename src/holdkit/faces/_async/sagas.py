@@ -41,8 +41,7 @@ from ..saga_records import (
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase
 from .saga_driving import Aborted, AsyncDriver
-from .saga_leases import AsyncSagaLeases, note_failure
-from .saga_looking import AsyncSagaReads, read_body
+from .saga_store import AsyncSagaLeases, AsyncSagaReads, note_failure, read_body
 
 log = logging.getLogger("holdkit")
 

@@ -6,8 +6,8 @@ refused as `window_closed` with that slot, and made again from there. Never trus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias, Unpack
 
 from msgspec.structs import asdict, replace
 
@@ -16,19 +16,18 @@ from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
 from ...core.outcomes import Done
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
-from ...kernel._async.calls import Call
+from ...kernel._async.calls import Call, Frame
 from ...kernel._async.executor import AsyncExecutorPort
-from ...kernel.answers import pool_of
+from ...kernel.answers import hold_of, pool_of
 from ...kernel.normalise import FaceLeg, Legs
 from ...kernel.queued_calls import Undo
-from ..allowances import Meter, Usage
+from ...kernel.results import Hold
+from ..allowances import Meter, Usage, client_of
 
 TRIES: Final = 8
 """How often a window is guessed: a second guess fails only if its window ends in the same instant."""
 
 Birth: TypeAlias = PlaceHold | Consume
-Frame: TypeAlias = Callable[[Call], dict[str, Any]]
-"""The fields every command has, from the call or from the context."""
 
 
 class AsyncWindows:
@@ -114,3 +113,34 @@ class AsyncWindows:
                 return pool
             command, slot = replace(command, op=None), done.slot  # the operation is begun: it may touch a second window
         raise AssertionError("the last try returns or raises")
+
+
+class AsyncRates:
+    """Fixed windows per client. Several allowances ("10 a second and 100 a minute") are taken together or not at all."""
+
+    def __init__(self, windows: AsyncWindows) -> None:
+        self._windows = windows
+
+    async def take(
+        self,
+        client: str,
+        quantity: int = 1,
+        *,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Count so many against the client's windows that run. Raises `InsufficientCapacity`, with `retry_after`: the
+        seconds until the window that fell short is over. What was taken can be given back with `return_units`."""
+        client = client_of(client)
+        whole(quantity, "quantity", 1, MAX_QUANTITY)
+        command = Consume(legs=(), entity=entity, metadata=metadata, **self._windows.frame(call))
+        return hold_of(await self._windows.place(command, client, {"": quantity}, call.get("tx")), None)
+
+    async def remaining(self, client: str) -> int:
+        """How many the client could take now."""
+        return min([usage.available for usage in await self.usage(client)])
+
+    async def usage(self, client: str) -> list[Usage]:
+        """How the client stands in each window that runs, in the order of the allowances."""
+        return await self._windows.usage(client_of(client))

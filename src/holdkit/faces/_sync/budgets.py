@@ -6,19 +6,22 @@ A hold belongs to the windows in which it was decided, and so does what is confi
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
 from uuid import UUID
 
 from ...core.commands import Consume, Overage, PlaceHold, Ttl
 from ...core.model import Pool
 from ...core.values import invalid
+from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
+from ...kernel._sync.blocks import Block
 from ...kernel._sync.calls import Call
-from ...kernel.answers import hold_of
+from ...kernel.answers import hold_of, undo_grant
 from ...kernel.normalise import Legs, reference, span
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of
-from .accounts import AccountsPort
-from .spending import Spending
+from .budget_sets import AccountsPort
 
 
 class Budgets:
@@ -135,3 +138,76 @@ class Budgets:
         Windows to come are given the total that their allowance says then: change that too, if it is meant to last.
         """
         return self._accounts.resize(client_of(client), budget, total, per, call)
+
+
+class Spending(Block):
+    """``with budgets.holding(…) as spending``: the body sets `actual`; afterwards `uncovered` says what no budget had left."""
+
+    def __init__(
+        self,
+        accounts: AccountsPort,
+        command: PlaceHold,
+        client: str,
+        estimate: dict[str, int],
+        entity: str | None,
+        overage: Overage,
+    ) -> None:
+        super().__init__(accounts.executor, command)
+        self._accounts, self._client, self._estimate = accounts, client, estimate
+        self._entity, self._overage = entity, overage
+        self._actual: dict[str, int] | None = None
+        self._ended: Hold | None = None
+
+    @property
+    def actual(self) -> dict[str, int] | None:
+        """What it came to, by budget; None until it is said. A number will do where there is one budget."""
+        return None if self._actual is None else dict(self._actual)
+
+    @actual.setter
+    def actual(self, spent: int | Mapping[str, int]) -> None:
+        self._actual = self._accounts.amounts(spent, "actual", 0, self._estimate)
+
+    @property
+    def uncovered(self) -> dict[str, int]:
+        """What was spent beyond the estimate and is covered by no budget, by budget; told at the end of the block."""
+        return {} if self._ended is None else self._accounts.uncovered(self._ended)
+
+    def __enter__(self) -> Self:
+        self._begin()
+        done = self._accounts.place(self._command, self._client, self._estimate, None, undo_grant)
+        self._hold = hold_of(done, None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._confirm()
+            return
+        try:
+            if self._actual is None:
+                self._release(kind)
+            else:
+                self._confirm()  # it was spent, whatever happened since
+        except HoldkitError as failed:
+            if not isinstance(failed, AlreadyConfirmed | AlreadyReleased):
+                error.add_note(f"the hold {self.hold.id} could not be ended ({failed}); its deadline will do it")
+
+    def _confirm(self) -> None:
+        command = self._command
+        call: Call = {"correlation_id": command.correlation_id, "reason": command.reason, "actor": command.actor}
+        try:
+            self._ended = self._accounts.settle(
+                self.hold.id,
+                self.hold.owner,
+                self._actual,
+                call,
+                entity=self._entity,
+                overage=self._overage,
+                shielded=True,
+            )
+        except AlreadyConfirmed:
+            return  # the body did it itself
+        except AlreadyReleased:
+            if self.hold.replayed or self._forced():
+                raise  # not by this body: what it did is not covered by any units

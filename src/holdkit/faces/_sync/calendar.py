@@ -15,14 +15,12 @@ from msgspec.structs import replace
 from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.values import invalid, whole
-from ...kernel._sync.calls import Call
+from ...kernel._sync.calls import Call, Frame
 from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold
-from ..cells import Cell
-from ..grid import Availability, Grid, Wanted
-from .windows import Frame
+from ..grid import Availability, Cell, Grid, Wanted
 
 
 class Calendar:

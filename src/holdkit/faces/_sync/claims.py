@@ -37,7 +37,7 @@ from ...kernel.normalise import datetime_of, reference, span
 from ...kernel.one_call import one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key, key_of
-from .claim_looking import ATTEMPTS, ClaimReads
+from .claim_reads import ATTEMPTS, ClaimReads
 
 SHORTEST: Final = SECOND
 LONGEST: Final = DAY
@@ -150,7 +150,7 @@ class Claims(ClaimReads):
         alive then. Whoever has the key by now is not asked."""
         (short,) = refusal.shortfalls
         assert short.holder is not None, "a refusal of a labelled pool names its holder"
-        row = self._read(FindHold((self._tenant, short.holder)), tx, durable=True)
+        row = self._executor.read(FindHold((self._tenant, short.holder)), tx, durable=True)
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
@@ -166,7 +166,7 @@ class Claims(ClaimReads):
         tx = call.get("tx")
         original = replace(original or command, id=name)
         # Read before the commit: a read behind it that failed would deny what is done.
-        before = self._read(FindPool((self._tenant, claim_pool(name))), tx)
+        before = self._executor.read(FindPool((self._tenant, claim_pool(name))), tx)
         label = None if before is None else before.label
         done = self._executor.execute(command, tx, faces=True, original=original)
         if done.hold is None:
@@ -177,7 +177,7 @@ class Claims(ClaimReads):
     def _take_loose(self, original: ReturnUnits, name: str, call: Call) -> Claim:
         """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
         under the operation id, so this has one of its own: a retry goes the same way, and ends where it did."""
-        pool = self._read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
+        pool = self._executor.read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
         if pool is None or pool.holder != original.id:
             raise self._not_confirmed(claim_pool(name), call.get("tx"))
         op = (
@@ -189,7 +189,7 @@ class Claims(ClaimReads):
         return self._change(command, name, call, replace(original, op=op))
 
     def _not_confirmed(self, pool_id: str, tx: Any, *, replayed: bool = False) -> NotConfirmed:
-        pool = self._read(FindPool((self._tenant, pool_id)), tx)
+        pool = self._executor.read(FindPool((self._tenant, pool_id)), tx)
         name = pool_id.removeprefix(CLAIMS) if pool is None or pool.label is None else pool.label
         return NotConfirmed(
             f"{name!r} is not confirmed, so there is nothing to forget", replayed=replayed, subject=name
@@ -218,7 +218,7 @@ class Claims(ClaimReads):
             return claim.hold_id or "", claim.owner if owner is None else owner, claim.id
         if _is_ticket(claim):
             id, token = reference(claim, owner)
-            hold = self._read(FindHold((self._tenant, id)), tx, durable=durable)
+            hold = self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
             if hold is None:
                 raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
             if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):

@@ -33,16 +33,15 @@ from ...core.reading import FindHold, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_OP
 from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound, Refused
-from ...kernel._sync.calls import Call
+from ...kernel._sync.calls import Call, Frame
+from ...kernel._sync.executor import Executor
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
 from ...kernel.guarding import guarded, op_within
 from ...kernel.normalise import Legs, reference, span
 from ...kernel.one_call import one_call
 from ...kernel.results import Hold
-from ..item import Item, best_of, item_name, item_of
-from ..keys import ITEMS, MAX_ITEM, item_legs, item_pool
+from ..keys import ITEMS, MAX_ITEM, Item, best_of, item_legs, item_name, item_of, item_pool
 from .claims import part_of_hold
-from .face import Face
 
 NOTHING: Final = "~nothing"
 """A pool that never is: asked for where there is nothing to choose, so that the refusal is remembered like any other."""
@@ -51,8 +50,11 @@ ATTEMPTS: Final = 20
 
 
 @one_call
-class Items(Face):
+class Items:
     """The items of one tenant."""
+
+    def __init__(self, executor: Executor, frame: Frame, tenant: str) -> None:
+        self._executor, self._frame, self._tenant = executor, frame, tenant
 
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are."""
@@ -77,7 +79,7 @@ class Items(Face):
         legs, frame, tx = item_legs(ids), self._frame(call), call.get("tx")
         plan: list[AnyCommand] = []
         for attempt in range(ATTEMPTS):
-            pools = self._read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
+            pools = self._executor.read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
             before, plan = plan, [_reopening(leg.pool, pool, frame) for leg, pool in zip(legs, pools, strict=True)]
             group = self._reopened(legs, plan, frame, _op_of(frame["op"], attempt))
             outcomes = self._executor.submit(group, tx)
@@ -157,7 +159,7 @@ class Items(Face):
 
     def _states(self, names: list[str], tx: Any, *, durable: bool = False) -> list[Item]:
         keys = tuple((self._tenant, item_pool(name)) for name in names)
-        pools = self._read(FindPools(keys), tx, durable=durable)
+        pools = self._executor.read(FindPools(keys), tx, durable=durable)
         return [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
 
     def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
@@ -165,7 +167,7 @@ class Items(Face):
         whole(limit, "limit", 1, 1_000)
         begin = "" if prefix == "" else text(prefix, "prefix", MAX_ITEM)
         start = item_pool(after) if after != "" else ""
-        pools = self._read(ListPools(self._tenant, ITEMS + begin, start, limit), tx)
+        pools = self._executor.read(ListPools(self._tenant, ITEMS + begin, start, limit), tx)
         return [item_of(item_name(pool.id), pool) for pool in pools]
 
     def best_available(
@@ -220,7 +222,7 @@ class Items(Face):
     def _look(self, names: list[str] | None, start: str | None, tx: Any, *, durable: bool) -> list[Item]:
         if names is not None:
             return self._states(names, tx, durable=durable)
-        pools = self._read(ListPools(self._tenant, f"{ITEMS}{start}", limit=1_000), tx, durable=durable)
+        pools = self._executor.read(ListPools(self._tenant, f"{ITEMS}{start}", limit=1_000), tx, durable=durable)
         return [item_of(item_name(pool.id), pool) for pool in pools]
 
     def _named(self, hold: Hold | str | UUID, owner: str | None, tx: Any) -> tuple[str, str | None]:
@@ -240,7 +242,7 @@ class Items(Face):
         return id, token
 
     def _legs(self, id: str, tx: Any, *, durable: bool = False) -> tuple[HeldLeg, ...] | None:
-        row = self._read(FindHold((self._tenant, id)), tx, durable=durable)
+        row = self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
         return None if row is None else row.legs
 
 

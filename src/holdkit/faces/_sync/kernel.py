@@ -13,15 +13,14 @@ from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
-from .accounts import Accounts
+from .budget_sets import Accounts
 from .budgets import Budgets
 from .calendar import Calendar
 from .claims import Claims
 from .items import Items
-from .rates import Rates
 from .resources import ResourceKernel
 from .sagas import Sagas
-from .windows import Windows
+from .windows import Rates, Windows
 
 
 class Kernel(Holds):

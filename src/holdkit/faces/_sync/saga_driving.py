@@ -8,7 +8,9 @@ effect before it. What to do next is said by `saga_steps.next_step` alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import (
+    Callable,
+)
 from typing import Any
 
 from msgspec.structs import replace

@@ -42,8 +42,7 @@ from ..saga_records import (
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase
 from .saga_driving import Aborted, Driver
-from .saga_leases import SagaLeases, note_failure
-from .saga_looking import SagaReads, read_body
+from .saga_store import SagaLeases, SagaReads, note_failure, read_body
 
 log = logging.getLogger("holdkit")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -33,6 +33,9 @@ class Call(TypedDict, total=False):
     tx: Any
     """The caller's own connection, inside the caller's own transaction."""
 
+
+Frame: TypeAlias = Callable[[Call], dict[str, Any]]
+"""Gives the fields that every command has, from the call or from the context."""
 
 KNOWN = "op, actor, correlation_id, reason, tx"
 _KNOWN = frozenset(KNOWN.split(", "))

@@ -4,7 +4,7 @@ With pytest, subclass `EngineConformance` (or `DurableEngineConformance`) and sa
 test. Without, call `check_engine`. Every check gets a new, empty engine and a clock that moves only when told to.
 """
 
-from .rig import Broken, Make, Reopen, Rig
+from .harness import Broken, Make, Reopen, Rig
 from .suite import CHECKS, DURABLE, Check, DurableEngineConformance, EngineConformance, Failure, check_engine
 
 __all__ = [

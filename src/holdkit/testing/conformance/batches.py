@@ -9,7 +9,7 @@ from ...core.model import Leg, State
 from ...core.outcomes import Done, Outcome, Reason, Refusal
 from ...core.reading import FindEnds, FindPool, FindRecord
 from ...errors import HoldkitError
-from .rig import TOKEN, Broken, Rig, demand, equal, hold_id, placing
+from .harness import TOKEN, Broken, Rig, demand, equal, hold_id, placing
 
 
 def batch_in_order(rig: Rig) -> None:

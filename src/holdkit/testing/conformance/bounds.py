@@ -22,7 +22,7 @@ from ...core.entries import Action
 from ...core.model import Leg
 from ...core.outcomes import Done, Reason, Refusal
 from ...core.reading import FindHold, FindPool, ListHolds
-from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
+from .harness import START, TOKEN, Rig, demand, equal, hold_id, placing
 
 
 def bounded_pools(rig: Rig) -> None:

@@ -7,7 +7,7 @@ from ...core.entries import Action
 from ...core.model import Leg, State
 from ...core.outcomes import Reason
 from ...core.reading import FindEnds, ListHolds, ListPools
-from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
+from .harness import START, TOKEN, Rig, demand, equal, hold_id, placing
 
 
 def deadline_is_exact(rig: Rig) -> None:

@@ -22,7 +22,7 @@ from ...core.model import Key, Pool, StoredHold
 from ...core.outcomes import Done, Outcome, Reason, Refusal
 from ...core.reading import FindEnds, FindHold, FindPool, Query
 from ...engines.port import Engine
-from .rig import Broken, demand, prepared
+from .harness import Broken, demand, prepared
 
 
 class Answer(Struct, frozen=True):

@@ -7,7 +7,7 @@ from msgspec import structs
 from ...core.commands import AnyCommand, ConfirmHold, CreatePool, Group, ReleaseHold, ResizePool, ReturnUnits
 from ...core.outcomes import Done, Reason, Refusal
 from .batches import said
-from .rig import TOKEN, Rig, demand, equal, hold_id, placing
+from .harness import TOKEN, Rig, demand, equal, hold_id, placing
 
 
 def same_operation_same_answer(rig: Rig) -> None:

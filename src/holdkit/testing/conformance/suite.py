@@ -10,17 +10,17 @@ from msgspec import Struct
 from ...core.model import Limits
 from ...engines.clocks import Clock
 from ...engines.port import Engine
-from . import batches, bounds, deadlines, ends, lasting, looking, retries, stories, threads
-from .rig import Broken, Make, Reopen, Rig
+from . import batches, bounds, concurrency, deadlines, durability, journal, pool_ends, reads, retries
+from .harness import Broken, Make, Reopen, Rig
 
 Check: TypeAlias = Callable[[Rig], None]
 """Asks an engine for something and raises `Broken` if it was not kept; its first docstring line is the promise."""
 
-CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *stories.CHECKS,
-                                    *bounds.CHECKS, *looking.CHECKS, *ends.CHECKS, *threads.CHECKS)  # fmt: skip
+CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *journal.CHECKS,
+                                    *bounds.CHECKS, *reads.CHECKS, *pool_ends.CHECKS, *concurrency.CHECKS)  # fmt: skip
 """What every engine must keep."""
 
-DURABLE: Final[tuple[Check, ...]] = lasting.CHECKS
+DURABLE: Final[tuple[Check, ...]] = durability.CHECKS
 """What an engine must keep that promises to outlive its process."""
 
 

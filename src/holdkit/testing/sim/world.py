@@ -15,13 +15,11 @@ from ...core.outcomes import Outcome
 from ...core.reading import ReadJournal
 from ...engines.log.engine import LogEngine
 from ...errors import EngineError, OutcomeUnknown
-from .disk import PowerCut, SimDisk
-from .faults import Faults
+from .checker import Broken, Witness
+from .disk import Faults, PowerCut, SimDisk
 from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
 from .saga_plan import Meddle, Recover, Run, Turn
 from .saga_world import SagaWorld
-from .shadow import Broken
-from .witness import Witness
 
 PLENTY = 1 << 40
 

@@ -81,9 +81,9 @@ What an answer may be asked for: its word (`held`, `confirmed`, `released`, `exp
 `gpu.held=1`; `short=gpu:2/1,cpu:1/0` names every shortfall as pool:requested/available.
 """
 
-from .commanding import StoryFailed
-from .language import Story, StorySyntax, read_stories, read_story
-from .running import Told, run_story, run_story_async
+from .commands import StoryFailed
+from .interpreter import Told, run_story, run_story_async
+from .parser import Story, StorySyntax, read_stories, read_story
 
 __all__ = [
     "Story",

@@ -16,7 +16,7 @@ import pytest
 import holdkit
 from holdkit import InsufficientCapacity, Resource
 from holdkit.engines.sqlite import open_application_connection
-from holdkit.faces.resources import Question
+from holdkit.faces.capacity import Question
 
 PATIENCE = 120.0
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import holdkit
 from holdkit.core.commands import PutRecord
 from holdkit.faces import saga_records
-from holdkit.faces._sync import saga_driving, saga_looking
+from holdkit.faces._sync import saga_driving, saga_store
 from holdkit.testing import FakeClock
 from tests.unit.faces.sagas.scripted_saga import Errand
 
@@ -86,15 +86,15 @@ def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(mon
             errand.run("a", {"pool": "p"})
         clock.advance(30 * 86_400)
         other = holdkit.Kernel(hk._executor).sagas.register(Errand(effect=vanish))
-        now = saga_looking.SagaReads._now
+        now = saga_store.SagaReads._now
 
         def slowly(self: Any) -> int:  # the old ones are listed by then
-            monkeypatch.setattr(saga_looking.SagaReads, "_now", now)
+            monkeypatch.setattr(saga_store.SagaReads, "_now", now)
             with pytest.raises(Gone):
                 other.run("a", {"pool": "p"})
             return now(self)
 
-        monkeypatch.setattr(saga_looking.SagaReads, "_now", slowly)
+        monkeypatch.setattr(saga_store.SagaReads, "_now", slowly)
         assert hk.sagas._prune() == 0
         record = hk.sagas.get("a")
         assert record is not None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdkit import InvalidRequest
 from holdkit.core.model import SECOND
-from holdkit.faces.cells import Nights, Times
+from holdkit.faces.grid import Nights, Times
 from holdkit.faces.windows import CALENDAR, Period, day_start, period_of, zone_of
 from holdkit.kernel.normalise import moment
 

@@ -12,19 +12,19 @@ from msgspec import Struct, structs
 from ... import Limits, State
 from ...core.limits import SPANS
 from ...core.model import MEANING
-from . import expecting, spans, words
-from .expecting import Converters, Kind, Want
+from . import expectations, values
+from .expectations import Converters, Kind, Want
 
-CALL: Final[Converters] = dict.fromkeys(("op", "actor", "correlation_id", "reason"), words.text)
+CALL: Final[Converters] = dict.fromkeys(("op", "actor", "correlation_id", "reason"), values.text)
 BIRTH: Final[Converters] = {
     **CALL,
-    **dict.fromkeys(("owner", "entity"), words.text),
-    "id": words.identity,
-    "metadata": words.document,
+    **dict.fromkeys(("owner", "entity"), values.text),
+    "id": values.identity,
+    "metadata": values.document,
 }
-ENDING: Final[Converters] = {**CALL, "owner": words.text, "via": words.one_of(("ticket",))}
+ENDING: Final[Converters] = {**CALL, "owner": values.text, "via": values.one_of(("ticket",))}
 LIMITS: Final[Converters] = {
-    name: words.interval if name in SPANS else words.whole for name in Limits.__struct_fields__
+    name: values.interval if name in SPANS else values.whole for name in Limits.__struct_fields__
 }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def one(field: str) -> Callable[[list[str]], dict[str, Any]]:
     def shape(said: list[str]) -> dict[str, Any]:
         if len(said) != 1:
             raise ValueError(f"takes exactly one word, its {field}")
-        return {field: words.plain(said[0])}
+        return {field: values.plain(said[0])}
 
     return shape
 
@@ -114,7 +114,7 @@ def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
     def shape(said: list[str]) -> dict[str, Any]:
         if len(said) != 2:
             raise ValueError(f"takes exactly two words, {first} and {second}")
-        return {first: words.plain(said[0]), second: words.plain(said[1])}
+        return {first: values.plain(said[0]), second: values.plain(said[1])}
 
     return shape
 
@@ -125,7 +125,7 @@ def several(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
     def shape(said: list[str]) -> dict[str, Any]:
         if len(said) != len(fields):
             raise ValueError(f"takes exactly {len(fields)} words: {', '.join(fields)}")
-        return {field: words.text(word) for field, word in zip(fields, said, strict=True)}
+        return {field: values.text(word) for field, word in zip(fields, said, strict=True)}
 
     return shape
 
@@ -136,8 +136,8 @@ def listing(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
     def shape(said: list[str]) -> dict[str, Any]:
         if len(said) < len(fields):
             raise ValueError(f"begins with {', '.join(fields)}")
-        first = {field: words.plain(word) for field, word in zip(fields, said, strict=False)}
-        return {**first, "ids": [words.text(word) for word in said[len(fields) :]]}
+        first = {field: values.plain(word) for field, word in zip(fields, said, strict=False)}
+        return {**first, "ids": [values.text(word) for word in said[len(fields) :]]}
 
     return shape
 
@@ -146,7 +146,7 @@ def moment(said: list[str]) -> dict[str, Any]:
     """`60`, `+5` or `-5`."""
     if len(said) != 1:
         raise ValueError("takes a time: 60, +5 or -5")
-    return {"slot": words.slot(said[0]), "relative": said[0][0] in "+-"}
+    return {"slot": values.slot(said[0]), "relative": said[0][0] in "+-"}
 
 
 def batch(said: list[str]) -> dict[str, Any]:
@@ -159,67 +159,67 @@ def batch(said: list[str]) -> dict[str, Any]:
 FAMILIES: Final = ("expect", "claim", "items")
 """Verbs of two words begin with these."""
 
-VIA: Final[Converters] = {**CALL, "owner": words.text, "via": words.one_of(("ticket", "id"))}
+VIA: Final[Converters] = {**CALL, "owner": values.text, "via": values.one_of(("ticket", "id"))}
 
 VERBS: Final[dict[str, Verb]] = {
     "limits": Verb(none, LIMITS),
-    "change": Verb(none, {**CALL, **dict.fromkeys(MEANING, words.scalar), "if_version": words.scalar}, expecting.LIMITS, may_be_silent=True),
+    "change": Verb(none, {**CALL, **dict.fromkeys(MEANING, values.scalar), "if_version": values.scalar}, expectations.LIMITS, may_be_silent=True),
     "clock": Verb(moment),
     "tenant": Verb(lambda said: {"tenant": None} if said == ["none"] else one("tenant")(said)),
     "context": Verb(none, {name: CALL[name] for name in ("actor", "correlation_id", "reason")}),
     "restart": Verb(none),
-    "pool": Verb(one("id"), {**CALL, "total": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
-    "resize": Verb(one("id"), {**CALL, "total": words.scalar, "if_version": words.scalar}, expecting.POOLS, may_be_silent=True, command=True),
-    **dict.fromkeys(("remove", "archive", "unarchive"), Verb(one("id"), CALL, expecting.POOLS, may_be_silent=True, command=True)),
-    "hold": Verb(named(words.what, "what"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot}, expecting.HOLDS, command=True),
-    "consume": Verb(named(words.what, "what"), BIRTH, expecting.HOLDS, command=True),
-    "confirm": Verb(named(words.amounts, "quantity"), {**ENDING, "entity": words.text, "overage": words.text}, expecting.HOLDS, command=True),
-    "release": Verb(named(words.amounts, "quantity"), ENDING, expecting.HOLDS, command=True),
-    "extend": Verb(one("name"), {**ENDING, "by": words.scalar, "ttl": words.scalar, "until": words.slot, "forever": words.scalar}, expecting.HOLDS, command=True),
-    "expire": Verb(one("name"), CALL, expecting.HOLDS, command=True),
-    "return": Verb(named(words.amounts, "quantity"), ENDING, expecting.RETURNS, command=True),
-    "record": Verb(two("kind", "id"), {**CALL, "body": words.text, "if_version": words.scalar}, expecting.RECORDS, command=True),
-    "sweep": Verb(none, {"limit": words.scalar}, expecting.SWEEPS, command=True),
-    "rate": Verb(spans.rate),
-    "take": Verb(spans.take, {**CALL, "entity": words.text}, expecting.HOLDS),
-    "budget": Verb(spans.budget),
-    "estimate": Verb(spans.estimate, {**CALL, "owner": words.text, "ttl": words.scalar}, expecting.HOLDS),
-    "spent": Verb(spans.spent, {**ENDING, "overage": words.text}, expecting.HOLDS),
-    "calendar": Verb(spans.calendar, {"zone": words.plain}),
-    "stay": Verb(spans.stay, {**CALL, "owner": words.text, "ttl": words.scalar}, expecting.HOLDS),
-    "capacity": Verb(one("key"), {"total": words.whole, "closes": words.slot}),
-    "reserve": Verb(two("name", "key"), {**BIRTH, "ttl": words.scalar, "deadline": words.slot, "quantity": words.scalar}, expecting.HOLDS),
+    "pool": Verb(one("id"), {**CALL, "total": values.scalar}, expectations.POOLS, may_be_silent=True, command=True),
+    "resize": Verb(one("id"), {**CALL, "total": values.scalar, "if_version": values.scalar}, expectations.POOLS, may_be_silent=True, command=True),
+    **dict.fromkeys(("remove", "archive", "unarchive"), Verb(one("id"), CALL, expectations.POOLS, may_be_silent=True, command=True)),
+    "hold": Verb(named(values.what, "what"), {**BIRTH, "ttl": values.scalar, "deadline": values.slot}, expectations.HOLDS, command=True),
+    "consume": Verb(named(values.what, "what"), BIRTH, expectations.HOLDS, command=True),
+    "confirm": Verb(named(values.amounts, "quantity"), {**ENDING, "entity": values.text, "overage": values.text}, expectations.HOLDS, command=True),
+    "release": Verb(named(values.amounts, "quantity"), ENDING, expectations.HOLDS, command=True),
+    "extend": Verb(one("name"), {**ENDING, "by": values.scalar, "ttl": values.scalar, "until": values.slot, "forever": values.scalar}, expectations.HOLDS, command=True),
+    "expire": Verb(one("name"), CALL, expectations.HOLDS, command=True),
+    "return": Verb(named(values.amounts, "quantity"), ENDING, expectations.RETURNS, command=True),
+    "record": Verb(two("kind", "id"), {**CALL, "body": values.text, "if_version": values.scalar}, expectations.RECORDS, command=True),
+    "sweep": Verb(none, {"limit": values.scalar}, expectations.SWEEPS, command=True),
+    "rate": Verb(values.rate),
+    "take": Verb(values.take, {**CALL, "entity": values.text}, expectations.HOLDS),
+    "budget": Verb(values.budget),
+    "estimate": Verb(values.estimate, {**CALL, "owner": values.text, "ttl": values.scalar}, expectations.HOLDS),
+    "spent": Verb(values.spent, {**ENDING, "overage": values.text}, expectations.HOLDS),
+    "calendar": Verb(values.calendar, {"zone": values.plain}),
+    "stay": Verb(values.stay, {**CALL, "owner": values.text, "ttl": values.scalar}, expectations.HOLDS),
+    "capacity": Verb(one("key"), {"total": values.whole, "closes": values.slot}),
+    "reserve": Verb(two("name", "key"), {**BIRTH, "ttl": values.scalar, "deadline": values.slot, "quantity": values.scalar}, expectations.HOLDS),
     "batch": Verb(batch, {"op": CALL["op"]}),
-    "end": Verb(none, {}, expecting.BATCHES, may_be_silent=True),
-    "expect pool": Verb(one("id"), {}, expecting.SEEN_POOL),
-    "expect hold": Verb(one("name"), {"via": ENDING["via"]}, expecting.HOLDS),
-    "expect record": Verb(two("kind", "id"), {}, expecting.SEEN_RECORD),
-    "expect pools": Verb(none, {"prefix": words.text, "archived": words.scalar, "after": words.text, "limit": words.whole}, lists=True),
-    "expect holds": Verb(none, {"pool": words.text, "state": words.one_of(State), "entity": words.text, "after": words.text,
-                                "limit": words.whole}, lists=True),
-    "expect records": Verb(one("kind"), {"after": words.text, "limit": words.whole}, lists=True),
-    "claim reserve": Verb(several("name", "type", "value"), {**CALL, "ttl": words.scalar, "owner": words.text,
-                          "metadata": words.document}, expecting.CLAIMS, command=True),
-    "claim confirm": Verb(one("name"), {**VIA, "entity": words.text}, expecting.CLAIMS, command=True),
-    "claim release": Verb(one("name"), VIA, expecting.CLAIMS, command=True),
-    "claim extend": Verb(one("name"), {**VIA, "by": words.scalar, "ttl": words.scalar}, expecting.CLAIMS, command=True),
-    "claim forget": Verb(named(nothing_more, "rest"), VIA, expecting.CLAIMS, command=True),
-    "claim find": Verb(none, {**dict.fromkeys(("id", "key", "type", "value", "entity"), words.text),
-                              "active_only": words.scalar}, expecting.CLAIMS),
+    "end": Verb(none, {}, expectations.BATCHES, may_be_silent=True),
+    "expect pool": Verb(one("id"), {}, expectations.SEEN_POOL),
+    "expect hold": Verb(one("name"), {"via": ENDING["via"]}, expectations.HOLDS),
+    "expect record": Verb(two("kind", "id"), {}, expectations.SEEN_RECORD),
+    "expect pools": Verb(none, {"prefix": values.text, "archived": values.scalar, "after": values.text, "limit": values.whole}, lists=True),
+    "expect holds": Verb(none, {"pool": values.text, "state": values.one_of(State), "entity": values.text, "after": values.text,
+                                "limit": values.whole}, lists=True),
+    "expect records": Verb(one("kind"), {"after": values.text, "limit": values.whole}, lists=True),
+    "claim reserve": Verb(several("name", "type", "value"), {**CALL, "ttl": values.scalar, "owner": values.text,
+                          "metadata": values.document}, expectations.CLAIMS, command=True),
+    "claim confirm": Verb(one("name"), {**VIA, "entity": values.text}, expectations.CLAIMS, command=True),
+    "claim release": Verb(one("name"), VIA, expectations.CLAIMS, command=True),
+    "claim extend": Verb(one("name"), {**VIA, "by": values.scalar, "ttl": values.scalar}, expectations.CLAIMS, command=True),
+    "claim forget": Verb(named(nothing_more, "rest"), VIA, expectations.CLAIMS, command=True),
+    "claim find": Verb(none, {**dict.fromkeys(("id", "key", "type", "value", "entity"), values.text),
+                              "active_only": values.scalar}, expectations.CLAIMS),
     "claim taken": Verb(several("type", "value"), {}, lists=True),
-    "items add": Verb(listing(), {}, expecting.RECORDS, may_be_silent=True, command=True),
-    "items reopen": Verb(listing(), CALL, expecting.RECORDS, command=True),
-    "items reserve": Verb(listing("name"), {**CALL, "ttl": words.scalar, "owner": words.text}, expecting.HOLDS, command=True),
-    "items release": Verb(one("name"), ENDING, expecting.HOLDS, command=True),
-    "items finalize": Verb(one("name"), {**ENDING, "entity": words.text}, expecting.HOLDS, command=True),
+    "items add": Verb(listing(), {}, expectations.RECORDS, may_be_silent=True, command=True),
+    "items reopen": Verb(listing(), CALL, expectations.RECORDS, command=True),
+    "items reserve": Verb(listing("name"), {**CALL, "ttl": values.scalar, "owner": values.text}, expectations.HOLDS, command=True),
+    "items release": Verb(one("name"), ENDING, expectations.HOLDS, command=True),
+    "items finalize": Verb(one("name"), {**ENDING, "entity": values.text}, expectations.HOLDS, command=True),
     "items states": Verb(listing(), {}, lists=True),
-    "combine": Verb(listing("name"), {**CALL, "ttl": words.scalar, "owner": words.text}, expecting.HOLDS, command=True),
+    "combine": Verb(listing("name"), {**CALL, "ttl": values.scalar, "owner": values.text}, expectations.HOLDS, command=True),
     "history": Verb(one("subject"), {}, lists=True),
-    "entry": Verb(two("subject", "index"), {}, expecting.ENTRIES),
-    "journal": Verb(none, {"after": words.text, "limit": words.whole}, lists=True),
+    "entry": Verb(two("subject", "index"), {}, expectations.ENTRIES),
+    "journal": Verb(none, {"after": values.text, "limit": values.whole}, lists=True),
     "cursor": Verb(one("cursor")),
     "follow": Verb(one("follower"), {}, lists=True),
-    "verify": Verb(none, {}, expecting.OK),
+    "verify": Verb(none, {}, expectations.OK),
 }  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def read_stories(folder: Path) -> list[Story]:
 
 def _line(where: str, raw: str) -> Line | None:
     try:
-        found = words.tokens(raw)
+        found = values.tokens(raw)
         return _read(where, raw.strip(), found) if found else None
     except ValueError as wrong:
         raise StorySyntax(f"{where}: {wrong}\n    {raw.strip()}") from None
@@ -261,12 +261,12 @@ def _read(where: str, raw: str, found: list[str]) -> Line:
         raise ValueError(f"the verb {name!r} is not known")
     rest = said[1 + name.count(" ") :]
     options: dict[str, Any] = {}
-    for token in (token for token in rest if expecting.is_option(token)):
+    for token in (token for token in rest if expectations.is_option(token)):
         option, _, value = token.partition("=")
         if option not in verb.options or option in options:
             raise ValueError(f"{name} takes no {option!r}, or not twice")
         options[option] = verb.options[option](value)
-    shaped = verb.shape([token for token in rest if not expecting.is_option(token)])
+    shaped = verb.shape([token for token in rest if not expectations.is_option(token)])
     line = Line(where, raw, name, {**shaped, **options})
     if arrow == len(found):
         return line  # whether it may be silent is known once its batch is
@@ -276,14 +276,14 @@ def _read(where: str, raw: str, found: list[str]) -> Line:
         return structs.replace(line, listed=_listed(name, shaped, behind))
     if verb.kind is None:
         raise ValueError(f"{name} has no answer to expect")
-    return structs.replace(line, want=expecting.want(verb.kind, behind))
+    return structs.replace(line, want=expectations.want(verb.kind, behind))
 
 
 def _listed(verb: str, shaped: dict[str, Any], behind: list[str]) -> list[str]:
     if verb in ("journal", "follow"):
-        return words.actions(behind)
+        return values.actions(behind)
     if verb == "history":
-        return words.actions(behind, family_of(shaped["subject"]))
+        return values.actions(behind, family_of(shaped["subject"]))
     return [] if behind == ["nothing"] else behind
 
 

@@ -14,8 +14,8 @@ from ...core.entries import Action
 from ...core.model import Leg
 from ...core.outcomes import Done, Reason, Refusal
 from ...core.reading import FindEnds, JournalRow, ListPools, ReadJournal
+from .harness import Rig, demand, equal, hold_id, placing
 from .histories import Recorder, check_history
-from .rig import Rig, demand, equal, hold_id, placing
 
 THREADS = 6
 EACH = 12

@@ -9,8 +9,8 @@ from ...core.commands import ChangeLimits, ConfirmHold, Group, ReleaseHold, Swee
 from ...core.model import Leg
 from ...core.outcomes import Reason
 from ...core.reading import ListHolds, ListPools, ListRecords, ReadGeneration
-from .rig import TOKEN, Rig, demand, equal, hold_id, placing
-from .stories import tour
+from .harness import TOKEN, Rig, demand, equal, hold_id, placing
+from .journal import tour
 
 
 def survives_close(rig: Rig) -> None:

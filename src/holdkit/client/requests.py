@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -30,7 +31,7 @@ from ..core.commands import (
     UnarchivePool,
 )
 from ..core.model import SECOND, Leg, Slot
-from ..core.validation import invalid
+from ..core.validation import invalid, text
 from ..faces.keys import CLAIMS
 from ..kernel.normalise import FaceLeg, datetime_of, moment, span
 
@@ -136,3 +137,20 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
     if at is None:
         raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
     return at.astimezone(UTC).isoformat()
+
+
+def path_of(kind: str, id: str, verb: str | None = None) -> str:
+    """`/v1/pools/show%2F42`."""
+    path = f"/v1/{kind}/{_part(id)}"
+    return path if verb is None else f"{path}/{verb}"
+
+
+def record_path(kind: str, id: str) -> str:
+    """`/v1/records/kind/id`."""
+    return f"/v1/records/{_part(text(kind, 'kind', 64))}/{_part(text(id, 'id', 512))}"
+
+
+def _part(id: str) -> str:
+    if id in (".", ".."):
+        raise invalid("id", "id_unaddressable", "cannot be part of an address: every proxy would resolve it")
+    return quote(id, safe="")

@@ -37,7 +37,7 @@ from ...core.reading import (
     entry_of,
     touches,
 )
-from .rig import TOKEN, Rig, demand, equal, hold_id, placing
+from .harness import TOKEN, Rig, demand, equal, hold_id, placing
 
 LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE}
 """Actions that ordinary commands lead to."""

@@ -22,58 +22,58 @@ from ... import (
     State,
     SweepReport,
 )
-from . import words
+from . import values
 
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]
 
-LEG: Final[Converters] = dict.fromkeys(("quantity", "held", "confirmed", "returned", "uncovered"), words.whole)
-MOVED: Final[Converters] = dict.fromkeys(("total", "held", "consumed", "loose"), words.whole)
+LEG: Final[Converters] = dict.fromkeys(("quantity", "held", "confirmed", "returned", "uncovered"), values.whole)
+MOVED: Final[Converters] = dict.fromkeys(("total", "held", "consumed", "loose"), values.whole)
 HOLD: Final[Converters] = {
     **LEG,
-    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), words.slot),
-    **dict.fromkeys(("entity", "reason", "actor", "correlation_id", "tenant", "owner", "ticket"), words.text),
-    **dict.fromkeys(("fence", "version"), words.whole),
-    "metadata": words.document,
+    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), values.slot),
+    **dict.fromkeys(("entity", "reason", "actor", "correlation_id", "tenant", "owner", "ticket"), values.text),
+    **dict.fromkeys(("fence", "version"), values.whole),
+    "metadata": values.document,
 }
 POOL: Final[Converters] = {
-    **dict.fromkeys(("total", "held", "consumed", "available", "loose", "fence", "version"), words.whole),
-    "over": words.scalar,
-    "archived": words.scalar,
+    **dict.fromkeys(("total", "held", "consumed", "available", "loose", "fence", "version"), values.whole),
+    "over": values.scalar,
+    "archived": values.scalar,
 }
-RECORD: Final[Converters] = {"version": words.whole, "body": words.document}
+RECORD: Final[Converters] = {"version": values.whole, "body": values.document}
 SWEEP: Final[Converters] = {
-    **dict.fromkeys(("holds", "tenants"), words.listed_or_none),
-    "expired": words.whole,
-    "more": words.scalar,
-    "scanned_slot": words.slot,
+    **dict.fromkeys(("holds", "tenants"), values.listed_or_none),
+    "expired": values.whole,
+    "more": values.scalar,
+    "scanned_slot": values.slot,
 }
 ENTRY: Final[Converters] = {
-    **dict.fromkeys(("actor", "reason", "correlation_id", "op", "tenant", "was"), words.text),
-    "forced": words.scalar,
-    "at": words.slot,
+    **dict.fromkeys(("actor", "reason", "correlation_id", "op", "tenant", "was"), values.text),
+    "forced": values.scalar,
+    "at": values.slot,
 }
 REFUSAL: Final[Converters] = {
-    **dict.fromkeys(("requested", "available", "total", "loose", "consumed", "found"), words.whole),
-    "found_at": words.slot,
-    "deadline": words.slot,
-    "subject": words.text,
-    "short": words.shortfalls,
-    "remaining": words.scalar,
-    "state": words.text,
-    "taken": words.listed,
-    "key": words.text,
-    "transient": words.scalar,
-    "retry_after": words.scalar,
+    **dict.fromkeys(("requested", "available", "total", "loose", "consumed", "found"), values.whole),
+    "found_at": values.slot,
+    "deadline": values.slot,
+    "subject": values.text,
+    "short": values.shortfalls,
+    "remaining": values.scalar,
+    "state": values.text,
+    "taken": values.listed,
+    "key": values.text,
+    "transient": values.scalar,
+    "retry_after": values.scalar,
 }
-INVALID: Final[Converters] = {"field": words.text, "code": words.text}
+INVALID: Final[Converters] = {"field": values.text, "code": values.text}
 
 
 CLAIM: Final[Converters] = {
     **dict.fromkeys(
-        ("id", "key", "type", "value", "entity", "correlation_id", "tenant", "owner", "ticket"), words.text
+        ("id", "key", "type", "value", "entity", "correlation_id", "tenant", "owner", "ticket"), values.text
     ),
-    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), words.slot),
-    "fence": words.whole,
+    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), values.slot),
+    "fence": values.whole,
 }
 REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_hold"})
 """Those of the core, and those of the faces."""
@@ -95,7 +95,7 @@ RECORDS: Final = Kind(("done",), RECORD)
 SEEN_RECORD: Final = Kind(("", "nothing"), RECORD)
 SWEEPS: Final = Kind(("done",), SWEEP)
 ENTRIES: Final = Kind(tuple(Action), ENTRY, MOVED)
-LIMITS: Final = Kind(("done",), {"version": words.whole})
+LIMITS: Final = Kind(("done",), {"version": values.whole})
 BATCHES: Final = Kind((), {})
 CLAIMS: Final = Kind((*State, "nothing"), CLAIM)
 OK: Final = Kind(("ok",), {})

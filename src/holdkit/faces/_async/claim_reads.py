@@ -1,4 +1,3 @@
-# Generated from ../_async/claim_looking.py by tools/gen_sync.py: do not edit.
 """Looking at claims: a key in its present or last life, found by what names it. Changes nothing."""
 
 from __future__ import annotations
@@ -10,20 +9,24 @@ from ...core.outcomes import Survives
 from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
+from ...kernel._async.calls import Frame
+from ...kernel._async.executor import AsyncExecutor
 from ...kernel.one_call import one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
-from .face import Face
 
 ATTEMPTS: Final = 20
 """How often a key is asked for again because whoever had it was gone when we looked."""
 
 
 @one_call
-class ClaimReads(Face):
+class AsyncClaimReads:
     """The keys of one tenant, as they are."""
 
-    def find(
+    def __init__(self, executor: AsyncExecutor, frame: Frame, tenant: str) -> None:
+        self._executor, self._frame, self._tenant = executor, frame, tenant
+
+    async def find(
         self,
         *,
         id: str | None = None,
@@ -37,39 +40,39 @@ class ClaimReads(Face):
         """A key in its present or last life, by one of: its id, its key, its type and value, or the entity that has it (the
         first one, if that has several). None if it was never seen, or was let go longer ago than the retention."""
         if entity is not None and (id, key, type, value) == (None, None, None, None):
-            linked = self.linked(entity, limit=1, tx=tx)
+            linked = await self.linked(entity, limit=1, tx=tx)
             return linked[0] if linked and not active_only else None
-        found = self._present(_pool_of(id, key, type, value, entity), tx)
+        found = await self._present(_pool_of(id, key, type, value, entity), tx)
         if found is None:
             return None
         claim = self._seen(*found)
         return claim if not active_only or self.is_active(claim) else None
 
-    def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+    async def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
         """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
         text(entity, "entity", 256)
         found: list[Claim] = []
         while True:
-            pools = self._read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
-            claims = [self._seen(pool, self._hold_of(pool, tx)) for pool in pools]
+            pools = await self._executor.read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
+            claims = [self._seen(pool, await self._hold_of(pool, tx)) for pool in pools]
             found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others were freed since
             if len(found) >= limit or len(pools) < limit:
                 return found[:limit]
             start = pools[-1].id
 
-    def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+    async def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
         """Every key that is remembered, in its present or last life, in order of id; give the last id as `after` for the next
         page."""
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
-        pools = self._read(ListPools(self._tenant, CLAIMS, start, limit), tx)
-        return [self._seen(pool, self._hold_of(pool, tx)) for pool in pools]
+        pools = await self._executor.read(ListPools(self._tenant, CLAIMS, start, limit), tx)
+        return [self._seen(pool, await self._hold_of(pool, tx)) for pool in pools]
 
-    def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
+    async def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
-        pool = self._read(FindPool((self._tenant, CLAIMS + claim_id(key_of(type, value)))), tx)
+        pool = await self._executor.read(FindPool((self._tenant, CLAIMS + claim_id(key_of(type, value)))), tx)
         return pool is not None and not pool.available
 
     def is_active(self, claim: Claim) -> bool:
@@ -97,18 +100,18 @@ class ClaimReads(Face):
         as_of = self._executor.reading(pool.slot, granted)
         return Claim(pool, hold, owner, replayed=replayed, as_of=as_of, durability=durability)
 
-    def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:
+    async def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:
         if pool.holder is None:
             return None
-        return self._read(FindHold((pool.tenant, pool.holder)), tx, durable=durable)
+        return await self._executor.read(FindHold((pool.tenant, pool.holder)), tx, durable=durable)
 
-    def _present(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
+    async def _present(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
         """A key's pool and the hold of its present or last life: both of one moment."""
         for _ in range(ATTEMPTS):
-            pool = self._read(FindPool((self._tenant, pool_id)), tx, durable=durable)
+            pool = await self._executor.read(FindPool((self._tenant, pool_id)), tx, durable=durable)
             if pool is None:
                 return None
-            hold = self._hold_of(pool, tx, durable=durable)
+            hold = await self._hold_of(pool, tx, durable=durable)
             if bool(pool.available) != (state_of(pool, hold) in (State.HELD, State.CONFIRMED)):
                 return pool, hold
         raise Overloaded(f"{pool_id!r} changed hands each time it was looked at; try again")

@@ -37,9 +37,9 @@ from ... import (
 from ...core.commands import AnyCommand
 from ...kernel.normalise import datetime_of
 from ..clock import FakeClock
-from .expecting import complaints
-from .language import Line, Story
-from .words import identity
+from .expectations import complaints
+from .parser import Line, Story
+from .values import identity
 
 
 class StoryFailed(AssertionError):

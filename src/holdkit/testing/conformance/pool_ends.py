@@ -17,7 +17,7 @@ from ...core.commands import (
 from ...core.model import Leg
 from ...core.outcomes import Reason
 from ...core.reading import FindPool, ListPools
-from .rig import START, TOKEN, Rig, equal, hold_id, placing
+from .harness import START, TOKEN, Rig, equal, hold_id, placing
 
 
 def removed_pools_are_gone(rig: Rig) -> None:

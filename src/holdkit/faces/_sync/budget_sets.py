@@ -1,4 +1,4 @@
-# Generated from ../_async/accounts.py by tools/gen_sync.py: do not edit.
+# Generated from ../_async/budget_sets.py by tools/gen_sync.py: do not edit.
 """Accounts: amounts by budget become amounts by pool, and a hold is settled at what it came to.
 
 Behind `Budgets` and its blocks; says nothing of windows, which are chosen below.

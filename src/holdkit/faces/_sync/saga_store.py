@@ -1,20 +1,121 @@
-# Generated from ../_async/saga_leases.py by tools/gen_sync.py: do not edit.
-"""The lease of a saga: who drives it. Taken by compare-and-set, lapsed by the engine's clock, never by the caller's."""
+# Generated from ../_async/saga_store.py by tools/gen_sync.py: do not edit.
+"""Looking at sagas: one, all, those that somebody should look at. Writes nothing."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 from ...core.codec import canonical_json
-from ...core.model import Record, Slot
+from ...core.commands import Ttl
+from ...core.model import SECOND, Record, Slot
+from ...core.reading import FindRecord, ListRecords, ReadClock
+from ...core.validation import invalid, whole
 from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked, plain
+from ...kernel._sync.executor import Executor
 from ...kernel.context import current
+from ...kernel.normalise import span
 from ..saga import Terms
-from ..saga_records import FORMAT, KIND, LeaseLost, SagaBody, SagaRecord, moved_on, shown
-from ..saga_steps import Phase
+from ..saga_records import (
+    FORMAT,
+    KIND,
+    OPEN,
+    PARKED,
+    LeaseLost,
+    SagaBody,
+    SagaRecord,
+    Unreadable,
+    checked_id,
+    decode,
+    moved_on,
+    shown,
+    unreadable,
+)
+from ..saga_steps import UNFINISHED, Phase
 from .saga_driving import Aborted, Driver, write_step
-from .saga_looking import SagaReads, read_body
+
+Listed: TypeAlias = "list[SagaRecord]"
+PAGE = 200
+
+
+class SagaReads:
+    """The sagas of one tenant, as they are."""
+
+    def __init__(self, executor: Executor, tenant: str) -> None:
+        self._executor, self._tenant = executor, tenant
+
+    def get(self, id: str) -> SagaRecord | None:
+        """One saga, or None. One that ended longer ago than the retention is forgotten."""
+        record = self._find(checked_id(id))
+        return None if record is None else shown(record, read_body(record))
+
+    def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
+        """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
+        whole(limit, "limit", 1, 1_000)
+        if phase is not None and phase not in [*Phase]:
+            raise invalid("phase", "phase_unknown", f"must be one of {', '.join(Phase)}")
+        if after != "":
+            checked_id(after)
+        kind = OPEN if phase in UNFINISHED else PARKED if phase == Phase.PARKED else KIND
+        found: Listed = []
+        for record in self._walk(kind, after):
+            seen = shown(record, read_body(record))
+            if phase is None or seen.phase == phase:
+                found.append(seen)
+                if len(found) == limit:
+                    break
+        return found
+
+    def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
+        """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
+        whole(limit, "limit", 1, 1_000)
+        oldest = span(older_than, "older_than")
+        now = self._now()
+        found: Listed = []
+        for kind in (PARKED, OPEN):
+            for record in self._walk(kind, ""):
+                seen = shown(record, read_body(record))
+                if kind == PARKED or seen.since_slot + oldest <= now:
+                    found.append(seen)
+                if len(found) == limit:
+                    return found
+        return found
+
+    def _now(self) -> Slot:
+        return self._executor.read(ReadClock())
+
+    def _find(self, id: str, tx: Any = None, *, durable: bool = False) -> Record | None:
+        return self._executor.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
+
+    def _walk(self, kind: str, after: str) -> Iterator[Record]:
+        """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""
+        while True:
+            page = self._executor.read(ListRecords(self._tenant, kind, after, PAGE))
+            for row in page:
+                record = row if kind == KIND else self._find(row.id)
+                if record is not None:
+                    yield record
+            if len(page) < PAGE:
+                return
+            after = page[-1].id
+
+    def _check_free(self, record: Record, body: SagaBody) -> None:
+        """Raise `SagaBusy` while somebody has the lease."""
+        left = shown(record, body).leased_until_slot
+        if left:
+            left -= max(self._now(), record.slot)
+        if left > 0:
+            raise SagaBusy(f"saga {record.id!r} is being driven by someone else", retry_after=left / SECOND)
+
+
+def read_body(record: Record) -> SagaBody:
+    """The body of a record; of one that cannot be read, what can be said."""
+    try:
+        return decode(record)
+    except Unreadable as why:
+        return unreadable(record, why)
+
 
 log = logging.getLogger("holdkit")
 

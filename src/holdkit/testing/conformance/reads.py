@@ -23,7 +23,7 @@ from ...core.reading import (
     TakeSurvey,
     entry_of,
 )
-from .rig import START, TOKEN, Rig, demand, equal, hold_id, placing
+from .harness import START, TOKEN, Rig, demand, equal, hold_id, placing
 
 AWKWARD = ("a%b", "a_b", "a'b", 'a"b', "a\\b", "aéb", "ae\u0301b", "AB", "ab", "a b", "\U0001f642", "z" * 512)
 """Pool ids that must be taken as they are: no pattern, no quoting, no folding, no trimming."""
