@@ -16,7 +16,7 @@ from msgspec import convert
 
 from tests.faults import tracing, trials
 from tests.faults.fault_points import Fault
-from tests.faults.trials import Nursery, Verdict
+from tests.faults.trials import ForkServer, Verdict
 
 
 def parse(spec: str) -> Fault | str:
@@ -27,23 +27,23 @@ def parse(spec: str) -> Fault | str:
     return convert({"number": int(parts[0]), "when": parts[1], "what": parts[2]}, Fault)
 
 
-def repeat(nursery: Nursery, specs: list[str], canary: str = "") -> Verdict:
+def repeat(fork_server: ForkServer, specs: list[str], canary: str = "") -> Verdict:
     """Run the trial that the specs describe."""
     statements = [one for one in map(parse, specs) if isinstance(one, Fault)]
     if statements and statements[0].what == "kill":
-        return trials.kill(nursery, statements[0], statements[1] if len(statements) > 1 else None, canary)
+        return trials.kill(fork_server, statements[0], statements[1] if len(statements) > 1 else None, canary)
     if statements:
-        return trials.errors(nursery, statements, canary)
+        return trials.errors(fork_server, statements, canary)
     if "signal=KILL" in specs[0]:
-        return tracing.kill(nursery, specs[0], specs[1] if len(specs) > 1 else None, canary)
-    return tracing.errors(nursery, specs[0], canary, lasting=specs[0].endswith("+"))
+        return tracing.kill(fork_server, specs[0], specs[1] if len(specs) > 1 else None, canary)
+    return tracing.errors(fork_server, specs[0], canary, lasting=specs[0].endswith("+"))
 
 
 def main() -> int:
     """Print the verdict."""
     place = Path(tempfile.mkdtemp(prefix="holdkit-again-"))
-    with Nursery(place) as nursery:
-        verdict = repeat(nursery, sys.argv[1:], os.environ.get("CANARY", ""))
+    with ForkServer(place) as fork_server:
+        verdict = repeat(fork_server, sys.argv[1:], os.environ.get("CANARY", ""))
         for violation in verdict.violations:
             print(violation)  # noqa: T201
         kept = f"; files in {place}" if verdict.violations else ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from tests.faults.trials import Verdict
 
 
-class Tally:
+class TrialCounts:
     """Counts trials by what was disturbed; an empty run cannot pass."""
 
     def __init__(self) -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from tests.faults import script, trials
 from tests.faults.fault_points import Fault, What, When
-from tests.faults.reporting import Tally
+from tests.faults.reporting import TrialCounts
 from tests.faults.sampling import EVERYTHING, SHARDS, sample, shard
-from tests.faults.trials import Nursery
+from tests.faults.trials import ForkServer
 
 Record = Callable[[str, object], None]
 WHENS: tuple[When, ...] = ("before", "after")
@@ -68,20 +68,20 @@ KINDS = frozenset(
 """What the script must touch: a statement that is never executed is never disturbed."""
 
 
-def numbers(nursery: Nursery) -> range:
-    return range(1, len(nursery.clean.kinds) + 1)
+def numbers(fork_server: ForkServer) -> range:
+    return range(1, len(fork_server.clean.kinds) + 1)
 
 
-def test_the_script_touches_every_kind_of_statement(nursery: Nursery) -> None:
-    seen = Counter(kind.replace(" ", "_") for kind in nursery.clean.kinds)
+def test_the_script_touches_every_kind_of_statement(fork_server: ForkServer) -> None:
+    seen = Counter(kind.replace(" ", "_") for kind in fork_server.clean.kinds)
     assert not KINDS - seen.keys()
-    assert len(nursery.clean.kinds) > 400
+    assert len(fork_server.clean.kinds) > 400
     assert seen["commit"] > 30
-    assert {len(states) for states in nursery.clean.states.values()} >= {1, 2, 3}, "reads, commands, and a backlog"
+    assert {len(states) for states in fork_server.clean.states.values()} >= {1, 2, 3}, "reads, commands, and a backlog"
 
 
-def test_the_undisturbed_run_is_the_same_every_time(nursery: Nursery) -> None:
-    verdict = trials.errors(nursery, [])
+def test_the_undisturbed_run_is_the_same_every_time(fork_server: ForkServer) -> None:
+    verdict = trials.errors(fork_server, [])
     assert not verdict.violations
     assert not verdict.fired
 
@@ -102,38 +102,40 @@ def ending(kind: str) -> bool:
 @pytest.mark.parametrize("part", range(SHARDS))
 @pytest.mark.parametrize(("when", "what"), [("before", "io"), ("after", "io"), ("before", "full")])
 def test_an_error_at_every_statement(
-    nursery: Nursery, part: int, when: When, what: What, record_property: Record
+    fork_server: ForkServer, part: int, when: When, what: What, record_property: Record
 ) -> None:
     """Behind a statement that changes nothing an error is the same as before it."""
-    tally = Tally()
-    kinds = nursery.clean.kinds
+    counted = TrialCounts()
+    kinds = fork_server.clean.kinds
     every = EVERYTHING or (when, what) == ("before", "io")
-    points = [number for number in numbers(nursery) if every or writing(kinds[number - 1]) or ending(kinds[number - 1])]
+    points = [
+        number for number in numbers(fork_server) if every or writing(kinds[number - 1]) or ending(kinds[number - 1])
+    ]
     for number in shard(points, part):
-        verdict = trials.errors(nursery, [Fault(number, when, what)])
-        tally.add(kinds[number - 1], f"{number}:{when}:{what}", verdict)
-    tally.check(record_property)
-    assert tally.refused > 0
+        verdict = trials.errors(fork_server, [Fault(number, when, what)])
+        counted.add(kinds[number - 1], f"{number}:{when}:{what}", verdict)
+    counted.check(record_property)
+    assert counted.refused > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(SHARDS))
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_at_every_statement(nursery: Nursery, part: int, when: When, record_property: Record) -> None:
+def test_a_kill_at_every_statement(fork_server: ForkServer, part: int, when: When, record_property: Record) -> None:
     """After a statement nothing happens before the next one, except behind those that end something."""
-    tally = Tally()
-    kinds = nursery.clean.kinds
-    points = [number for number in numbers(nursery) if EVERYTHING or when == "before" or ending(kinds[number - 1])]
+    counted = TrialCounts()
+    kinds = fork_server.clean.kinds
+    points = [number for number in numbers(fork_server) if EVERYTHING or when == "before" or ending(kinds[number - 1])]
     for number in shard(points, part):
-        verdict = trials.kill(nursery, Fault(number, when, "kill"))
-        tally.add(kinds[number - 1], f"{number}:{when}:kill", verdict)
-    tally.check(record_property)
+        verdict = trials.kill(fork_server, Fault(number, when, "kill"))
+        counted.add(kinds[number - 1], f"{number}:{when}:kill", verdict)
+    counted.check(record_property)
 
 
-def commits(nursery: Nursery) -> list[int]:
+def commits(fork_server: ForkServer) -> list[int]:
     """Statements that commit a step of the script: each kind of step has its own reasons to be there or not."""
-    kinds, steps = nursery.clean.kinds, nursery.clean.step_at
-    found = [number for number in numbers(nursery) if kinds[number - 1] == "commit"]
+    kinds, steps = fork_server.clean.kinds, fork_server.clean.step_at
+    found = [number for number in numbers(fork_server) if kinds[number - 1] == "commit"]
     wanted = ["pool-refused", "hold-b", "confirm-a-part", "record-next", "atomic", "sweep", "behind-a-backlog", "prune"]
     chosen = [number for number in found if EVERYTHING or script.name_of(steps[number - 1]) in wanted]
     return chosen if EVERYTHING else sample(chosen, 6)
@@ -142,41 +144,41 @@ def commits(nursery: Nursery) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["before", "after"])
 def test_a_second_error_while_the_first_is_being_resolved(
-    nursery: Nursery, first: When, record_property: Record
+    fork_server: ForkServer, first: When, record_property: Record
 ) -> None:
     """COMMIT fails, and so does one of the statements by which the engine finds out what came of it."""
-    tally = Tally()
-    for number in commits(nursery):
+    counted = TrialCounts()
+    for number in commits(fork_server):
         for later in range(1, 17):
             for when in WHENS if EVERYTHING else WHENS[:1]:
                 faults = [Fault(number, first, "io"), Fault(number + later, when, "io")]
-                verdict = trials.errors(nursery, faults)
-                tally.add("commit", f"{number}:{first}:io {number + later}:{when}:io", verdict)
-    tally.check(record_property)
+                verdict = trials.errors(fork_server, faults)
+                counted.add("commit", f"{number}:{first}:io {number + later}:{when}:io", verdict)
+    counted.check(record_property)
 
 
 @pytest.mark.slow
-def test_a_commit_that_cannot_be_resolved_is_unknown(nursery: Nursery, record_property: Record) -> None:
+def test_a_commit_that_cannot_be_resolved_is_unknown(fork_server: ForkServer, record_property: Record) -> None:
     """Nothing that asks can be executed either: the answer is unknown, and asking again makes it one effect."""
-    tally = Tally()
-    for number in commits(nursery):
+    counted = TrialCounts()
+    for number in commits(fork_server):
         for first in WHENS:
             faults = [Fault(number, first, "io")]
             faults += [Fault(number + later, "before", "io") for later in range(1, 4)]
             specs = " ".join(f"{fault.number}:{fault.when}:{fault.what}" for fault in faults)
-            tally.add("commit", specs, trials.errors(nursery, faults))
-    tally.check(record_property)
-    assert tally.unknown > 0
+            counted.add("commit", specs, trials.errors(fork_server, faults))
+    counted.check(record_property)
+    assert counted.unknown > 0
 
 
 @pytest.mark.slow
-def test_a_kill_while_the_file_is_being_reopened(nursery: Nursery, record_property: Record) -> None:
+def test_a_kill_while_the_file_is_being_reopened(fork_server: ForkServer, record_property: Record) -> None:
     """Recovery is itself killable, at each of its statements and of the first few behind it."""
-    tally = Tally()
-    for number in sample(numbers(nursery)[:-40], 5, 30):
+    counted = TrialCounts()
+    for number in sample(numbers(fork_server)[:-40], 5, 30):
         for second in range(1, 30) if EVERYTHING else (1, 4, 8, 12, 16):
             specs = f"{number}:after:kill {second}:before:kill"
-            verdict = trials.kill(nursery, Fault(number, "after", "kill"), Fault(second, "before", "kill"))
-            tally.add("reopening", specs, verdict)
+            verdict = trials.kill(fork_server, Fault(number, "after", "kill"), Fault(second, "before", "kill"))
+            counted.add("reopening", specs, verdict)
             assert verdict.fired == 2, specs
-    tally.check(record_property)
+    counted.check(record_property)

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from tests.faults import script
 from tests.faults.fork_server import Job, Report
-from tests.faults.trials import PATIENCE, Ended, Judge, Nursery, Verdict, bury, closed
+from tests.faults.trials import PATIENCE, Ended, ForkServer, Judge, Verdict, bury, closed
 
 CALLS: Final = ("openat", "pread64", "pwrite64", "write", "fsync", "fdatasync", "ftruncate", "unlink", "flock")
 """Calls on files that can fail. (SQLite's own locks, by fcntl, cannot fail for want of disk.)"""
@@ -95,28 +95,28 @@ def not_on_disk(trace: str, clean_states: dict[int, list[str]]) -> list[int]:
     return early
 
 
-def count(nursery: Nursery, canary: str = "") -> Counter[str]:
+def count(fork_server: ForkServer, canary: str = "") -> Counter[str]:
     """How often an undisturbed child makes each call."""
-    path = nursery.new_path()
+    path = fork_server.new_path()
     tracer = Tracer(path.parent / "trace")
-    ended = nursery.run(Job(path=str(path), stepwise=False, canary=canary), lambda _: None, tracer.attach)
+    ended = fork_server.run(Job(path=str(path), stepwise=False, canary=canary), lambda _: None, tracer.attach)
     trace = tracer.wait()
     assert ended.status == 0, ended
-    assert not not_on_disk(trace, nursery.clean.states)
+    assert not not_on_disk(trace, fork_server.clean.states)
     return Counter(name for name, _, _ in _CALL.findall(trace) if name in CALLS)
 
 
-def errors(nursery: Nursery, inject: str, canary: str = "", *, lasting: bool = False) -> Verdict:
+def errors(fork_server: ForkServer, inject: str, canary: str = "", *, lasting: bool = False) -> Verdict:
     """Calls fail, the process lives on. A lasting fault may make it give up; then a new process must be able to go on."""
-    path = nursery.new_path()
-    judge = Judge(nursery, path)
+    path = fork_server.new_path()
+    judge = Judge(fork_server, path)
     tracer = Tracer(path.parent / "trace", inject)
 
     def look(report: Report) -> None:
         if not (lasting and report.gave_up):
             judge.follow(structs.replace(report, fired=tracer.text().count("(INJECTED)")))
 
-    ended = nursery.run(Job(path=str(path), canary=canary), look, tracer.attach)
+    ended = fork_server.run(Job(path=str(path), canary=canary), look, tracer.attach)
     _judge_trace(judge, tracer)
     if lasting and ended.status:
         judge.after_death()
@@ -126,16 +126,16 @@ def errors(nursery: Nursery, inject: str, canary: str = "", *, lasting: bool = F
     return closed(judge)
 
 
-def kill(nursery: Nursery, inject: str, again: str | None = None, canary: str = "") -> Verdict:
+def kill(fork_server: ForkServer, inject: str, again: str | None = None, canary: str = "") -> Verdict:
     """The process is killed at a call (and its successor, while it reopens the file, at another)."""
-    path = nursery.new_path()
-    judge = Judge(nursery, path)
+    path = fork_server.new_path()
+    judge = Judge(fork_server, path)
     for life, one in enumerate([inject] if again is None else [inject, again]):
         if judge.next > script.CLOSE:
             break
         tracer = Tracer(path.parent / f"trace-{life}", one)
         job = Job(path=str(path), life=life, first=judge.next, answers=judge.answers, stepwise=False, canary=canary)
-        ended: Ended = nursery.run(job, lambda _: None, tracer.attach)
+        ended: Ended = fork_server.run(job, lambda _: None, tracer.attach)
         _judge_trace(judge, tracer)
         bury(judge, ended)
     judge.resume(2)

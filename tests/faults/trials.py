@@ -78,7 +78,7 @@ class Verdict(Struct):
     unknown: int = 0
 
 
-class Nursery:
+class ForkServer:
     """The process that the children are born in, a place for their files, and the judge."""
 
     def __init__(self, place: Path) -> None:
@@ -167,8 +167,8 @@ class Nursery:
 class Judge:
     """Follows one trial."""
 
-    def __init__(self, nursery: Nursery, path: Path) -> None:
-        self.nursery, self.clean, self.path = nursery, nursery.clean, path
+    def __init__(self, fork_server: ForkServer, path: Path) -> None:
+        self.fork_server, self.clean, self.path = fork_server, fork_server.clean, path
         self.verdict = Verdict([])
         self.answers: script.Answers = {}
         self.next = script.OPEN
@@ -222,7 +222,7 @@ class Judge:
         self._verify(step, ask_again=True)
 
     def _expect(self, step: int, allowed: list[str], words: str) -> None:
-        found = self.nursery.state(self.path)
+        found = self.fork_server.state(self.path)
         if found not in allowed:
             self.say(step, f"{words}\n    {difference(found, allowed[-1])}")
 
@@ -253,11 +253,11 @@ class Judge:
         clock, minter = FakeClock(script.START), script.Minter(life)
         first = max(self.next, 0)
         with closing(script.connect(self.path, clock, minter)) as hk:
-            before = self.nursery.state(self.path)
+            before = self.fork_server.state(self.path)
             for step in range(first):
                 if _once(step) and _remembered(before, step):
                     self._same(step, script.perform(hk, clock, minter, step, 0, self.answers))
-            if before and self.nursery.state(self.path) != before:
+            if before and self.fork_server.state(self.path) != before:
                 self.say(first, "asking again for what was acknowledged changed something")
             for step in range(first, script.CLOSE):
                 answer = script.perform(hk, clock, minter, step, 0, self.answers)
@@ -293,25 +293,25 @@ def _once(step: int) -> bool:
     return 0 <= step < script.CLOSE and script.STEPS[step].once
 
 
-def errors(nursery: Nursery, faults: list[Fault], canary: str = "") -> Verdict:
+def errors(fork_server: ForkServer, faults: list[Fault], canary: str = "") -> Verdict:
     """Statements fail, the process lives on: the same kernel must go on and reach the same end."""
-    path = nursery.new_path()
-    judge = Judge(nursery, path)
-    ended = nursery.run(Job(path=str(path), faults=faults, canary=canary), judge.follow)
+    path = fork_server.new_path()
+    judge = Judge(fork_server, path)
+    ended = fork_server.run(Job(path=str(path), faults=faults, canary=canary), judge.follow)
     judge.the_end(ended)
     return closed(judge)
 
 
-def kill(nursery: Nursery, fault: Fault, again: Fault | None = None, canary: str = "") -> Verdict:
+def kill(fork_server: ForkServer, fault: Fault, again: Fault | None = None, canary: str = "") -> Verdict:
     """The process is killed at a statement (and its successor, while it reopens the file, at another)."""
-    path = nursery.new_path()
-    judge = Judge(nursery, path)
+    path = fork_server.new_path()
+    judge = Judge(fork_server, path)
     for life, one in enumerate([fault] if again is None else [fault, again]):
         job = Job(path=str(path), faults=[one], life=life, first=judge.next, answers=judge.answers, stepwise=False,
                   canary=canary)  # fmt: skip
         if judge.next > script.CLOSE:
             break
-        ended = nursery.run(job, lambda _: None)
+        ended = fork_server.run(job, lambda _: None)
         bury(judge, ended)
     judge.resume(2)
     return closed(judge)

@@ -9,17 +9,17 @@ import pytest
 
 from holdkit.client import connect, connect_async
 from tests.support.modes import Async, Sync
-from tests.support.servers import Live, live
+from tests.support.servers import LiveServer, live_server
 
 
-class Near:
+class Clients:
     """Opens clients of one colour; closes what a test has left open."""
 
     def __init__(self, mode: Sync | Async) -> None:
         self.mode = mode
         self._opened: list[Any] = []
 
-    def open(self, server: Live, key: str | None = None, **more: Any) -> Any:
+    def open(self, server: LiveServer, key: str | None = None, **more: Any) -> Any:
         chosen = key or server.admin
         if isinstance(self.mode, Sync):
             hk: Any = connect(server.url, key=chosen, **more)
@@ -35,19 +35,19 @@ class Near:
 
 
 @pytest.fixture(params=["sync", "async"])
-def near(request: pytest.FixtureRequest) -> Iterator[Near]:
-    made = Near(Sync() if request.param == "sync" else Async())
+def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
+    made = Clients(Sync() if request.param == "sync" else Async())
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def distant() -> Iterator[Live]:
-    with live() as running:
+def shared_server() -> Iterator[LiveServer]:
+    with live_server() as running:
         yield running
 
 
 @pytest.fixture
-def remote(near: Near, distant: Live) -> Any:
+def remote(clients: Clients, shared_server: LiveServer) -> Any:
     """A client with an admin's key."""
-    return near.open(distant)
+    return clients.open(shared_server)

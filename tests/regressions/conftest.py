@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kernels import PLACES, Stage
+from tests.support.kernels import VARIANTS, Store
 
 
-@pytest.fixture(params=PLACES, ids="-".join)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     engine, mode = request.param
-    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 
 
 @pytest.fixture(params=["sync", "async"])
-def file_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    made = Stage("sqlite", request.param, tmp_path)
+def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = Store("sqlite", request.param, tmp_path)
     yield made
     made.close()

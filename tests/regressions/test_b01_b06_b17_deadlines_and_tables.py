@@ -5,38 +5,38 @@ from __future__ import annotations
 import pytest
 
 import holdkit
-from tests.support.kernels import Stage, differences
+from tests.support.kernels import Store, differences
 
 SECOND = 1_000_000
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-def test_b01_a_long_hold_never_hides_a_short_one(stage: Stage, first: str) -> None:
+def test_b01_a_long_hold_never_hides_a_short_one(store: Store, first: str) -> None:
     """Pool 10; A holds 5 until 1000, B 5 until 3; at 20 a hold of 5 is granted, live and after a reopening alike."""
-    hk = stage.open()
+    hk = store.open()
     hk.create_pool("p", 10)
     deadlines = {"a": 1000, "b": 3}
     for name in (first, *(deadlines.keys() - {first})):
         hk.hold("p", 5, deadline=deadlines[name] * SECOND, owner=name)
-    stage.clock.set(20 * SECOND)
-    hk = stage.again(hk)
+    store.clock.set(20 * SECOND)
+    hk = store.again(hk)
     assert hk.pool("p").available == 5
     assert hk.hold("p", 5, ttl=60).state == "held"
-    hk = stage.again(hk)
+    hk = store.again(hk)
     assert (hk.pool("p").held, hk.pool("p").available) == (10, 0)
     assert differences(hk) == ()
 
 
-def test_b02_a_bounded_table_never_stays_full(stage: Stage) -> None:
+def test_b02_a_bounded_table_never_stays_full(store: Store) -> None:
     """Place and end for ever, each way: there is always room. Only live holds fill the table."""
-    hk = stage.open(holdkit.Limits(max_holds=3))
+    hk = store.open(holdkit.Limits(max_holds=3))
     hk.create_pool("p", 1_000)
     for turn in range(40):
         hk.release(hk.hold("p", 1, ttl=60))
         hk.confirm(hk.hold("p", 1, ttl=60))
         hk.consume("p", 1)
         hk.hold("p", 1, ttl=1)  # left to expire, and nobody sweeps
-        stage.clock.advance(1)
+        store.clock.advance(1)
         assert len(hk.holds(limit=1_000)) <= 3, f"turn {turn}"
     held = [hk.hold("p", 1, ttl=60) for _ in range(3)]
     for _ in range(3):
@@ -51,12 +51,12 @@ def test_b02_a_bounded_table_never_stays_full(stage: Stage) -> None:
 
 @pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("end", ["confirm", "release", "extend"])
-def test_b03_at_the_deadline_it_is_over_for_everyone(stage: Stage, end: str, swept: bool) -> None:
+def test_b03_at_the_deadline_it_is_over_for_everyone(store: Store, end: str, swept: bool) -> None:
     """At slot == deadline: the holder gets `hold_expired`, another's hold is granted; with and without a sweep."""
-    hk = stage.open()
+    hk = store.open()
     hk.create_pool("p", 1)
     mine = hk.hold("p", 1, ttl=60)
-    stage.clock.set(mine.deadline)
+    store.clock.set(mine.deadline)
     if swept:
         hk.sweep()
     with pytest.raises(holdkit.HoldExpired):
@@ -67,8 +67,8 @@ def test_b03_at_the_deadline_it_is_over_for_everyone(stage: Stage, end: str, swe
     assert [entry.action for entry in hk.history(mine)] == ["hold.held", "hold.expired"]
 
 
-def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(stage: Stage) -> None:
-    hk = stage.open(holdkit.Limits(max_operations=2))
+def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(store: Store) -> None:
+    hk = store.open(holdkit.Limits(max_operations=2))
     hk.create_pool("p", 10)
     holds = [hk.hold("p", 1, ttl=60) for _ in range(4)]
     for op in ("one", "two"):
@@ -78,7 +78,7 @@ def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(stage: Stage
     assert hk.confirm(holds[0], op="pay-0").state == "confirmed"
     assert hk.release(holds[1], op="drop-1").state == "released"
     assert hk.confirm(holds[2], op="pay-2", entity="order:2").state == "confirmed"
-    hk = stage.again(hk)
+    hk = store.again(hk)
     for answer in (hk.confirm(holds[0], op="pay-0"), hk.release(holds[1], op="drop-1")):
         assert answer.replayed, "the hold itself remembers the operation that ended it"
     with pytest.raises(holdkit.OperationConflict):
@@ -89,12 +89,12 @@ def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(stage: Stage
 
 
 @pytest.mark.parametrize("first", ["expire", "sweep", "hold", "confirm"])
-def test_b05_expiring_twice_is_a_quiet_no_op(stage: Stage, first: str) -> None:
+def test_b05_expiring_twice_is_a_quiet_no_op(store: Store, first: str) -> None:
     """Whoever notices first ends it; every further expire answers the same and writes nothing."""
-    hk = stage.open()
+    hk = store.open()
     hk.create_pool("p", 2)
     hold = hk.hold("p", 1, ttl=60)
-    stage.clock.set(hold.deadline)
+    store.clock.set(hold.deadline)
     if first == "expire":
         hk.expire(hold)
     elif first == "sweep":
@@ -109,21 +109,21 @@ def test_b05_expiring_twice_is_a_quiet_no_op(stage: Stage, first: str) -> None:
         again = hk.expire(hold)
         assert (again.state, again.ended_slot) == ("expired", hold.deadline)
         assert hk.sweep().expired == 0
-        hk = stage.again(hk)
+        hk = store.again(hk)
     assert hk.journal(after=end) == []
     assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.expired"]
 
 
 @pytest.mark.parametrize("late", [0, 1, SECOND, 86_400 * SECOND])
-def test_b06_a_late_confirm_is_late_whether_or_not_anybody_swept(stage: Stage, late: int) -> None:
-    hk = stage.open()
+def test_b06_a_late_confirm_is_late_whether_or_not_anybody_swept(store: Store, late: int) -> None:
+    hk = store.open()
     hk.create_pool("p", 3)
     hold = hk.hold("p", 3, ttl=60)
-    stage.clock.set(hold.deadline + late)
+    store.clock.set(hold.deadline + late)
     for _ in range(2):
         with pytest.raises(holdkit.HoldExpired):
             hk.confirm(hold)
-        hk = stage.again(hk)
+        hk = store.again(hk)
     pool = hk.pool("p")
     assert (pool.held, pool.consumed, pool.available) == (0, 0, 3)
     assert hk.get(hold).ended_slot == hold.deadline
@@ -131,13 +131,13 @@ def test_b06_a_late_confirm_is_late_whether_or_not_anybody_swept(stage: Stage, l
 
 
 @pytest.mark.parametrize("noticed", ["by nobody", "on one pool", "and taken"])
-def test_b17_an_unswept_hold_is_not_confirmed_after_its_deadline(stage: Stage, noticed: str) -> None:
+def test_b17_an_unswept_hold_is_not_confirmed_after_its_deadline(store: Store, noticed: str) -> None:
     """Also not if only one of its pools has been touched since, nor if another has its units by now."""
-    hk = stage.open()
+    hk = store.open()
     hk.create_pool("p", 1)
     hk.create_pool("q", 1)
     hold = hk.hold({"p": 1, "q": 1}, ttl=60)
-    stage.clock.set(hold.deadline)
+    store.clock.set(hold.deadline)
     other = None
     if noticed == "on one pool":
         hk.resize_pool("p", 2)

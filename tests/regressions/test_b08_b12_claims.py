@@ -9,12 +9,12 @@ import pytest
 
 import holdkit
 from holdkit.faces.keys import claim_id
-from tests.support.kernels import Stage, differences
+from tests.support.kernels import Store, differences
 from tests.support.races import PATIENCE
 
 
-def test_b8_claim_confirm_claim_again(stage: Stage) -> None:
-    hk = stage.open()
+def test_b8_claim_confirm_claim_again(store: Store) -> None:
+    hk = store.open()
     claim = hk.claims.reserve("email", "alice@example.com", ttl=300)
     hk.claims.confirm(claim, entity="user:1")
     for _ in range(2):
@@ -22,8 +22,8 @@ def test_b8_claim_confirm_claim_again(stage: Stage) -> None:
             hk.claims.reserve("email", "alice@example.com", ttl=300)
         assert (refused.value.claim, refused.value.state, refused.value.remaining) == (claim.id, "confirmed", None)
         assert claim.owner not in f"{refused.value} {refused.value.details}"
-        hk = stage.again(hk)
-    stage.clock.advance(40 * 86_400)  # the hold has retired: the key remembers by itself
+        hk = store.again(hk)
+    store.clock.advance(40 * 86_400)  # the hold has retired: the key remembers by itself
     hk.sweep()
     with pytest.raises(holdkit.AlreadyClaimed):
         hk.claims.reserve("email", "alice@example.com", ttl=300)
@@ -32,8 +32,8 @@ def test_b8_claim_confirm_claim_again(stage: Stage) -> None:
     assert differences(hk) == ()
 
 
-def test_b9_claim_release_claim_confirm(stage: Stage) -> None:
-    hk = stage.open()
+def test_b9_claim_release_claim_confirm(store: Store) -> None:
+    hk = store.open()
     first = hk.claims.reserve("email", "alice@example.com", ttl=300)
     hk.claims.release(first)
     second = hk.claims.reserve("email", "alice@example.com", ttl=300)
@@ -46,10 +46,10 @@ def test_b9_claim_release_claim_confirm(stage: Stage) -> None:
     assert hk.claims.find(entity="user:1") is None
 
 
-def test_b10_claim_ttl_passes_unswept_claim_confirm(stage: Stage) -> None:
-    hk = stage.open()
+def test_b10_claim_ttl_passes_unswept_claim_confirm(store: Store) -> None:
+    hk = store.open()
     first = hk.claims.reserve("email", "alice@example.com", ttl=300)
-    stage.clock.advance(300)
+    store.clock.advance(300)
     second = hk.claims.reserve("email", "alice@example.com", ttl=300)
     assert hk.claims.confirm(second, entity="user:2").entity == "user:2"
     with pytest.raises(holdkit.HoldExpired):
@@ -77,10 +77,10 @@ def test_b11_ids_are_of_the_key_alone_and_of_all_of_it() -> None:
     assert len({claim_id(key) for key in others}) == len(others)
 
 
-def test_b12_a_retry_safe_claim_by_another_owner(stage: Stage) -> None:
-    hk = stage.open()
+def test_b12_a_retry_safe_claim_by_another_owner(store: Store) -> None:
+    hk = store.open()
     mine = hk.claims.reserve("email", "alice@example.com", ttl=300, owner="session-1")
-    stage.clock.advance(60)
+    store.clock.advance(60)
     again = hk.claims.reserve("email", "alice@example.com", ttl=900, owner="session-1")
     assert (again.hold_id, again.deadline, again.owner, again.replayed) == (
         mine.hold_id,

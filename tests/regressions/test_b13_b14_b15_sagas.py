@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import holdkit
-from tests.support.kernels import Stage, differences
+from tests.support.kernels import Store, differences
 from tests.unit.faces.sagas.scripted_saga import opened, sagas_of
 
 
-def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(stage: Stage) -> None:
+def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(store: Store) -> None:
     """Nothing is spent twice, and nothing is stuck: the units stay the saga's, however long it takes."""
     disk = {"fails": True}
 
@@ -20,11 +20,11 @@ def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(stage: Stag
             raise OSError("input/output error")
         return step.op
 
-    hk, sagas, errand, moves = opened(stage, effect=write)
+    hk, sagas, errand, moves = opened(store, effect=write)
     with pytest.raises(holdkit.OutcomeUnknown, match="input/output error"):
         errand.run("order-1", {"pool": "p"})
     hk.consume("p", 1)
-    stage.clock.advance(86_400)  # far beyond the hold's first deadline
+    store.clock.advance(86_400)  # far beyond the hold's first deadline
     hk.sweep()
     with pytest.raises(holdkit.InsufficientCapacity):
         hk.consume("p", 1)  # a rival, for what the saga holds
@@ -39,10 +39,10 @@ def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(stage: Stag
     assert differences(hk) == ()
 
 
-def test_b14_a_saga_whose_reply_was_lost_is_run_again(stage: Stage) -> None:
-    hk, _, errand, moves = opened(stage)
+def test_b14_a_saga_whose_reply_was_lost_is_run_again(store: Store) -> None:
+    hk, _, errand, moves = opened(store)
     first = errand.run("order-1", {"pool": "p"})
-    hk = stage.again(hk)
+    hk = store.again(hk)
     errand = sagas_of(hk).register(moves)
     assert errand.run("order-1", {"pool": "p"}) == first
     assert moves.calls.count("effect") == 1
@@ -51,8 +51,8 @@ def test_b14_a_saga_whose_reply_was_lost_is_run_again(stage: Stage) -> None:
         errand.run("order-1", {"pool": "q"})
 
 
-def test_b15_an_aborted_saga_does_not_block_its_next_attempt(stage: Stage) -> None:
-    hk, sagas, errand, moves = opened(stage)
+def test_b15_an_aborted_saga_does_not_block_its_next_attempt(store: Store) -> None:
+    hk, sagas, errand, moves = opened(store)
     rival = hk.hold("p", 2, ttl=3600)
     for _ in range(3):
         with pytest.raises(holdkit.InsufficientCapacity):
@@ -65,7 +65,7 @@ def test_b15_an_aborted_saga_does_not_block_its_next_attempt(stage: Stage) -> No
     assert differences(hk) == ()
 
 
-def test_b15_a_dead_attempt_does_not_stand_in_the_way_of_the_next(stage: Stage) -> None:
+def test_b15_a_dead_attempt_does_not_stand_in_the_way_of_the_next(store: Store) -> None:
     """The units of an attempt that died are released by the next one, in the transaction that takes them again."""
 
     class Gone(BaseException):
@@ -78,11 +78,11 @@ def test_b15_a_dead_attempt_does_not_stand_in_the_way_of_the_next(stage: Stage) 
             died.append(step.attempt)
             raise Gone
 
-    hk, sagas, errand, _ = opened(stage, validate=look, reserve=lambda _intent, _step: {"p": 2})
+    hk, sagas, errand, _ = opened(store, validate=look, reserve=lambda _intent, _step: {"p": 2})
     with pytest.raises(Gone):
         errand.run("order-1", {"pool": "p"})
     assert hk.pool("p").held == 2
-    stage.clock.advance(30)  # the lease is over, the hold is not
+    store.clock.advance(30)  # the lease is over, the hold is not
     assert sagas.recover().done == 1
     assert (sagas.get("order-1").attempt, hk.pool("p").consumed) == (2, 2)
     assert differences(hk) == ()

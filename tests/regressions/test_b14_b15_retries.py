@@ -13,7 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import Leg
-from tests.support.kernels import Stage, differences
+from tests.support.kernels import Store, differences
 
 DIES_SILENTLY = """
 import os, sys, holdkit
@@ -77,8 +77,8 @@ def test_b14_a_cancelled_await_is_unknown_and_its_retry_is_safe(engine: str, tur
     asyncio.run(play())
 
 
-def test_b14_every_command_has_one_effect_however_often_it_is_sent(stage: Stage) -> None:
-    hk = stage.open()
+def test_b14_every_command_has_one_effect_however_often_it_is_sent(store: Store) -> None:
+    hk = store.open()
     hk.create_pool("p", 10, op="create")
     a, c = hk.hold("p", 4, ttl=60, op="hold"), hk.consume("p", 3, op="consume")
     for _ in range(3):
@@ -92,8 +92,8 @@ def test_b14_every_command_has_one_effect_however_often_it_is_sent(stage: Stage)
         hk.return_units(a, quantity=2, op="return")
         c = hk.consume("p", 3, op="consume")
         hk.put_record("note", "1", "{}", op="note")
-        stage.clock.advance(1)
-        hk = stage.again(hk)
+        store.clock.advance(1)
+        hk = store.again(hk)
     assert hk.get(a).deadline == 70_000_000
     assert (hk.pool("p").total, hk.pool("p").held, hk.pool("p").consumed) == (12, 0, 4)
     assert hk.record("note", "1").version == 1
@@ -102,9 +102,9 @@ def test_b14_every_command_has_one_effect_however_often_it_is_sent(stage: Stage)
     assert differences(hk) == ()
 
 
-def test_b14_another_worker_asks_again(stage: Stage) -> None:
+def test_b14_another_worker_asks_again(store: Store) -> None:
     """Another actor, for another reason: the same answers, token included, from verbs and faces."""
-    hk = stage.open()
+    hk = store.open()
 
     def all_of_it(who: str) -> list[Any]:
         said: dict[str, Any] = {"actor": who, "reason": f"asked by {who}", "correlation_id": who}
@@ -128,17 +128,17 @@ def test_b14_another_worker_asks_again(stage: Stage) -> None:
 
     first = all_of_it("user:7")
     end = len(hk.journal(limit=1_000))
-    stage.clock.advance(1)
-    hk = stage.again(hk)
+    store.clock.advance(1)
+    hk = store.again(hk)
     assert all_of_it("job:retry") == first
     assert len(hk.journal(limit=1_000)) == end
     assert {hold.actor for hold in hk.holds()} == {"user:7"}
     assert differences(hk) == ()
 
 
-def test_b15_a_refused_attempt_leaves_nothing_in_the_way(stage: Stage) -> None:
+def test_b15_a_refused_attempt_leaves_nothing_in_the_way(store: Store) -> None:
     """The same hold id, owner and pools, with a new operation id or none: nothing of the failed attempt remains."""
-    hk = stage.open()
+    hk = store.open()
     hk.create_pool("p", 2)
     rival = hk.hold("p", 2, ttl=60)
     wanted = [Leg("fresh", 1, 5), Leg("p", 1)]
@@ -153,8 +153,8 @@ def test_b15_a_refused_attempt_leaves_nothing_in_the_way(stage: Stage) -> None:
     assert differences(hk) == ()
 
 
-def test_b15_an_aborted_batch_leaves_nothing_in_the_way(stage: Stage) -> None:
-    hk = stage.open()
+def test_b15_an_aborted_batch_leaves_nothing_in_the_way(store: Store) -> None:
+    hk = store.open()
     hk.create_pool("p", 1)
     place = holdkit.PlaceHold(legs=(Leg("p", 1),), ttl=60, id=f"{1:032x}", owner="me")
     impossible = holdkit.PlaceHold(legs=(Leg("p", 9),), ttl=60)

@@ -14,7 +14,7 @@ import pytest
 
 import holdkit
 from holdkit.core.reading import ListPools
-from tests.support.kernels import Stage, differences
+from tests.support.kernels import Store, differences
 
 PATIENCE = 120.0
 SETS = [["c", "b", "a"], ["a", "b", "d"], ["d", "b"], ["b", "e", "f", "a"]]
@@ -96,8 +96,8 @@ def test_b16_overlapping_sets_in_processes(engine: str, tmp_path: Path, request:
         assert hk.verify().ok
 
 
-def test_a_thousand_items_in_one_hold_or_none(stage: Stage) -> None:
-    hk = stage.open()
+def test_a_thousand_items_in_one_hold_or_none(store: Store) -> None:
+    hk = store.open()
     names = [f"posting:{number:04}" for number in range(1_000)]
     hk.items.add(names)
     hk.items.add(names[:10])
@@ -116,8 +116,8 @@ def test_a_thousand_items_in_one_hold_or_none(stage: Stage) -> None:
     assert differences(hk) == ()
 
 
-def test_the_best_available_lie_side_by_side(stage: Stage) -> None:
-    hk = stage.open()
+def test_the_best_available_lie_side_by_side(store: Store) -> None:
+    hk = store.open()
     row = [f"A{number}" for number in (1, 2, 3, 10, 11, 12, 13)]
     hk.items.add([*row, "B1"])
     hk.items.reserve(["A2", "A12"], ttl=60)
@@ -150,8 +150,8 @@ def test_the_best_available_lie_side_by_side(stage: Stage) -> None:
         assert wrong.value.code == code
 
 
-def test_a_retry_of_the_best_available_is_the_same_answer(stage: Stage) -> None:
-    hk = stage.open()
+def test_a_retry_of_the_best_available_is_the_same_answer(store: Store) -> None:
+    hk = store.open()
     for _ in range(2):
         hk.items.add(["A1", "A2", "A3"], op="add")
     with pytest.raises(holdkit.OperationConflict):

@@ -6,18 +6,18 @@ import pytest
 
 import holdkit
 from holdkit import ConfirmHold, Leg, PlaceHold
-from tests.support.kernels import Stage, differences
+from tests.support.kernels import Store, differences
 
 
-def test_b19_held_and_confirmed_in_the_same_instant(stage: Stage) -> None:
-    hk = stage.open()
+def test_b19_held_and_confirmed_in_the_same_instant(store: Store) -> None:
+    hk = store.open()
     hk.create_pool("p", 500)
     holds = [hk.hold("p", 2, ttl=60) for _ in range(20)]
     for hold in reversed(holds):
         hk.extend(hold, by=1)
         hk.confirm(hold, quantity=1, keep_rest=True)
         hk.release(hold)
-    hk = stage.again(hk)
+    hk = store.again(hk)
     for hold in holds:
         history = hk.history(hold)
         assert [entry.action for entry in history] == [
@@ -32,9 +32,9 @@ def test_b19_held_and_confirmed_in_the_same_instant(stage: Stage) -> None:
     assert differences(hk) == ()
 
 
-def test_b19_one_step_and_one_batch(stage: Stage) -> None:
+def test_b19_one_step_and_one_batch(store: Store) -> None:
     """Hold and confirm in a single command, and as two commands of one transaction."""
-    hk = stage.open()
+    hk = store.open()
     hk.create_pool("p", 9)
     consumed = hk.consume("p", 1)
     place = PlaceHold(legs=(Leg("p", 2),), ttl=60, id=f"{1:032x}", owner="me")
@@ -46,13 +46,13 @@ def test_b19_one_step_and_one_batch(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("step", [-30, -1, 0, 1])
-def test_b19_a_clock_that_stands_or_steps_back_changes_no_order(stage: Stage, step: int) -> None:
-    stage.clock.set(100_000_000)
-    hk = stage.open()
+def test_b19_a_clock_that_stands_or_steps_back_changes_no_order(store: Store, step: int) -> None:
+    store.clock.set(100_000_000)
+    hk = store.open()
     hk.create_pool("p", 9)
     hold = hk.hold("p", 3, ttl=600)
     for _ in range(3):
-        stage.clock.advance(step)
+        store.clock.advance(step)
         hk.confirm(hold, quantity=1, keep_rest=True)
     history = hk.history(hold)
     assert [entry.action for entry in history] == ["hold.held", *["hold.partly_confirmed"] * 2, "hold.confirmed"]
@@ -61,14 +61,14 @@ def test_b19_a_clock_that_stands_or_steps_back_changes_no_order(stage: Stage, st
     assert holdkit.reconstruct(history) == hk.get(hold)
 
 
-def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(stage: Stage) -> None:
-    hk = stage.open()
+def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(store: Store) -> None:
+    hk = store.open()
     hk.create_pool("p", 9)
     hold = hk.hold("p", 2, ttl=60)
-    stage.clock.advance(59)
+    store.clock.advance(59)
     early = hk.history(hold)
     assert holdkit.reconstruct(early) == hk.get(hold)
-    stage.clock.advance(1)
+    store.clock.advance(1)
     history = hk.history(hold)
     assert [entry.action for entry in history] == ["hold.held"]
     found = holdkit.reconstruct(history)

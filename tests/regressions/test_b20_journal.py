@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from tests.support.kernels import Hands, Stage, differences
+from tests.support.kernels import Hands, Store, differences
 
 CLOSED = """
 create trigger journal_is_closed before insert on holdkit_journal
@@ -55,28 +55,28 @@ COMMANDS: dict[str, Callable[[Hands, holdkit.Hold, holdkit.Hold], Any]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_b20_no_entry_no_change(file_stage: Stage, command: str) -> None:
+def test_b20_no_entry_no_change(sqlite_store: Store, command: str) -> None:
     """Every command fails for certain and changes no row; once the journal can be written it does what it should."""
-    hk = file_stage.open()
+    hk = sqlite_store.open()
     hk.create_pool("p", 20)
     held = hk.hold("p", 3, ttl=600)
     paid = hk.consume("p", 2)
     hk.hold("p", 1, ttl=1)
-    file_stage.clock.advance(1)  # something is due, for whoever writes next
-    before, pool = everything(file_stage.file), hk.pool("p")
-    run_sql(file_stage.file, CLOSED)
+    sqlite_store.clock.advance(1)  # something is due, for whoever writes next
+    before, pool = everything(sqlite_store.file), hk.pool("p")
+    run_sql(sqlite_store.file, CLOSED)
     for _ in range(2):
         with pytest.raises(holdkit.EngineError) as failed:
             COMMANDS[command](hk, held, paid)
         assert failed.value.effect == "none"
-        assert everything(file_stage.file) == before
+        assert everything(sqlite_store.file) == before
         assert hk.pool("p") == pool
         assert hk.get(held).version == 1
         assert differences(hk) == ()
-    run_sql(file_stage.file, "drop trigger journal_is_closed")
+    run_sql(sqlite_store.file, "drop trigger journal_is_closed")
     COMMANDS[command](hk, held, paid)
-    assert everything(file_stage.file) != before
-    assert len(everything(file_stage.file)["holdkit_journal"]) > len(before["holdkit_journal"])
+    assert everything(sqlite_store.file) != before
+    assert len(everything(sqlite_store.file)["holdkit_journal"]) > len(before["holdkit_journal"])
     assert differences(hk) == ()
 
 

@@ -12,11 +12,11 @@ import pytest
 
 import holdkit
 from holdkit import ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold, ReturnUnits
-from tests.support.kernels import Stage, differences
+from tests.support.kernels import Store, differences
 
 
-def test_b21_by_every_way_in(stage: Stage) -> None:
-    hk = stage.open()
+def test_b21_by_every_way_in(store: Store) -> None:
+    hk = store.open()
     hk.create_pool("p", 5)
     held, paid = hk.hold("p", 2, ttl=60), hk.consume("p", 1)
     end = hk.cursor()

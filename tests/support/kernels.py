@@ -13,7 +13,7 @@ from holdkit.kernel.limits import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Told, read_story, run_story, run_story_async
 
-PLACES = [(engine, mode) for engine in ("memory", "log", "sqlite", "postgres") for mode in ("sync", "async")]
+VARIANTS = [(engine, mode) for engine in ("memory", "log", "sqlite", "postgres") for mode in ("sync", "async")]
 
 
 class Hands:
@@ -62,7 +62,7 @@ def _plainly(method: Callable[..., Any], runner: asyncio.Runner | None) -> Calla
     return lambda *positional, **options: runner.run(method(*positional, **options))
 
 
-class Stage:
+class Store:
     """One engine in one colour, in a folder of its own."""
 
     def __init__(self, engine: str, mode: str, folder: Path, migrated: Callable[..., str] | None = None) -> None:

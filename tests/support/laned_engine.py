@@ -36,7 +36,7 @@ from holdkit.testing import FakeClock
 T = TypeVar("T")
 
 
-class Laned:
+class LanedEngine:
     """`by_lane` says how pages are mixed: lane after lane, or else in the order of writing."""
 
     url = "memory://"

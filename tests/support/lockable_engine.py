@@ -20,7 +20,7 @@ from tests.support.modes import PATIENCE, Driven, wait_until
 T = TypeVar("T")
 
 
-class Lockable:
+class LockableEngine:
     """Leaves out groups that touch a locked pool; a patient call blocks until all of its pools are free."""
 
     url = "memory://"
@@ -114,7 +114,7 @@ class Lockable:
         assert self.blocked.acquire(timeout=PATIENCE), "nobody waits"
 
 
-class Roomy(Lockable):
+class GrowingEngine(LockableEngine):
     """One whose patient batches take in, once they are free to go, whoever touches the same pools."""
 
     rejecting = False
@@ -140,18 +140,18 @@ class Roomy(Lockable):
             raise
 
 
-def rooms(kernel: Any) -> Any:
+def lock_queues_of(kernel: Any) -> Any:
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
     return thing._executor.group_commit._lock_queues
 
 
-def queued_in_rooms(kernel: Any) -> int:
+def queued_behind_locks(kernel: Any) -> int:
     """How many submissions are queued behind those that are blocked."""
-    return sum(len(room._queue) for room in tuple(rooms(kernel).open.values()))
+    return sum(len(room._queue) for room in tuple(lock_queues_of(kernel).open.values()))
 
 
-def no_rooms(kernel: Any) -> None:
+def no_lock_queues(kernel: Any) -> None:
     """All rooms have gone, and the main queue has its whole bound again."""
-    wait_until(lambda: not rooms(kernel).open and not rooms(kernel)._waiting)
+    wait_until(lambda: not lock_queues_of(kernel).open and not lock_queues_of(kernel)._waiting)
     thing = kernel._thing if isinstance(kernel, Driven) else kernel
     wait_until(lambda: thing._executor.group_commit.bound == thing.limits.max_queue)

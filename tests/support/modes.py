@@ -31,7 +31,7 @@ PATIENCE = 120.0
 """Seconds after which a test that waits for a signal has failed: many, for a machine may be slow. Never slept."""
 
 
-class Watched:
+class WatchedEngine:
     """A memory engine behind a gate. `before` and `after` see each batch and may raise; `batches` are the sizes applied."""
 
     url = "memory://"
@@ -193,7 +193,7 @@ class Driven:
         return repr(self._thing)
 
 
-class Riders:
+class CallerThreads:
     """Threads that each make one call, with what came back; so that sync and async can have many callers."""
 
     def __init__(self) -> None:
@@ -237,22 +237,22 @@ def queued(kernel: Any) -> int:
 
 
 @contextmanager
-def batch_of(kernel: Any, engine: Watched, calls: Sequence[Callable[[], Any]]) -> Iterator[Riders]:
+def batch_of(kernel: Any, engine: WatchedEngine, calls: Sequence[Callable[[], Any]]) -> Iterator[CallerThreads]:
     """All calls in one batch: a first command stands before the gate until all are queued. The block may add more."""
     engine.gate.clear()
     engine.entered = threading.Semaphore(0)
-    riders = Riders()
-    first = Riders()
+    callers = CallerThreads()
+    first = CallerThreads()
     first.start(lambda: kernel.put_record("first", "x", "1"))
     engine.wait_entered()
     try:
         for index, call in enumerate(calls):
-            riders.start(call)
+            callers.start(call)
             wait_until(lambda index=index: queued(kernel) == index + 1)  # type: ignore[misc]
-        yield riders
+        yield callers
     finally:
         engine.gate.set()
-        riders.join()
+        callers.join()
         first.join()
 
 

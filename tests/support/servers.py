@@ -22,7 +22,7 @@ NOON = 1_700_049_600_000_000
 """A slot far from where any window ends."""
 
 
-class Stand:
+class InProcessApp:
     """One application under test: its keys by name, and a client that speaks to it in process."""
 
     def __init__(self, application: Application, running: Running) -> None:
@@ -64,18 +64,18 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(
+async def in_process_app(
     url: str = "memory://", *, settings: Settings = QUICK, clock: Clock | None = None, **more: Any
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[InProcessApp]:
     """An application that runs in this loop."""
     application = Application(url, settings=settings, clock=clock, **more)
     async with application.lifespan() as running:
-        made = Stand(application, running)
+        made = InProcessApp(application, running)
         async with made.http:
             yield made
 
 
-class Live:
+class LiveServer:
     """A server on a socket."""
 
     def __init__(self, url: str, admin: str, make: Callable[[str, str], str] | None = None) -> None:
@@ -97,14 +97,14 @@ class Live:
 
 
 @contextmanager
-def live(
+def live_server(
     url: str = "memory://",
     *,
     settings: Settings = QUICK,
     port: int = 0,
     clock: Clock | None = None,
     limits: holdkit.Limits | None = None,
-) -> Iterator[Live]:
+) -> Iterator[LiveServer]:
     """A server in a thread, with one admin key; stopped at the end, within its grace."""
     ready: threading.Event = threading.Event()
     told: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def live(
     assert ready.wait(PATIENCE)
     assert "admin" in told, "the server did not start"
     try:
-        yield Live(told["url"], told["admin"], make)
+        yield LiveServer(told["url"], told["admin"], make)
     finally:
         made.should_exit = True
         thread.join(PATIENCE)

@@ -20,17 +20,17 @@ from tests.acceptance.clock_skew.test_skewed_clients import SLACK, TTL, database
 from tests.acceptance.clock_skew.test_skewed_clients import told as nearly_all
 from tests.support.command_line import run, told
 from tests.support.modes import Async, Sync
-from tests.support.servers import Live, live
+from tests.support.servers import LiveServer, live_server
 
 
 @pytest.fixture
-def server(skew: int, postgres_url: str) -> Iterator[Live]:
-    with live(postgres_url) as running:
+def server(skew: int, postgres_url: str) -> Iterator[LiveServer]:
+    with live_server(postgres_url) as running:
         yield running
 
 
 @pytest.fixture(params=["sync", "async"])
-def remote(request: pytest.FixtureRequest, server: Live) -> Iterator[Any]:
+def remote(request: pytest.FixtureRequest, server: LiveServer) -> Iterator[Any]:
     kind = Sync() if request.param == "sync" else Async()
     if isinstance(kind, Sync):
         made: Any = connect(server.url, key=server.admin)
@@ -46,7 +46,7 @@ def right(text: str, url: str) -> None:
     assert abs(moment(datetime.fromisoformat(text)) - database_slot(url)) < SLACK * SECOND
 
 
-def test_every_answer_has_the_time_of_the_database(server: Live, postgres_url: str) -> None:
+def test_every_answer_has_the_time_of_the_database(server: LiveServer, postgres_url: str) -> None:
     with server.client() as http:
         number = itertools.count()
         http.event_hooks["request"] = [
@@ -130,7 +130,7 @@ def test_doctor_says_that_this_machine_is_wrong(skew: int, postgres_url: str) ->
     assert levels["time"] == "ok", "that is the database's own affair"
 
 
-def test_numbers_and_health_say_how_wrong_this_machine_is(skew: int, server: Live, remote: Any) -> None:
+def test_numbers_and_health_say_how_wrong_this_machine_is(skew: int, server: LiveServer, remote: Any) -> None:
     with server.client() as http:
         told_by = [http.get("/v1/stats").json(), http.get("/readyz").json(), remote.stats()]
         (line,) = [

@@ -13,7 +13,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.testing.conformance import DurableEngineConformance, EngineConformance
-from tests.support.laned_engine import Laned
+from tests.support.laned_engine import LanedEngine
 
 
 class TestMemory(EngineConformance):
@@ -67,4 +67,4 @@ class TestSeveralLanes(EngineConformance):
         self.by_lane = by_lane
 
     def make_engine(self, clock: Clock, limits: Limits) -> Engine:
-        return Laned(7, clock=clock, limits=limits, by_lane=self.by_lane)
+        return LanedEngine(7, clock=clock, limits=limits, by_lane=self.by_lane)

@@ -68,7 +68,7 @@ CHANGES: tuple[dict[str, int | None], ...] = (
 """What limits are changed to: shorter and longer, tighter and wider, and back."""
 
 
-class Wish(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
+class CommandDraft(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """One command, as far as it can be said without knowing the names in play."""
 
     kind: str
@@ -125,27 +125,27 @@ KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "ext
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> Wish:
+def drafts(draw: st.DrawFn) -> CommandDraft:
     """Any command."""
     kind = draw(st.sampled_from(KINDS))
     fields = {name: draw(strategy) for name, strategy in FIELDS[kind].items()}
-    return Wish(kind, tenant=draw(tenant), op=draw(op), **fields)
+    return CommandDraft(kind, tenant=draw(tenant), op=draw(op), **fields)
 
 
 @st.composite
-def steps(draw: st.DrawFn) -> Wish:
+def steps(draw: st.DrawFn) -> CommandDraft:
     """Any command, or a while passing: so many units, or until a hold's deadline, to the slot or one beside it."""
     if draw(st.integers(0, 5)) < 5:
-        return draw(wishes())
+        return draw(drafts())
     aside = draw(st.sampled_from((0, 0, 0, 1, -1)))
     if draw(st.booleans()):
-        return Wish("until", hold=draw(hold), how=aside)
-    return Wish("tick", span=draw(ticks), how=aside)
+        return CommandDraft("until", hold=draw(hold), how=aside)
+    return CommandDraft("tick", span=draw(ticks), how=aside)
 
 
 asked = st.lists(steps(), min_size=3, max_size=10)
 grouped = st.lists(
-    st.tuples(st.lists(wishes(), min_size=1, max_size=4).map(tuple), st.booleans()), min_size=1, max_size=3
+    st.tuples(st.lists(drafts(), min_size=1, max_size=4).map(tuple), st.booleans()), min_size=1, max_size=3
 )
 
 
@@ -162,11 +162,11 @@ class Names:
         self.pools: dict[Key, tuple[str, ...]] = {}
         """The pools of the hold last asked for under an id."""
 
-    def command(self, wish: Wish, now: Slot) -> AnyCommand:
+    def command(self, draft: CommandDraft, now: Slot) -> AnyCommand:
         """The command behind a wish: valid, normalised and prepared as the kernel would."""
-        command = getattr(self, f"_{wish.kind}")(wish, {"tenant": TENANTS[wish.tenant]}, now)
-        if wish.op is not None:
-            command = structs.replace(command, op=f"op-{wish.op}")
+        command = getattr(self, f"_{draft.kind}")(draft, {"tenant": TENANTS[draft.tenant]}, now)
+        if draft.op is not None:
+            command = structs.replace(command, op=f"op-{draft.op}")
             command = structs.replace(command, fingerprint=fingerprint(command))
         check(command, self.limits, faces=True)
         assert isinstance(command, AnyCommand)
@@ -180,24 +180,24 @@ class Names:
         if hold.deadline is not None:
             self.deadlines[hold.key] = hold.deadline
 
-    def slot(self, wish: Wish, now: Slot) -> Slot:
+    def slot(self, draft: CommandDraft, now: Slot) -> Slot:
         """Where a wish moves the clock to; not further back than a clock may be set wrong."""
-        if wish.kind == "tick":
-            return now + wish.span * UNIT + wish.how
-        deadline = self.deadlines.get(self._key(wish), 0)
-        return deadline + wish.how if now - 10 * UNIT <= deadline <= now + 100 * UNIT else now + UNIT
+        if draft.kind == "tick":
+            return now + draft.span * UNIT + draft.how
+        deadline = self.deadlines.get(self._key(draft), 0)
+        return deadline + draft.how if now - 10 * UNIT <= deadline <= now + 100 * UNIT else now + UNIT
 
     def known(self) -> list[str]:
         """Ids to look for: all that may have been used, and one that was not."""
         return sorted({*(f"{index:032x}" for index in range(CHOSEN + 1)), *self.minted[-8:]})
 
-    def _key(self, wish: Wish) -> Key:
+    def _key(self, draft: CommandDraft) -> Key:
         """Mostly one of the six youngest living holds, or one that has ended; else any id, perhaps one never used."""
-        if wish.hold < 8 and self.placed:
-            index = -1 - wish.hold if wish.hold < 6 else wish.hold - 6
+        if draft.hold < 8 and self.placed:
+            index = -1 - draft.hold if draft.hold < 6 else draft.hold - 6
             return self.placed[index % len(self.placed)]
-        ids = [f"{wish.hold % CHOSEN + 1:032x}", *self.minted]
-        return (TENANTS[wish.tenant], ids[len(ids) * (wish.hold % 5) // 5])
+        ids = [f"{draft.hold % CHOSEN + 1:032x}", *self.minted]
+        return (TENANTS[draft.tenant], ids[len(ids) * (draft.hold % 5) // 5])
 
     def _new_id(self, index: int, now: Slot) -> str:
         if 6 <= index <= 8:
@@ -207,88 +207,88 @@ class Names:
         self.minted.append(minted_id(now, len(self.minted).to_bytes(10, "big")))
         return self.minted[-1]
 
-    def _hold(self, wish: Wish) -> dict[str, Any]:
-        tenant, hold_id = self._key(wish)
-        return {"tenant": tenant, "id": hold_id, "owner": "stranger" if wish.stranger else f"owner of {hold_id}"}
+    def _hold(self, draft: CommandDraft) -> dict[str, Any]:
+        tenant, hold_id = self._key(draft)
+        return {"tenant": tenant, "id": hold_id, "owner": "stranger" if draft.stranger else f"owner of {hold_id}"}
 
-    def _amounts(self, wish: Wish) -> Any:
-        if len(wish.amounts) < 2:
-            return wish.amounts[0] if wish.amounts else None
-        named = dict(zip(self.pools.get(self._key(wish), POOLS), wish.amounts, strict=False))
+    def _amounts(self, draft: CommandDraft) -> Any:
+        if len(draft.amounts) < 2:
+            return draft.amounts[0] if draft.amounts else None
+        named = dict(zip(self.pools.get(self._key(draft), POOLS), draft.amounts, strict=False))
         return named if any(named.values()) else None
 
-    def _span(self, wish: Wish) -> Slot:
-        return MAX_SLOT if wish.span == OVERFLOW else wish.span * UNIT
+    def _span(self, draft: CommandDraft) -> Slot:
+        return MAX_SLOT if draft.span == OVERFLOW else draft.span * UNIT
 
-    def _birth(self, wish: Wish, frame: dict[str, Any], now: Slot) -> dict[str, Any]:
-        hold_id = self._new_id(wish.hold, now)
-        legs = tuple(_leg(POOLS[pool], quantity, total, now) for pool, quantity, total in wish.legs)
-        legs = tuple(structs.replace(leg, total=total) for leg, total in zip_longest(legs, wish.answers[: len(legs)]))
+    def _birth(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> dict[str, Any]:
+        hold_id = self._new_id(draft.hold, now)
+        legs = tuple(_leg(POOLS[pool], quantity, total, now) for pool, quantity, total in draft.legs)
+        legs = tuple(structs.replace(leg, total=total) for leg, total in zip_longest(legs, draft.answers[: len(legs)]))
         self.pools[frame["tenant"], hold_id] = tuple(leg.pool for leg in legs)
         return {**frame, "id": hold_id, "owner": f"owner of {hold_id}", "legs": legs}
 
-    def _place(self, wish: Wish, frame: dict[str, Any], now: Slot) -> PlaceHold:
-        birth = self._birth(wish, frame, now)
-        if wish.how == 0 or not UNIT <= self._span(wish) <= self.limits.max_ttl:
-            return PlaceHold(**birth, deadline=now + self._span(wish), metadata={"wish": wish.span})
-        if wish.how == 1 and any(leg.pool[0] == "~" for leg in birth["legs"]):
+    def _place(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> PlaceHold:
+        birth = self._birth(draft, frame, now)
+        if draft.how == 0 or not UNIT <= self._span(draft) <= self.limits.max_ttl:
+            return PlaceHold(**birth, deadline=now + self._span(draft), metadata={"wish": draft.span})
+        if draft.how == 1 and any(leg.pool[0] == "~" for leg in birth["legs"]):
             return PlaceHold(**birth, entity="order:1")
-        return PlaceHold(**birth, ttl_slots=self._span(wish), actor="user:7", correlation_id="request")
+        return PlaceHold(**birth, ttl_slots=self._span(draft), actor="user:7", correlation_id="request")
 
-    def _consume(self, wish: Wish, frame: dict[str, Any], now: Slot) -> Consume:
-        return Consume(**self._birth(wish, frame, now), entity="order:2")
+    def _consume(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> Consume:
+        return Consume(**self._birth(draft, frame, now), entity="order:2")
 
-    def _confirm(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ConfirmHold:
-        overage = ("reject", "if_available", "up_to_available")[wish.how % 3]
-        return ConfirmHold(**self._hold(wish), quantity=self._amounts(wish), keep_rest=wish.how > 2,
-                           overage=overage, entity="order:3" if wish.how else None)  # type: ignore[arg-type]  # fmt: skip
+    def _confirm(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ConfirmHold:
+        overage = ("reject", "if_available", "up_to_available")[draft.how % 3]
+        return ConfirmHold(**self._hold(draft), quantity=self._amounts(draft), keep_rest=draft.how > 2,
+                           overage=overage, entity="order:3" if draft.how else None)  # type: ignore[arg-type]  # fmt: skip
 
-    def _release(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ReleaseHold:
-        forced = wish.how == 2
-        return ReleaseHold(**self._hold(wish), quantity=self._amounts(wish), force=forced,
+    def _release(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ReleaseHold:
+        forced = draft.how == 2
+        return ReleaseHold(**self._hold(draft), quantity=self._amounts(draft), force=forced,
                            reason="admin_override" if forced else None)  # fmt: skip
 
-    def _extend(self, wish: Wish, _frame: dict[str, Any], now: Slot) -> ExtendHold:
-        if wish.how == 3:
-            return ExtendHold(**self._hold(wish), forever=True, trusted=wish.span > UNIT)
-        if wish.how == 0 or not UNIT <= self._span(wish) <= self.limits.max_ttl:
-            return ExtendHold(**self._hold(wish), until=now + self._span(wish))
-        if wish.how == 1:
-            return ExtendHold(**self._hold(wish), by_slots=self._span(wish))
-        return ExtendHold(**self._hold(wish), ttl_slots=self._span(wish))
+    def _extend(self, draft: CommandDraft, _frame: dict[str, Any], now: Slot) -> ExtendHold:
+        if draft.how == 3:
+            return ExtendHold(**self._hold(draft), forever=True, trusted=draft.span > UNIT)
+        if draft.how == 0 or not UNIT <= self._span(draft) <= self.limits.max_ttl:
+            return ExtendHold(**self._hold(draft), until=now + self._span(draft))
+        if draft.how == 1:
+            return ExtendHold(**self._hold(draft), by_slots=self._span(draft))
+        return ExtendHold(**self._hold(draft), ttl_slots=self._span(draft))
 
-    def _expire(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ExpireHold:
-        tenant, hold_id = self._key(wish)
+    def _expire(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ExpireHold:
+        tenant, hold_id = self._key(draft)
         return ExpireHold(tenant=tenant, id=hold_id)
 
-    def _return(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ReturnUnits:
-        forced = wish.how == 2
-        return ReturnUnits(**self._hold(wish), quantity=self._amounts(wish), reason="cancelled", force=forced)
+    def _return(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ReturnUnits:
+        forced = draft.how == 2
+        return ReturnUnits(**self._hold(draft), quantity=self._amounts(draft), reason="cancelled", force=forced)
 
-    def _return_to_pool(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> ReturnToPool:
-        return ReturnToPool(**frame, id=POOLS[wish.hold], quantity=(1, 1, 3)[wish.how], force=True, reason="refund")
+    def _return_to_pool(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> ReturnToPool:
+        return ReturnToPool(**frame, id=POOLS[draft.hold], quantity=(1, 1, 3)[draft.how], force=True, reason="refund")
 
-    def _create(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> CreatePool:
-        pool = POOLS[wish.hold]
-        return CreatePool(**frame, id=pool, total=wish.how, label="a label" if pool == "~label" else None)
+    def _create(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> CreatePool:
+        pool = POOLS[draft.hold]
+        return CreatePool(**frame, id=pool, total=draft.how, label="a label" if pool == "~label" else None)
 
-    def _resize(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> ResizePool:
-        return ResizePool(**frame, id=POOLS[wish.hold], total=wish.how)
+    def _resize(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> ResizePool:
+        return ResizePool(**frame, id=POOLS[draft.hold], total=draft.how)
 
-    def _end(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> RemovePool | ArchivePool | UnarchivePool:
+    def _end(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> RemovePool | ArchivePool | UnarchivePool:
         ends = (RemovePool, ArchivePool, UnarchivePool)
-        return ends[wish.how](**frame, id=POOLS[wish.hold])
+        return ends[draft.how](**frame, id=POOLS[draft.hold])
 
-    def _record(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> PutRecord:
-        body = None if wish.how == 0 else f'{{"n": {wish.how}}}'
-        return PutRecord(**frame, kind="saga", id=f"r{wish.hold}", body=body,
-                         if_version=None if wish.span < 0 else wish.span)  # fmt: skip
+    def _record(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> PutRecord:
+        body = None if draft.how == 0 else f'{{"n": {draft.how}}}'
+        return PutRecord(**frame, kind="saga", id=f"r{draft.hold}", body=body,
+                         if_version=None if draft.span < 0 else draft.span)  # fmt: skip
 
-    def _limits(self, wish: Wish, _frame: dict[str, Any], _now: Slot) -> ChangeLimits:
-        return ChangeLimits(changes=CHANGES[wish.how], if_version=None if wish.span < 0 else wish.span)
+    def _limits(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ChangeLimits:
+        return ChangeLimits(changes=CHANGES[draft.how], if_version=None if draft.span < 0 else draft.span)
 
-    def _sweep(self, wish: Wish, frame: dict[str, Any], _now: Slot) -> Sweep:
-        return Sweep(limit=wish.how, tenant=frame["tenant"])
+    def _sweep(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> Sweep:
+        return Sweep(limit=draft.how, tenant=frame["tenant"])
 
 
 def _leg(pool: str, quantity: int, total: int | None, now: Slot) -> Leg:

@@ -110,7 +110,7 @@ class Step(Struct, frozen=True):
     groups: tuple[Group, ...] = ()
 
 
-class Fleet:
+class EngineGroup:
     """Several engines that must not be tellable apart."""
 
     def __init__(self, builders: Mapping[str, Builder], limits: Limits, start: int) -> None:

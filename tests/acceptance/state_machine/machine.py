@@ -23,12 +23,12 @@ from tests.acceptance.state_machine.command_drafts import (
     START,
     TENANTS,
     TIGHT,
+    CommandDraft,
     Names,
-    Wish,
     asked,
     grouped,
 )
-from tests.acceptance.state_machine.engine_group import BUILDERS, Builder, Fleet, Step
+from tests.acceptance.state_machine.engine_group import BUILDERS, Builder, EngineGroup, Step
 
 
 class EnginesAgree(RuleBasedStateMachine):
@@ -42,14 +42,14 @@ class EnginesAgree(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fleet: Fleet | None = None
+        self.engine_group: EngineGroup | None = None
 
     @initialize(
         limits=st.sampled_from((TIGHT, TIGHT, OPEN)),
         totals=st.lists(st.integers(2, 14), min_size=4, max_size=5),
     )
     def open(self, limits: Limits, totals: list[int]) -> None:
-        self.fleet = Fleet(self.builders, limits, START)
+        self.engine_group = EngineGroup(self.builders, limits, START)
         self.names = Names(limits)
         self.asked: list[AnyCommand] = []
         self.guarded: list[Group] = []
@@ -58,9 +58,9 @@ class EnginesAgree(RuleBasedStateMachine):
 
     def apply(self, *batch: Group) -> None:
         """One batch to every engine; what was answered is counted."""
-        assert self.fleet is not None
+        assert self.engine_group is not None
         self.counts["batches"] += 1
-        for group, outcomes in zip(batch, self.fleet.apply(batch), strict=True):
+        for group, outcomes in zip(batch, self.engine_group.apply(batch), strict=True):
             if group.guard is not None:
                 self.guarded.append(group)
                 self.counts["guarded"] += 1
@@ -75,37 +75,37 @@ class EnginesAgree(RuleBasedStateMachine):
                     self.counts["limits changed"] += 1
                 self.counts["commands"] += 1
                 self.counts[_word(outcome)] += 1
-        self.names.limits = self.fleet.in_force
+        self.names.limits = self.engine_group.in_force
         self.counts["past retentions"] += bool(self.names.limits.past)
 
-    def group(self, wanted: tuple[Wish, ...], atomic: bool = False) -> Group:
+    def group(self, wanted: tuple[CommandDraft, ...], atomic: bool = False) -> Group:
         """Wishes as one group of commands."""
-        assert self.fleet is not None
-        now = self.fleet.clock.now()
-        return Group(tuple(self.names.command(wish, now) for wish in wanted), atomic)
+        assert self.engine_group is not None
+        now = self.engine_group.clock.now()
+        return Group(tuple(self.names.command(draft, now) for draft in wanted), atomic)
 
     @rule(wanted=asked)
-    def ask(self, wanted: list[Wish]) -> None:
-        for wish in wanted:
-            if wish.kind in ("tick", "until"):
-                self.tick(wish)
+    def ask(self, wanted: list[CommandDraft]) -> None:
+        for draft in wanted:
+            if draft.kind in ("tick", "until"):
+                self.tick(draft)
             else:
-                self.apply(self.group((wish,)))
+                self.apply(self.group((draft,)))
 
-    def tick(self, wish: Wish) -> None:
+    def tick(self, draft: CommandDraft) -> None:
         """Move the clock, perhaps backwards."""
-        assert self.fleet is not None
-        now = self.fleet.clock.now()
-        slot = self.names.slot(wish, now)
-        self.fleet.move(slot)
+        assert self.engine_group is not None
+        now = self.engine_group.clock.now()
+        slot = self.names.slot(draft, now)
+        self.engine_group.move(slot)
         self.counts["backwards" if slot < now else "forwards"] += 1
 
     @rule(wanted=grouped)
-    def batch(self, wanted: list[tuple[tuple[Wish, ...], bool]]) -> None:
+    def batch(self, wanted: list[tuple[tuple[CommandDraft, ...], bool]]) -> None:
         self.apply(*(self.group(group, atomic) for group, atomic in wanted))
 
     @rule(wanted=grouped, key=st.integers(1, 20))
-    def batch_under_a_key(self, wanted: list[tuple[tuple[Wish, ...], bool]], key: int) -> None:
+    def batch_under_a_key(self, wanted: list[tuple[tuple[CommandDraft, ...], bool]], key: int) -> None:
         groups = [self.group(group, atomic) for group, atomic in wanted]
         self.apply(*groups[1:], self.under(f"op-{key}", groups[0]))
 
@@ -120,7 +120,7 @@ class EnginesAgree(RuleBasedStateMachine):
         signed = [structs.replace(command, fingerprint=fingerprint(command)) for command in commands]
         return guarded(tuple(signed), group.atomic, key)
 
-    @precondition(lambda self: self.fleet is not None and self.guarded)
+    @precondition(lambda self: self.engine_group is not None and self.guarded)
     @rule(back=st.integers(0, 3), changed=st.sampled_from(("no", "no", "shorter", "atomic")))
     def retry_under_the_key(self, back: int, changed: str) -> None:
         group = self.guarded[-1 - back % len(self.guarded)]
@@ -132,7 +132,7 @@ class EnginesAgree(RuleBasedStateMachine):
         elif len(group.commands) > 1:
             self.apply(self.under(group.guard.op, structs.replace(group, commands=group.commands[:-1])))
 
-    @precondition(lambda self: self.fleet is not None and self.asked)
+    @precondition(lambda self: self.engine_group is not None and self.asked)
     @rule(back=st.integers(0, 5), changed=st.sampled_from((False, False, True)))
     def retry(self, back: int, changed: bool) -> None:
         command = self.asked[-1 - back % len(self.asked)]
@@ -142,42 +142,42 @@ class EnginesAgree(RuleBasedStateMachine):
         self.apply(Group((command,)))
 
     @rule(wanted=asked, restart=st.booleans())
-    def pause(self, wanted: list[Wish], restart: bool) -> None:
-        assert self.fleet is not None
+    def pause(self, wanted: list[CommandDraft], restart: bool) -> None:
+        assert self.engine_group is not None
         self.ask(wanted)
         if restart:
-            self.fleet.restart()
+            self.engine_group.restart()
             self.counts["restarts"] += 1
         self.look()
         self.bring_back()
 
     def bring_back(self) -> None:
         """One unit of each pool that has loose ones: drawn by chance they are hardly ever met."""
-        assert self.fleet is not None
+        assert self.engine_group is not None
         for tenant in TENANTS:
-            for pool in self.fleet.read(ListPools(tenant)):
+            for pool in self.engine_group.read(ListPools(tenant)):
                 if pool.loose:
                     command = ReturnToPool(tenant=tenant, id=pool.id, quantity=1, force=True, reason="refund")
                     self.apply(Group((command,)))
 
     def look(self) -> None:
         """Compare everything that can be read."""
-        assert self.fleet is not None
-        journal = compare(self.fleet, self.names.known())
+        assert self.engine_group is not None
+        journal = compare(self.engine_group, self.names.known())
         self.counts["retired"] += sum(entry_of(row).action is Action.HOLD_RETIRED for row in journal)
         self.counts["looks"] += 1
         self.counts["longest"] = max(self.counts["longest"], len(journal))
 
     def teardown(self) -> None:
-        if self.fleet is None:
+        if self.engine_group is None:
             return
         try:
-            if not self.fleet.apart:  # else what was found would be hidden by what follows from it
+            if not self.engine_group.apart:  # else what was found would be hidden by what follows from it
                 self.look()
         finally:
-            self.fleet.close()
-            if self.fleet.apart:
-                type(self).found = (self.fleet.limits, self.fleet.story)
+            self.engine_group.close()
+            if self.engine_group.apart:
+                type(self).found = (self.engine_group.limits, self.engine_group.story)
 
 
 def _word(outcome: Outcome) -> str:
@@ -191,6 +191,6 @@ def _word(outcome: Outcome) -> str:
             return "invalid"
 
 
-def compare(fleet: Fleet, holds: Sequence[str] = ()) -> list[JournalRow]:
+def compare(engine_group: EngineGroup, holds: Sequence[str] = ()) -> list[JournalRow]:
     """Everything that can be read, on every engine."""
-    return fleet.compare_all(TENANTS, ("", "~", "c_"), holds or Names(fleet.limits).known())
+    return engine_group.compare_all(TENANTS, ("", "~", "c_"), holds or Names(engine_group.limits).known())

@@ -10,30 +10,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from holdkit.core.model import Limits
-from tests.acceptance.state_machine.engine_group import Builder, Disagreement, Fleet, Step
+from tests.acceptance.state_machine.engine_group import Builder, Disagreement, EngineGroup, Step
 
-Look = Callable[[Fleet], object]
+Look = Callable[[EngineGroup], object]
 
 
 def disagree(builders: Mapping[str, Builder], limits: Limits, story: Sequence[Step], look: Look) -> str | None:
     """Tell the story anew; what the engines disagree about, if they do."""
     if not story:
         return None
-    fleet = Fleet(builders, limits, story[0].slot)
+    engine_group = EngineGroup(builders, limits, story[0].slot)
     try:
         for step in story:
-            fleet.move(step.slot)
+            engine_group.move(step.slot)
             match step.what:
                 case "batch":
-                    fleet.apply(step.groups)
+                    engine_group.apply(step.groups)
                 case "restart":
-                    fleet.restart()
+                    engine_group.restart()
                 case "look":
-                    look(fleet)
+                    look(engine_group)
     except Disagreement as found:
         return str(found)
     finally:
-        fleet.close()
+        engine_group.close()
     return None
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.log.directories import Place, RealPlace, SimPlace
+from tests.engines.log.directories import Directory, RealDirectory, SimulatedDirectory
 
 
 @pytest.fixture(params=["real", "simulated"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return RealPlace(tmp_path / "log") if request.param == "real" else SimPlace()
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Directory:
+    return RealDirectory(tmp_path / "log") if request.param == "real" else SimulatedDirectory()
 
 
 @pytest.fixture
-def sim() -> SimPlace:
-    return SimPlace()
+def sim() -> SimulatedDirectory:
+    return SimulatedDirectory()

@@ -32,7 +32,7 @@ from holdkit.testing.sim.disk import Pages, SimDisk
 START: Slot = 1_700_000_000_000_000
 
 
-class Place(Protocol):
+class Directory(Protocol):
     """A directory whose files can be looked at and meddled with."""
 
     def disk(self) -> Disk: ...
@@ -43,7 +43,7 @@ class Place(Protocol):
     def kill(self, engine: LogEngine) -> None: ...
 
 
-class RealPlace:
+class RealDirectory:
     """A directory of the operating system."""
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +71,7 @@ class RealPlace:
         engine._disk.close()
 
 
-class SimPlace:
+class SimulatedDirectory:
     """A simulated disk."""
 
     def __init__(self) -> None:
@@ -112,9 +112,9 @@ class Clock:
         return self.slot
 
 
-def open_log(place: Place, clock: Clock | None = None, **options: Any) -> LogEngine:
+def open_log(directory: Directory, clock: Clock | None = None, **options: Any) -> LogEngine:
     random = Random(options.pop("seed", None))
-    return LogEngine(place.disk(), clock=clock or Clock(), **{"randomness": random.randbytes, **options})
+    return LogEngine(directory.disk(), clock=clock or Clock(), **{"randomness": random.randbytes, **options})
 
 
 def hold_id(number: int) -> str:

@@ -12,13 +12,15 @@ import pytest
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.log import frames
 from holdkit.errors import EngineError
-from tests.engines.log.directories import SimPlace, open_log, place_hold, say, script, state
+from tests.engines.log.directories import SimulatedDirectory, open_log, place_hold, say, script, state
 
 
-def sealed_log(*, snapshot: bool = False, segment_bytes: int = 900, seed: int = 3) -> tuple[SimPlace, list[Any]]:
+def sealed_log(
+    *, snapshot: bool = False, segment_bytes: int = 900, seed: int = 3
+) -> tuple[SimulatedDirectory, list[Any]]:
     """A closed log of several segments, and its state after every batch."""
-    place = SimPlace()
-    engine = open_log(place, seed=seed, segment_bytes=segment_bytes)
+    directory = SimulatedDirectory()
+    engine = open_log(directory, seed=seed, segment_bytes=segment_bytes)
     states: list[Any] = [state(engine)]
     for command in script():
         say(engine, command)
@@ -26,16 +28,16 @@ def sealed_log(*, snapshot: bool = False, segment_bytes: int = 900, seed: int = 
     if snapshot:
         engine.snapshot()
     engine.close()
-    return place, states
+    return directory, states
 
 
 def reopened(files: dict[str, bytes]) -> Any:
     """The state of a directory with these files; None if it is refused. The journal must be found from every place."""
-    place = SimPlace()
+    directory = SimulatedDirectory()
     for name, data in files.items():
-        place.put(name, data)
+        directory.put(name, data)
     try:
-        engine = open_log(place)
+        engine = open_log(directory)
     except EngineError:
         return None
     found = state(engine)
@@ -45,8 +47,8 @@ def reopened(files: dict[str, bytes]) -> Any:
     return found
 
 
-def files_of(place: SimPlace) -> dict[str, bytes]:
-    return {name: place.get(name) for name in place.names()}
+def files_of(directory: SimulatedDirectory) -> dict[str, bytes]:
+    return {name: directory.get(name) for name in directory.names()}
 
 
 def flips(files: dict[str, bytes], kind: str) -> Iterator[tuple[str, int, dict[str, bytes]]]:
@@ -70,8 +72,8 @@ def undetected(files: dict[str, bytes], good: Any, kind: str) -> tuple[str, int]
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [".log", ".snapshot"])
 def test_b07_every_bit_flipped_is_detected(kind: str) -> None:
-    place, states = sealed_log(snapshot=kind == ".snapshot")
-    files = files_of(place)
+    directory, states = sealed_log(snapshot=kind == ".snapshot")
+    files = files_of(directory)
     assert any(name.endswith(kind) for name in files)
     assert reopened(files) == states[-1]
     assert undetected(files, states[-1], kind) is None
@@ -87,16 +89,16 @@ def test_b07_every_bit_flipped_is_detected(kind: str) -> None:
 )
 def test_canary_a_weaker_checksum_is_noticed(weak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "checksum", weak)
-    place, states = sealed_log()
+    directory, states = sealed_log()
     try:
-        assert undetected(files_of(place), states[-1], ".log") is not None
+        assert undetected(files_of(directory), states[-1], ".log") is not None
     except ValueError:  # what was read is not even a batch
         return
 
 
 def test_every_truncation_of_the_last_segment_is_a_whole_prefix() -> None:
-    place, states = sealed_log(segment_bytes=1 << 20)
-    files = files_of(place)
+    directory, states = sealed_log(segment_bytes=1 << 20)
+    files = files_of(directory)
     (name,) = files
     seen = set()
     for size in range(len(files[name])):
@@ -108,8 +110,8 @@ def test_every_truncation_of_the_last_segment_is_a_whole_prefix() -> None:
 
 
 def test_every_truncation_of_an_earlier_segment_is_refused() -> None:
-    place, states = sealed_log()
-    files = files_of(place)
+    directory, states = sealed_log()
+    files = files_of(directory)
     names = sorted(files)
     assert len(names) >= 3
     for name in names[:-1]:
@@ -122,8 +124,8 @@ def test_every_truncation_of_an_earlier_segment_is_refused() -> None:
 @pytest.mark.parametrize("damage", ["zeroed", "doubled", "swapped", "moved", "inserted", "removed"])
 def test_sectors(damage: str) -> None:
     """Small sectors, so that every part of every frame is hit; behind the end a whole prefix counts as a torn tail."""
-    place, states = sealed_log(segment_bytes=2_000)
-    files = files_of(place)
+    directory, states = sealed_log(segment_bytes=2_000)
+    files = files_of(directory)
     random, size = Random(5), 64
     refused = 0
     for name, data in files.items():
@@ -154,11 +156,11 @@ def test_sectors(damage: str) -> None:
 
 
 def test_a_frame_copied_to_another_place_or_file_never_counts() -> None:
-    place, states = sealed_log(segment_bytes=1 << 20)
-    (name,) = files = files_of(place)
-    engine = open_log(place, seed=3)
+    directory, states = sealed_log(segment_bytes=1 << 20)
+    (name,) = files = files_of(directory)
+    engine = open_log(directory, seed=3)
     offsets, end = list(engine._log._offsets), engine._log.segments[0].end
-    place.kill(engine)
+    directory.kill(engine)
     data = files[name][:end]
     parts = [data[start:stop] for start, stop in zip(offsets, [*offsets[1:], end], strict=True)]
     for part in parts:

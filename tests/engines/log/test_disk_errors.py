@@ -16,13 +16,13 @@ from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.sim import Broken, Plan, World
 from holdkit.testing.sim.plan import START, Apply, Fault, Reopen, Step, TakeSnapshot
 from tests.acceptance.sim.canaries import CANARIES
-from tests.engines.log.directories import SimPlace, live, open_log, place_hold, say, script, sealed, state
+from tests.engines.log.directories import SimulatedDirectory, live, open_log, place_hold, say, script, sealed, state
 
 
 class Failing:
     """Fails the calls it is told to, by name, as often as it is told to."""
 
-    def __init__(self, sim: SimPlace) -> None:
+    def __init__(self, sim: SimulatedDirectory) -> None:
         self.left: dict[str, int] = {}
         sim.sim.before = self
 
@@ -33,12 +33,14 @@ class Failing:
 
 
 @pytest.fixture
-def failing(sim: SimPlace) -> Failing:
+def failing(sim: SimulatedDirectory) -> Failing:
     return Failing(sim)
 
 
 @pytest.mark.parametrize("call", ["append", "sync"])
-def test_a_failed_write_is_certainly_left_out_and_the_log_goes_on(sim: SimPlace, failing: Failing, call: str) -> None:
+def test_a_failed_write_is_certainly_left_out_and_the_log_goes_on(
+    sim: SimulatedDirectory, failing: Failing, call: str
+) -> None:
     engine = open_log(sim)
     live(engine)
     before = state(engine)
@@ -56,7 +58,7 @@ def test_a_failed_write_is_certainly_left_out_and_the_log_goes_on(sim: SimPlace,
         assert list(engine.verify()) == []
 
 
-def test_a_failed_sync_is_never_tried_again_on_the_same_file(sim: SimPlace, failing: Failing) -> None:
+def test_a_failed_sync_is_never_tried_again_on_the_same_file(sim: SimulatedDirectory, failing: Failing) -> None:
     """The kernel forgets the pages: a second fsync would say yes, and lie."""
     engine = open_log(sim)
     live(engine)
@@ -67,7 +69,7 @@ def test_a_failed_sync_is_never_tried_again_on_the_same_file(sim: SimPlace, fail
     engine.close()
 
 
-def doubtful(sim: SimPlace, failing: Failing) -> LogEngine:
+def doubtful(sim: SimulatedDirectory, failing: Failing) -> LogEngine:
     """A log with a batch whose fate is unknown."""
     engine = open_log(sim)
     live(engine)
@@ -78,7 +80,7 @@ def doubtful(sim: SimPlace, failing: Failing) -> LogEngine:
 
 
 def test_where_nothing_can_be_settled_the_outcome_is_unknown_and_the_next_batch_is_refused(
-    sim: SimPlace, failing: Failing
+    sim: SimulatedDirectory, failing: Failing
 ) -> None:
     engine = doubtful(sim, failing)
     failing.left = {"create": 2}
@@ -98,16 +100,16 @@ def test_where_nothing_can_be_settled_the_outcome_is_unknown_and_the_next_batch_
 
 @pytest.mark.parametrize("power", [True, False])
 def test_after_a_restart_an_unknown_is_answered_by_its_operation_id(
-    sim: SimPlace, failing: Failing, power: bool
+    sim: SimulatedDirectory, failing: Failing, power: bool
 ) -> None:
     for dice in range(10):
-        place = SimPlace()
-        engine = doubtful(place, Failing(place))
+        directory = SimulatedDirectory()
+        engine = doubtful(directory, Failing(directory))
         sim.kill(engine)
-        place.sim.locked = False
+        directory.sim.locked = False
         if power:
-            place.sim.crash(Random(dice))
-        engine = open_log(place)
+            directory.sim.crash(Random(dice))
+        engine = open_log(directory)
         answer = say(engine, place_hold(20, op="lost"))[0]
         assert isinstance(answer, Done)
         assert say(engine, place_hold(20, op="lost"))[0] is not answer
@@ -116,7 +118,7 @@ def test_after_a_restart_an_unknown_is_answered_by_its_operation_id(
         engine.close()
 
 
-def test_a_full_disk_refuses_reads_go_on_and_space_heals(sim: SimPlace) -> None:
+def test_a_full_disk_refuses_reads_go_on_and_space_heals(sim: SimulatedDirectory) -> None:
     engine = open_log(sim)
     live(engine)
     before = state(engine)
@@ -134,7 +136,7 @@ def test_a_full_disk_refuses_reads_go_on_and_space_heals(sim: SimPlace) -> None:
     assert state(open_log(sim)) == after
 
 
-def test_a_full_disk_at_birth_leaves_nothing_that_cannot_be_opened(sim: SimPlace) -> None:
+def test_a_full_disk_at_birth_leaves_nothing_that_cannot_be_opened(sim: SimulatedDirectory) -> None:
     for left in (0, 10, 100):
         sim.sim.capacity = left
         with pytest.raises(EngineError, match="no space left"):
@@ -143,7 +145,7 @@ def test_a_full_disk_at_birth_leaves_nothing_that_cannot_be_opened(sim: SimPlace
     live(open_log(sim))
 
 
-def test_a_frame_that_rots_while_the_log_is_open_is_noticed_by_the_reader(sim: SimPlace) -> None:
+def test_a_frame_that_rots_while_the_log_is_open_is_noticed_by_the_reader(sim: SimulatedDirectory) -> None:
     engine = open_log(sim)
     live(engine)
     data = bytearray(sim.get("00000001.log"))

@@ -11,17 +11,17 @@ from holdkit.engines.log.frames import encode_frame
 from holdkit.engines.log.segments import START as HEADER
 from holdkit.engines.log.segments import segment_name
 from holdkit.errors import EngineError, InvalidRequest
-from tests.engines.log.directories import Place, live, open_log, place_hold, say, script, state
+from tests.engines.log.directories import Directory, live, open_log, place_hold, say, script, state
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_everything_comes_back(place: Place, closed: bool) -> None:
-    engine = open_log(place)
+def test_everything_comes_back(directory: Directory, closed: bool) -> None:
+    engine = open_log(directory)
     live(engine)
     before = state(engine)
     for _ in range(3):
-        engine.close() if closed else place.kill(engine)
-        engine = open_log(place)
+        engine.close() if closed else directory.kill(engine)
+        engine = open_log(directory)
         assert state(engine) == before
         assert list(engine.verify()) == []
     again = say(engine, place_hold(1, op="one"))[0]
@@ -29,75 +29,75 @@ def test_everything_comes_back(place: Place, closed: bool) -> None:
     engine.close()
 
 
-def frame_ends(place: Place) -> list[int]:
+def frame_ends(directory: Directory) -> list[int]:
     """Where each frame of the first segment ends, and before them where its header does."""
-    engine = open_log(place)
+    engine = open_log(directory)
     ends = [engine._log.segments[0].start, *engine._log._offsets[1:], engine._log.segments[0].end]
-    place.kill(engine)
+    directory.kill(engine)
     return ends
 
 
 @pytest.mark.parametrize("tail", ["cut", "zeroed", "garbage", "half a frame of another file"])
-def test_bad_tail_is_cut_at_the_last_whole_frame(place: Place, tail: str) -> None:
-    engine = open_log(place, seed=1)
+def test_bad_tail_is_cut_at_the_last_whole_frame(directory: Directory, tail: str) -> None:
+    engine = open_log(directory, seed=1)
     states = [state(engine)]
     for command in script():
         say(engine, command)
         states.append(state(engine))
-    place.kill(engine)
-    ends, name = frame_ends(place), segment_name(1)
-    whole = place.get(name)
+    directory.kill(engine)
+    ends, name = frame_ends(directory), segment_name(1)
+    whole = directory.get(name)
     assert len(ends) == len(states)
     foreign = encode_frame(bytes(16), 0, 9, 9, b"x" * 700)[:600]
     for index in range(len(ends) - 1):
         for place_of_cut in (ends[index], ends[index] + 1, ends[index + 1] - 1):
             size = place_of_cut - ends[index]
             extra = {"cut": b"", "zeroed": bytes(600), "garbage": b"\xff" * 600}.get(tail, foreign)
-            place.put(name, whole[: ends[index] + size] + extra)
-            engine = open_log(place)
+            directory.put(name, whole[: ends[index] + size] + extra)
+            engine = open_log(directory)
             assert state(engine) == states[index], f"cut at {place_of_cut}"
             for command in list(script())[index:]:
                 say(engine, command)
             after = state(engine)
-            place.kill(engine)
-            engine = open_log(place)
+            directory.kill(engine)
+            engine = open_log(directory)
             assert state(engine) == after == states[-1]
-            place.kill(engine)
+            directory.kill(engine)
 
 
-def test_damage_in_the_middle_is_refused_with_its_offset_and_nothing_is_changed(place: Place) -> None:
-    engine = open_log(place, seed=1)
+def test_damage_in_the_middle_is_refused_with_its_offset_and_nothing_is_changed(directory: Directory) -> None:
+    engine = open_log(directory, seed=1)
     live(engine)
-    place.kill(engine)
-    ends, name = frame_ends(place), segment_name(1)
-    whole = place.get(name)
+    directory.kill(engine)
+    ends, name = frame_ends(directory), segment_name(1)
+    whole = directory.get(name)
     for index in range(len(ends) - 2):
         for offset in (ends[index], ends[index] + 30, ends[index + 1] - 1):
-            place.put(name, whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
-            before = {each: place.get(each) for each in place.names()}
+            directory.put(name, whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
+            before = {each: directory.get(each) for each in directory.names()}
             with pytest.raises(EngineError, match=rf"{name} is damaged at offset {ends[index]}\b.*restore"):
-                open_log(place)
-            assert {each: place.get(each) for each in place.names()} == before
-    place.put(name, whole)
-    open_log(place).close()
+                open_log(directory)
+            assert {each: directory.get(each) for each in directory.names()} == before
+    directory.put(name, whole)
+    open_log(directory).close()
 
 
-def test_the_same_frame_further_on_is_damage_too(place: Place) -> None:
+def test_the_same_frame_further_on_is_damage_too(directory: Directory) -> None:
     """A frame that checks where it does not belong in the count means that one before it is missing."""
-    engine = open_log(place, seed=1)
+    engine = open_log(directory, seed=1)
     say(engine, *list(script())[:1])
     segment = engine._log.segments[0]
-    place.kill(engine)
-    whole = place.get(segment.name)
+    directory.kill(engine)
+    whole = directory.get(segment.name)
     skipped = encode_frame(segment.file_id, len(whole), engine._log.next_frame + 1, 9, b"later")
-    place.put(segment.name, whole + skipped)
+    directory.put(segment.name, whole + skipped)
     with pytest.raises(EngineError, match=f"damaged at offset {len(whole)}"):
-        open_log(place)
+        open_log(directory)
 
 
-def test_limits_that_change_meaning_are_stored(place: Place) -> None:
-    open_log(place, limits=Limits(max_holds=2, retention=77)).close()
-    engine = open_log(place)
+def test_limits_that_change_meaning_are_stored(directory: Directory) -> None:
+    open_log(directory, limits=Limits(max_holds=2, retention=77)).close()
+    engine = open_log(directory)
     assert (engine.limits.max_holds, engine.limits.retention) == (2, 77)
     live(engine)
     full = say(engine, place_hold(10), place_hold(11), place_hold(12))[0]
@@ -105,79 +105,79 @@ def test_limits_that_change_meaning_are_stored(place: Place) -> None:
     assert full.reason is Reason.HOLD_TABLE_FULL
     engine.close()
     with pytest.raises(InvalidRequest, match="max_holds is 2"):
-        open_log(place, limits=Limits(max_holds=3))
-    open_log(place, limits=Limits(max_holds=2, max_batch=7)).close()
+        open_log(directory, limits=Limits(max_holds=3))
+    open_log(directory, limits=Limits(max_holds=2, max_batch=7)).close()
 
 
-def test_segments_roll_and_are_one_log(place: Place) -> None:
-    engine = open_log(place, segment_bytes=700)
+def test_segments_roll_and_are_one_log(directory: Directory) -> None:
+    engine = open_log(directory, segment_bytes=700)
     live(engine)
     before = state(engine)
     engine.close()
-    segments = [name for name in place.names() if name.endswith(".log")]
+    segments = [name for name in directory.names() if name.endswith(".log")]
     assert len(segments) >= 3
     assert segments == [segment_name(number + 1) for number in range(len(segments))]
-    engine = open_log(place, segment_bytes=700)
+    engine = open_log(directory, segment_bytes=700)
     assert state(engine) == before
     engine.close()
 
 
-def test_progress_is_told_frame_by_frame(place: Place) -> None:
-    engine = open_log(place, segment_bytes=700)
+def test_progress_is_told_frame_by_frame(directory: Directory) -> None:
+    engine = open_log(directory, segment_bytes=700)
     live(engine)
     engine.close()
     told: list[int] = []
-    open_log(place, progress=told.append).close()
+    open_log(directory, progress=told.append).close()
     assert told == list(range(1, len(list(script())) + 1))
 
 
-def test_drafts_of_a_crash_are_removed(place: Place) -> None:
-    engine = open_log(place)
+def test_drafts_of_a_crash_are_removed(directory: Directory) -> None:
+    engine = open_log(directory)
     live(engine)
     before = state(engine)
     engine.close()
     for name in ("00000002.log.new", "0000000000000003.snapshot.new"):
-        place.put(name, b"half")
-    engine = open_log(place)
+        directory.put(name, b"half")
+    engine = open_log(directory)
     assert state(engine) == before
     engine.close()
-    assert [name for name in place.names() if name.endswith(".new")] == []
+    assert [name for name in directory.names() if name.endswith(".new")] == []
 
 
-def test_a_snapshot_shortens_opening_and_decides_nothing(place: Place) -> None:
-    engine = open_log(place)
+def test_a_snapshot_shortens_opening_and_decides_nothing(directory: Directory) -> None:
+    engine = open_log(directory)
     live(engine)
     engine.snapshot()
     say(engine, place_hold(20))
     before = state(engine)
-    place.kill(engine)
-    engine = open_log(place)
+    directory.kill(engine)
+    engine = open_log(directory)
     assert (engine.restored_from, state(engine)) == (len(list(script())), before)
     engine.snapshot()
     engine.close()
-    (name,) = [name for name in place.names() if name.endswith(".snapshot")]
-    whole = place.get(name)
+    (name,) = [name for name in directory.names() if name.endswith(".snapshot")]
+    whole = directory.get(name)
     for damage in (whole[:-1], whole[:10], b"", whole + b"x", whole[:60] + b"\0" + whole[61:]):
-        place.put(name, damage)
-        engine = open_log(place)
+        directory.put(name, damage)
+        engine = open_log(directory)
         assert (engine.restored_from, state(engine)) == (0, before)
         engine.close()
 
 
-def test_a_close_after_many_entries_leaves_a_snapshot(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_close_after_many_entries_leaves_a_snapshot(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SNAPSHOT_ENTRIES", 5)
-    engine = open_log(place)
+    engine = open_log(directory)
     live(engine)
     before = state(engine)
     engine.close()
-    engine = open_log(place)
+    engine = open_log(directory)
     assert (engine.restored_from, state(engine)) == (len(list(script())), before)
     say(engine, place_hold(20))
     engine.close()
-    assert open_log(place).restored_from == len(list(script())), "one entry is not many"
+    assert open_log(directory).restored_from == len(list(script())), "one entry is not many"
 
 
-def test_header_begins_where_the_format_says(place: Place) -> None:
-    open_log(place).close()
-    assert place.get(segment_name(1))[:8] == b"HOLDKIT\x01"
-    assert place.get(segment_name(1))[HEADER : HEADER + 4] == b"HKF1"
+def test_header_begins_where_the_format_says(directory: Directory) -> None:
+    open_log(directory).close()
+    assert directory.get(segment_name(1))[:8] == b"HOLDKIT\x01"
+    assert directory.get(segment_name(1))[HEADER : HEADER + 4] == b"HKF1"

@@ -13,7 +13,7 @@ import pytest
 import holdkit
 from holdkit.engines.log import open_engine
 from holdkit.errors import EngineError
-from tests.engines.log.directories import RealPlace, live, open_log, state
+from tests.engines.log.directories import RealDirectory, live, open_log, state
 
 WRITER = """
 import sys, holdkit
@@ -107,7 +107,7 @@ def in_child(work: object) -> int:
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_forked_child_can_neither_write_nor_read(tmp_path: Path) -> None:
-    engine = open_log(RealPlace(tmp_path / "log"))
+    engine = open_log(RealDirectory(tmp_path / "log"))
     live(engine)
     before = state(engine)
 

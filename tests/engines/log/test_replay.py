@@ -13,7 +13,7 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool, entry_of
 from holdkit.engines.log import LogEngine
 from holdkit.testing.sim.plan import Clients, part
-from tests.engines.log.directories import Clock, Place, SimPlace, open_log, place_hold, say, state
+from tests.engines.log.directories import Clock, Directory, SimulatedDirectory, open_log, place_hold, say, state
 
 TIGHT = Limits(max_pools=6, max_holds=5, max_operations=8, retry_window=400, retention=1_500, max_ttl=1_000, max_due=3)
 OPEN = Limits(max_pools=100, max_holds=100, max_operations=100, max_ttl=1_000)
@@ -37,9 +37,9 @@ def folded(engine: LogEngine) -> Folded:
 def test_live_is_folded_is_restored(
     seed: int, limits: Limits, length: int, snapshots: set[int], segment_bytes: int
 ) -> None:
-    place, clock, clients = SimPlace(), Clock(), Clients(part(seed, "clients"))
+    directory, clock, clients = SimulatedDirectory(), Clock(), Clients(part(seed, "clients"))
     clock.slot = clients.slot
-    engine = open_log(place, clock, limits=limits, segment_bytes=segment_bytes)
+    engine = open_log(directory, clock, limits=limits, segment_bytes=segment_bytes)
     engine.apply(clients.founding().groups)
     for turn in range(length):
         batch = clients.batch()
@@ -54,41 +54,41 @@ def test_live_is_folded_is_restored(
     for key, hold in live[0][1].items():
         assert story.holds.get(key) == hold
     assert live[0][3] == dict(story.records.items())
-    place.kill(engine)
-    restored = open_log(place, clock, limits=limits, segment_bytes=segment_bytes)
+    directory.kill(engine)
+    restored = open_log(directory, clock, limits=limits, segment_bytes=segment_bytes)
     assert (restored.restored_from > 0) == any(turn < length for turn in snapshots)
     assert state(restored) == live
-    for name in place.names():
+    for name in directory.names():
         if name.endswith(".snapshot"):
-            place.remove(name)
-    place.kill(restored)
-    replayed = open_log(place, clock, limits=limits, segment_bytes=segment_bytes)
+            directory.remove(name)
+    directory.kill(restored)
+    replayed = open_log(directory, clock, limits=limits, segment_bytes=segment_bytes)
     assert replayed.restored_from == 0
     assert state(replayed) == live
     batch = clients.batch()
     clock.slot = batch.slot
-    twin = open_log(copy_of(place), clock, limits=limits)
+    twin = open_log(copy_of(directory), clock, limits=limits)
     assert twin.apply(batch.groups) == replayed.apply(batch.groups)
 
 
-def copy_of(place: SimPlace) -> SimPlace:
-    copy = SimPlace()
-    for name in place.names():
-        copy.put(name, place.get(name))
+def copy_of(directory: SimulatedDirectory) -> SimulatedDirectory:
+    copy = SimulatedDirectory()
+    for name in directory.names():
+        copy.put(name, directory.get(name))
     return copy
 
 
-def test_b01_restored_from_a_snapshot(place: Place) -> None:
+def test_b01_restored_from_a_snapshot(directory: Directory) -> None:
     """Pool 10; A holds 5 until 1000, B 5 until 3; at 20 a hold of 5 is granted, live and after snapshot restore alike."""
     clock = Clock()
-    engine = open_log(place, clock)
+    engine = open_log(directory, clock)
     start: Slot = clock.slot
     say(engine, CreatePool(id="p", total=10))
     say(engine, *(place_hold(number, ttl=1_000) for number in range(5)))
     say(engine, *(place_hold(10 + number, ttl=3) for number in range(5)))
     engine.snapshot()
-    place.kill(engine)
-    engine = open_log(place, clock)
+    directory.kill(engine)
+    engine = open_log(directory, clock)
     assert engine.restored_from == 3
     clock.slot = start + 20
     pool = engine.read(FindPool(("", "p")))

@@ -13,7 +13,7 @@ from holdkit.testing import FakeClock
 from tests.unit.core.world import hold_id, signed
 
 
-class Bench:
+class EngineCalls:
     """`do`, `batch`, `pool`, `hold`: and the engine itself."""
 
     def __init__(self, *, journal: int = 100_000, start: int = 0, **limits: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdkit.core.commands import Group
 from holdkit.core.reading import FindPool, ListHolds, ListPools, ReadJournal, entry_of
-from tests.engines.memory.engine_calls import Bench
+from tests.engines.memory.engine_calls import EngineCalls
 from tests.unit.core.command_strategies import ANY_JUMPS, FORWARD, LIMITS, programs
 from tests.unit.core.test_properties import Program
 from tests.unit.core.world import World, signed
@@ -31,20 +31,20 @@ def ready(groups: list[Group]) -> list[Group]:
 @given(SPANS)
 def test_the_engine_says_what_the_core_says(case: tuple[Program, dict[str, Any]]) -> None:
     program, limits = case
-    world, bench = World(**limits), Bench(**limits)
+    world, calls = World(**limits), EngineCalls(**limits)
     world.slot = 100
     for jump, groups in program:
         world.slot = max(0, world.slot + jump)
-        bench.clock.set(world.slot)
-        applied = bench.engine.apply(ready(groups))
+        calls.clock.set(world.slot)
+        applied = calls.engine.apply(ready(groups))
         assert applied.outcomes == world.apply(*groups)
         assert applied.last_seq == len(world.entries)
-        assert bench.differences() == []
-        tables = bench.engine._tables
+        assert calls.differences() == []
+        tables = calls.engine._tables
         assert (tables.pools, tables.records) == (world.pools, world.records)
         assert {key: world.holds[key] for key in tables.holds} == tables.holds
         assert all(world.operations[key] == row for key, row in tables.operations.items())
-    rows = bench.engine.read(ReadJournal(None, limit=10_000))
+    rows = calls.engine.read(ReadJournal(None, limit=10_000))
     assert [entry_of(row) for row in rows] == world.entries
 
 
@@ -53,20 +53,20 @@ def test_the_engine_says_what_the_core_says(case: tuple[Program, dict[str, Any]]
 def test_whatever_the_bounds_the_books_balance(
     program: Program, limits: dict[str, Any], journal: int, due: int
 ) -> None:
-    bench = Bench(journal=journal, start=100, max_due=due, **limits)
+    calls = EngineCalls(journal=journal, start=100, max_due=due, **limits)
     slot = 100
     for jump, groups in program:
         slot = max(0, slot + jump)
-        bench.clock.set(slot)
-        bench.engine.apply(ready(groups))
-        assert bench.differences() == []
-        rows = bench.rows
+        calls.clock.set(slot)
+        calls.engine.apply(ready(groups))
+        assert calls.differences() == []
+        rows = calls.rows
         assert rows["journal"] <= journal
         assert rows["subjects"] <= journal
         assert rows["legs"] >= rows["deadlines"]
         if "max_pools" in limits:
             assert rows["pools"] <= limits["max_pools"]
-            live = bench.engine.read(ListHolds("")) + bench.engine.read(ListHolds("acme"))
+            live = calls.engine.read(ListHolds("")) + calls.engine.read(ListHolds("acme"))
             assert sum(hold.state.value == "held" for hold in live) <= limits["max_holds"]
 
 
@@ -74,19 +74,19 @@ def test_whatever_the_bounds_the_books_balance(
 @given(programs(ANY_JUMPS))
 def test_reads_show_what_the_next_command_will_find(program: Program) -> None:
     """Due legs count as returned: what a pool shows as available is what a hold can take."""
-    bench = Bench(start=100)
+    calls = EngineCalls(start=100)
     slot = 100
     for jump, groups in program:
         slot = max(0, slot + jump)
-        bench.clock.set(slot)
-        bench.engine.apply(ready(groups))
-    bench.clock.advance(0.000_020)
+        calls.clock.set(slot)
+        calls.engine.apply(ready(groups))
+    calls.clock.advance(0.000_020)
     for tenant in ("", "acme"):
-        for pool in bench.engine.read(ListPools(tenant)) + bench.engine.read(ListPools(tenant, prefix="~")):
-            assert bench.engine.read(FindPool(pool.key)) == pool
+        for pool in calls.engine.read(ListPools(tenant)) + calls.engine.read(ListPools(tenant, prefix="~")):
+            assert calls.engine.read(FindPool(pool.key)) == pool
             shown = sum(
                 leg.held
-                for hold in bench.engine.read(ListHolds(tenant, pool=pool.id, limit=1000))
+                for hold in calls.engine.read(ListHolds(tenant, pool=pool.id, limit=1000))
                 for leg in hold.legs
                 if leg.pool == pool.id
             )

@@ -9,18 +9,18 @@ import pytest
 from holdkit.core.commands import CreatePool, Sweep
 from holdkit.core.outcomes import Done
 from holdkit.engines.memory import engine as module
-from tests.engines.memory.engine_calls import Bench
+from tests.engines.memory.engine_calls import EngineCalls
 from tests.unit.core.world import confirm, done, expire, hold_id, place, said
 
 
 @pytest.fixture
-def bench() -> Bench:
-    bench = Bench(max_due=10)
+def calls() -> EngineCalls:
+    calls = EngineCalls(max_due=10)
     for name in ("p", "q"):
-        done(bench.do(CreatePool(id=name, total=100)))
+        done(calls.do(CreatePool(id=name, total=100)))
     for turn in range(35):
-        done(bench.do(place(f"h{turn:02}", "p", 50 + turn)))
-    return bench
+        done(calls.do(place(f"h{turn:02}", "p", 50 + turn)))
+    return calls
 
 
 @pytest.fixture
@@ -37,90 +37,90 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return written
 
 
-def test_expiry_only_rounds_go_first(bench: Bench, rounds: list[int]) -> None:
-    bench.clock.set(84)
-    done(bench.do(place("new", "p", 50)))
+def test_expiry_only_rounds_go_first(calls: EngineCalls, rounds: list[int]) -> None:
+    calls.clock.set(84)
+    done(calls.do(place("new", "p", 50)))
     assert rounds == [10, 10, 10, 6]  # the last 5 and the hold itself
-    pool = bench.pool("p")
+    pool = calls.pool("p")
     assert pool is not None
     assert pool.held == 1
-    assert bench.differences() == []
+    assert calls.differences() == []
 
 
-def test_no_round_where_one_transaction_will_do(bench: Bench, rounds: list[int]) -> None:
-    bench.clock.set(59)
-    done(bench.do(place("new", "p", 50)))
+def test_no_round_where_one_transaction_will_do(calls: EngineCalls, rounds: list[int]) -> None:
+    calls.clock.set(59)
+    done(calls.do(place("new", "p", 50)))
     assert rounds == [11]
 
 
-def test_the_pools_of_a_named_hold_count(bench: Bench, rounds: list[int]) -> None:
-    done(bench.do(place("both", {"p": 1, "q": 1}, 500)))
+def test_the_pools_of_a_named_hold_count(calls: EngineCalls, rounds: list[int]) -> None:
+    done(calls.do(place("both", {"p": 1, "q": 1}, 500)))
     rounds.clear()
-    bench.clock.set(84)
-    done(bench.do(confirm("both")))
+    calls.clock.set(84)
+    done(calls.do(confirm("both")))
     assert rounds == [10, 10, 10, 6]
 
 
-def test_other_pools_are_left_alone(bench: Bench, rounds: list[int]) -> None:
-    bench.clock.set(84)
-    done(bench.do(place("new", "q", 50)))
+def test_other_pools_are_left_alone(calls: EngineCalls, rounds: list[int]) -> None:
+    calls.clock.set(84)
+    done(calls.do(place("new", "q", 50)))
     assert rounds == [1]
-    assert said(bench.do(expire("nobody"))) == "hold_not_found"
+    assert said(calls.do(expire("nobody"))) == "hold_not_found"
     assert rounds == [1, 0]
 
 
-def test_several_pools_share_the_rounds(bench: Bench, rounds: list[int]) -> None:
+def test_several_pools_share_the_rounds(calls: EngineCalls, rounds: list[int]) -> None:
     for turn in range(12):
-        done(bench.do(place(f"i{turn:02}", "q", 40)))
+        done(calls.do(place(f"i{turn:02}", "q", 40)))
     rounds.clear()
-    bench.clock.set(84)
-    done(bench.do(place("new", {"p": 1, "q": 1}, 50)))
+    calls.clock.set(84)
+    done(calls.do(place("new", {"p": 1, "q": 1}, 50)))
     assert sum(rounds) == 35 + 12 + 1
     assert rounds[-1] <= 11
     assert max(rounds[:-1]) == 10
-    assert bench.differences() == []
+    assert calls.differences() == []
 
 
-def test_an_older_clock_than_the_pools_is_no_trap(bench: Bench) -> None:
-    bench.clock.set(84)
-    done(bench.do(Sweep(limit=1)))  # moves the pool to slot 84 and leaves the others
-    bench.clock.set(10)
-    done(bench.do(place("new", "p", 50)))
-    assert bench.differences() == []
-    hold = bench.hold("new")
+def test_an_older_clock_than_the_pools_is_no_trap(calls: EngineCalls) -> None:
+    calls.clock.set(84)
+    done(calls.do(Sweep(limit=1)))  # moves the pool to slot 84 and leaves the others
+    calls.clock.set(10)
+    done(calls.do(place("new", "p", 50)))
+    assert calls.differences() == []
+    hold = calls.hold("new")
     assert hold is not None
     assert hold.held_at == 84
 
 
-def test_a_sweep_is_bounded_by_holds_and_by_legs(bench: Bench) -> None:
-    bench.clock.set(84)
-    assert done(bench.do(Sweep(limit=4))).expired == 4
-    outcome = done(bench.do(Sweep(limit=500)))
+def test_a_sweep_is_bounded_by_holds_and_by_legs(calls: EngineCalls) -> None:
+    calls.clock.set(84)
+    assert done(calls.do(Sweep(limit=4))).expired == 4
+    outcome = done(calls.do(Sweep(limit=500)))
     assert (outcome.expired, outcome.more) == (10, True)
-    assert [done(bench.do(Sweep())).expired for _ in range(3)] == [10, 10, 1]
-    assert bench.do(Sweep()) == Done(slot=84)
+    assert [done(calls.do(Sweep())).expired for _ in range(3)] == [10, 10, 1]
+    assert calls.do(Sweep()) == Done(slot=84)
 
 
 def test_a_hold_with_many_legs_is_swept_all_the_same() -> None:
-    bench = Bench(max_due=2)
+    calls = EngineCalls(max_due=2)
     names = [f"p{n}" for n in range(5)]
     for name in names:
-        done(bench.do(CreatePool(id=name, total=1)))
-    done(bench.do(place("wide", dict.fromkeys(names, 1), 5)))
-    bench.clock.set(5)
-    assert bench.do(Sweep()) == Done(slot=5, seq=7, swept=(("", hold_id("wide")),))
+        done(calls.do(CreatePool(id=name, total=1)))
+    done(calls.do(place("wide", dict.fromkeys(names, 1), 5)))
+    calls.clock.set(5)
+    assert calls.do(Sweep()) == Done(slot=5, seq=7, swept=(("", hold_id("wide")),))
 
 
 def test_a_sweep_takes_late_legs_in_the_order_of_deadlines() -> None:
-    bench = Bench()
+    calls = EngineCalls()
     for name in ("p", "q"):
-        done(bench.do(CreatePool(id=name, total=10)))
-    done(bench.do(place("b", {"p": 1, "q": 1}, 5)))
-    done(bench.do(place("a", "q", 6)))
-    done(bench.do(place("c", "q", 4)))
-    bench.clock.set(6)
-    done(bench.do(place("new", "p", 50)))  # b is expired on p; its leg on q is left over
-    outcome = done(bench.do(Sweep(limit=2)))
+        done(calls.do(CreatePool(id=name, total=10)))
+    done(calls.do(place("b", {"p": 1, "q": 1}, 5)))
+    done(calls.do(place("a", "q", 6)))
+    done(calls.do(place("c", "q", 4)))
+    calls.clock.set(6)
+    done(calls.do(place("new", "p", 50)))  # b is expired on p; its leg on q is left over
+    outcome = done(calls.do(Sweep(limit=2)))
     assert (outcome.expired, outcome.more) == (1, True)  # c, and the leg of b
-    shown = [bench.engine._tables.holds["", hold_id(name)].open for name in "abc"]
+    shown = [calls.engine._tables.holds["", hold_id(name)].open for name in "abc"]
     assert shown == [True, False, False]

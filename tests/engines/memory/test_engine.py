@@ -16,7 +16,7 @@ from holdkit.engines.port import Engine
 from holdkit.engines.resident.engine import BOUNDED
 from holdkit.errors import EngineError, InvalidRequest
 from holdkit.testing import FakeClock
-from tests.engines.memory.engine_calls import Bench
+from tests.engines.memory.engine_calls import EngineCalls
 from tests.unit.core.world import done, hold_id, place, release, said
 
 
@@ -36,16 +36,16 @@ def test_the_wall_clock_is_in_microseconds() -> None:
 
 
 def test_what_a_batch_came_to() -> None:
-    bench = Bench()
+    calls = EngineCalls()
     create = Group((CreatePool(id="p", total=1),))
-    first = bench.engine.apply([create, create])
+    first = calls.engine.apply([create, create])
     assert [[said(one) for one in group] for group in first.outcomes] == [["done"], ["pool_exists"]]
     assert (first.last_seq, first.wrote) == (1, True)
-    again = bench.engine.apply([create])
+    again = calls.engine.apply([create])
     assert (again.last_seq, again.wrote) == (1, False)
-    remembered = bench.engine.apply([Group((CreatePool(id="p", total=1, op="o", fingerprint="f"),))])
+    remembered = calls.engine.apply([Group((CreatePool(id="p", total=1, op="o", fingerprint="f"),))])
     assert (remembered.last_seq, remembered.wrote) == (1, True)  # the refusal was written down, the journal was not
-    nothing = bench.engine.apply([])
+    nothing = calls.engine.apply([])
     assert (nothing.outcomes, nothing.wrote) == ([], False)
 
 
@@ -56,7 +56,7 @@ def test_there_is_no_transaction_to_join() -> None:
 
 
 def test_after_closing_every_call_is_an_error() -> None:
-    engine = Bench().engine
+    engine = EngineCalls().engine
     engine.close()
     engine.close()
     for call in (lambda: engine.apply([]), lambda: engine.read(FindEnds()), engine.verify):
@@ -67,54 +67,54 @@ def test_after_closing_every_call_is_an_error() -> None:
 
 
 def test_b20_a_batch_that_breaks_changes_nothing() -> None:
-    bench = Bench()
-    done(bench.do(CreatePool(id="p", total=10)))
+    calls = EngineCalls()
+    done(calls.do(CreatePool(id="p", total=10)))
     create = CreatePool(id="q", total=1)
     broken = place("b", "p", 50, owner=None)  # the kernel would have minted one
-    before = bench.rows
+    before = calls.rows
     with pytest.raises(AssertionError, match="the kernel mints owner tokens"):
-        bench.batch(create, place("a", "p", 50), broken)
-    assert bench.rows == before
-    assert bench.pool("q") is None
-    assert bench.differences() == []
+        calls.batch(create, place("a", "p", 50), broken)
+    assert calls.rows == before
+    assert calls.pool("q") is None
+    assert calls.differences() == []
 
 
 def test_verify_names_what_was_tampered_with() -> None:
-    bench = Bench()
-    done(bench.do(CreatePool(id="p", total=10)))
-    done(bench.do(place("a", {"p": 2}, 50)))
-    bench.engine._tables.legs["", "p"][hold_id("a")] = 3
-    assert bench.differences() == [
+    calls = EngineCalls()
+    done(calls.do(CreatePool(id="p", total=10)))
+    done(calls.do(place("a", {"p": 2}, 50)))
+    calls.engine._tables.legs["", "p"][hold_id("a")] = 3
+    assert calls.differences() == [
         f"legs p of hold {hold_id('a')}: units is 3, the journal says 2",
         "pools p: held is 2, the journal says 3 (sum of its legs)",
     ]
 
 
 def test_an_order_that_lost_a_row_is_noticed() -> None:
-    bench = Bench()
-    done(bench.do(CreatePool(id="p", total=10)))
-    done(bench.do(place("a", {"p": 2}, 50)))
-    done(bench.do(place("b", {"p": 2}, 60)))
-    bench.engine._tables.live.drop(1)
+    calls = EngineCalls()
+    done(calls.do(CreatePool(id="p", total=10)))
+    done(calls.do(place("a", {"p": 2}, 50)))
+    done(calls.do(place("b", {"p": 2}, 60)))
+    calls.engine._tables.live.drop(1)
     with pytest.raises(AssertionError, match="an order has lost one of its rows"):
-        bench.do(release("a"))
+        calls.do(release("a"))
 
 
 def test_b18_racing_threads_admit_exactly_the_capacity() -> None:
-    bench = Bench()
-    done(bench.do(CreatePool(id="p", total=37)))
+    calls = EngineCalls()
+    done(calls.do(CreatePool(id="p", total=37)))
     start = Barrier(8)
 
     def race(number: int) -> list[str]:
         start.wait()
-        return [said(bench.do(place(f"t{number}-{turn}", "p", 50))) for turn in range(10)]
+        return [said(calls.do(place(f"t{number}-{turn}", "p", 50))) for turn in range(10)]
 
     with ThreadPoolExecutor(8) as threads:
         answers = [answer for told in threads.map(race, range(8)) for answer in told]
     assert answers.count("done") == 37
     assert answers.count("insufficient_capacity") == 43
-    assert [row.seq for row in bench.engine.read(ReadJournal(None))] == list(range(1, 39))
-    assert bench.differences() == []
+    assert [row.seq for row in calls.engine.read(ReadJournal(None))] == list(range(1, 39))
+    assert calls.differences() == []
 
 
 # The clock

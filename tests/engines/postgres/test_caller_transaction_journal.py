@@ -21,7 +21,7 @@ from holdkit.engines.postgres import PostgresEngine
 from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 from tests.support.frameworks import make_tables
-from tests.support.modes import Riders, Sync, wait_until
+from tests.support.modes import CallerThreads, Sync, wait_until
 
 POOLS = [f"p{number}" for number in range(6)]
 
@@ -127,10 +127,10 @@ def test_an_expiry_that_waited_for_a_callers_comes_behind_it(shop: Shop, turned:
     shop.clock.advance(61)
     with shop.connect() as tx:
         shop.hk.hold(here, 1, ttl=3600, tx=tx)  # returns this leg
-        riders = Riders()
-        riders.start(lambda: shop.plain(PlaceHold(legs=(Leg(there, 1),), ttl=3600 * SECOND)))  # returns the other
+        callers = CallerThreads()
+        callers.start(lambda: shop.plain(PlaceHold(legs=(Leg(there, 1),), ttl=3600 * SECOND)))  # returns the other
         wait_until(lambda: _someone_waits(shop.url))
-    assert isinstance(riders.join()[0], Done), riders.results[0]
+    assert isinstance(callers.join()[0], Done), callers.results[0]
     home = [entry for entry in shop.told() if entry.subject == hold.id and not entry.entry.part]
     assert {entry.position.lane for entry in home} == {lane_of_hold(hold.id, 4)}
     assert [str(entry.action) for entry in home] == ["hold.held", "hold.expired", "leg.returned"]
@@ -205,12 +205,12 @@ def by_hold(entries: list[holdkit.JournalEntry]) -> dict[str, list[str]]:
 def test_callers_and_plain_calls_all_at_once(shop: Shop, seed: int) -> None:
     """What was committed is told once and in order, what was rolled back never; the clock stands still throughout."""
     traffic = Traffic(shop, seed)
-    follower, riders = Riders(), Riders()
+    follower, callers = CallerThreads(), CallerThreads()
     follower.start(traffic.follow)
     for number in range(4):
-        riders.start(partial(traffic.caller, number))
-        riders.start(partial(traffic.plain, number))
-    results = riders.join()
+        callers.start(partial(traffic.caller, number))
+        callers.start(partial(traffic.plain, number))
+    results = callers.join()
     traffic.over.set()
     assert results == [None] * 8
     assert follower.join() == [traffic.kept]

@@ -22,7 +22,7 @@ from holdkit.core.commands import Group, PlaceHold
 from holdkit.core.model import SECOND, Leg
 from holdkit.engines.settings import StoredLimits
 from tests.support.frameworks import Application, Psycopg, PsycopgAsync, make_tables
-from tests.support.modes import Riders, wait_until
+from tests.support.modes import CallerThreads, wait_until
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ def test_a_deadlock_is_an_error_without_effect(kind: Any, url: str) -> None:
         with psycopg.connect(url) as other:
             other.execute("set local deadlock_timeout = '1h'")
             other.execute("select 1 from holdkit.pools where id = 'lamp' for update")
-            riders = Riders()
-            riders.start(lambda: other.execute("select 1 from holdkit.pools where id = 'chair' for update"))
+            callers = CallerThreads()
+            callers.start(lambda: other.execute("select 1 from holdkit.pools where id = 'chair' for update"))
             waiting(url)
             with pytest.raises(EngineError, match="40P01") as caught:
                 app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
@@ -145,7 +145,7 @@ def test_a_deadlock_is_an_error_without_effect(kind: Any, url: str) -> None:
             in_step(app)
             app.order("b")
             app.commit()
-            riders.join()
+            callers.join()
         assert app.orders() == ["a", "b"]
         assert (app.hk.pool("lamp").held, app.hk.pool("chair").held) == (0, 1)
         assert app.hk.verify().ok
@@ -155,11 +155,11 @@ def test_one_that_waited_sees_what_the_other_did(kind: Any, url: str) -> None:
     with opened(kind, url) as first, opened(kind, url) as second:
         first.order("a")
         first.hk.hold("lamp", 7, ttl=60, tx=first.tx)
-        riders = Riders()
-        riders.start(lambda: second.hk.hold("lamp", 4, ttl=60, tx=second.tx))
+        callers = CallerThreads()
+        callers.start(lambda: second.hk.hold("lamp", 4, ttl=60, tx=second.tx))
         waiting(url)
         first.commit()
-        (answer,) = riders.join()
+        (answer,) = callers.join()
         assert isinstance(answer, holdkit.InsufficientCapacity)
         assert answer.available == 3
         second.hk.hold("lamp", 3, ttl=60, tx=second.tx)
@@ -189,11 +189,11 @@ def test_a_pool_that_is_born_while_we_look(kind: Any, url: str) -> None:
 def test_two_callers_make_the_same_pool(kind: Any, url: str) -> None:
     with opened(kind, url) as first, opened(kind, url) as second:
         first.hk.create_pool("new", 5, tx=first.tx)
-        riders = Riders()
-        riders.start(lambda: second.hk.create_pool("new", 7, tx=second.tx))
+        callers = CallerThreads()
+        callers.start(lambda: second.hk.create_pool("new", 7, tx=second.tx))
         waiting(url)
         first.commit()
-        (answer,) = riders.join()
+        (answer,) = callers.join()
         assert isinstance(answer, holdkit.PoolExists)
         second.order("a")
         second.commit()
@@ -230,11 +230,11 @@ def test_plain_calls_beside_an_open_transaction(kind: Any, url: str) -> None:
         with in_haste(app), pytest.raises(Overloaded):
             app.hk.hold("lamp", 1, ttl=60)
         in_step(app)
-        riders = Riders()
-        riders.start(lambda: other.hold("lamp", 2, ttl=60))
+        callers = CallerThreads()
+        callers.start(lambda: other.hold("lamp", 2, ttl=60))
         waiting(url)
         app.commit()
-        (hold,) = riders.join()
+        (hold,) = callers.join()
         assert hold.state == "held"
         assert app.hk.hold("lamp", 4, ttl=60).state == "held"
         assert (app.hk.pool("lamp").held, app.hk.pool("chair").held) == (7, 1)
@@ -265,11 +265,11 @@ def test_an_interrupt_while_we_wait(url: str, error: type[BaseException]) -> Non
     try:
         with opened(Psycopg, url) as app, locked(url):
             app.order("a")
-            riders = Riders()
-            riders.start(lambda: strike_main(url))
+            callers = CallerThreads()
+            callers.start(lambda: strike_main(url))
             with pytest.raises(error):
                 app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
-            riders.join()
+            callers.join()
             in_step(app)
             finished(app)
     finally:
@@ -361,12 +361,12 @@ def test_the_connection_is_lost_while_we_wait(kind: Any, url: str) -> None:
         app.order("a")
         pid = app.tx.info.backend_pid
         with locked(url):
-            riders = Riders()
-            riders.start(lambda: app.hk.hold("lamp", 1, ttl=60, tx=app.tx))
+            callers = CallerThreads()
+            callers.start(lambda: app.hk.hold("lamp", 1, ttl=60, tx=app.tx))
             waiting(url)
             with psycopg.connect(url, autocommit=True) as admin:
                 admin.execute("select pg_terminate_backend(%s)", [pid])
-            (answer,) = riders.join()
+            (answer,) = callers.join()
         assert isinstance(answer, EngineError)
         assert answer.effect == "none"
         with pytest.raises(psycopg.OperationalError):
@@ -385,12 +385,12 @@ def test_a_second_interrupt_ends_the_connection_and_commits_nothing(url: str) ->
     try:
         with opened(Psycopg, url) as app, locked(url):
             app.order("a")
-            riders = Riders()
+            callers = CallerThreads()
             app.tx.cancel_safe = lambda **_: signal.raise_signal(signal.SIGUSR1)  # the second strikes here
-            riders.start(lambda: strike_main(url))
+            callers.start(lambda: strike_main(url))
             with pytest.raises(KeyboardInterrupt):
                 app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
-            riders.join()
+            callers.join()
             assert not app.tx.lock.locked()
             with pytest.raises(psycopg.Error):
                 app.commit()
@@ -404,10 +404,10 @@ def test_a_second_interrupt_ends_the_connection_and_commits_nothing(url: str) ->
 def test_a_connection_that_another_thread_is_using(url: str) -> None:
     with opened(Psycopg, url) as app, locked(url):
         app.order("a")
-        riders = Riders()
-        riders.start(lambda: app.execute("select 1 from holdkit.pools where id = 'lamp' for update"))
+        callers = CallerThreads()
+        callers.start(lambda: app.execute("select 1 from holdkit.pools where id = 'lamp' for update"))
         waiting(url)
         with in_haste(app), pytest.raises((Overloaded, holdkit.InvalidRequest)):
             app.hk.hold("chair", 1, ttl=60, tx=app.tx)
         app.tx.cancel_safe()
-        assert isinstance(riders.join()[0], psycopg.errors.QueryCanceled)
+        assert isinstance(callers.join()[0], psycopg.errors.QueryCanceled)

@@ -19,7 +19,7 @@ from holdkit.testing import FakeClock
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import await_waiter, caller, confirm, create, done, groups, place, pool_in, put
-from tests.support.lockable_engine import queued_in_rooms
+from tests.support.lockable_engine import queued_behind_locks
 
 TAKEN, OTHER = pool_in(0), pool_in(0, 1)
 START = 1_000_000 * SECOND
@@ -159,7 +159,7 @@ def test_threads_that_wait_for_one_pool_share_one_transaction(postgres_url: str)
         hk.create_pool("hot", 100)
         hk.hold("hot", 1, ttl=600, tx=tx)
         holding = [threads.submit(hk.hold, "hot", 1, ttl=600) for _ in range(8)]
-        engine_calls.await_that(lambda: queued_in_rooms(hk) == 7, "not all came to the room")
+        engine_calls.await_that(lambda: queued_behind_locks(hk) == 7, "not all came to the room")
         await_waiter(postgres_url)
         tx.commit()
         holds = [each.result(engine_calls.PATIENCE) for each in holding]

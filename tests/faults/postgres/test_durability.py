@@ -25,7 +25,7 @@ from tests.engines.postgres.engine_calls import LANES, await_that
 from tests.faults.postgres.test_failovers import follow, set_synchronous
 from tests.support.command_line import run, told
 from tests.support.modes import Async, Sync
-from tests.support.servers import live
+from tests.support.servers import live_server
 
 LOSES = "a failover may lose the last moments"
 ROLE = """
@@ -195,7 +195,7 @@ def test_a_role_that_may_not_see_the_standbys_says_so(primary: PostgresServer) -
 
 
 def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, mode: Sync | Async) -> None:
-    with live(primary.dsn("shop")) as server, server.client() as http:
+    with live_server(primary.dsn("shop")) as server, server.client() as http:
         make: Any = connect_client if isinstance(mode, Sync) else connect_client_async
         remote = make(server.url, key=server.admin) if isinstance(mode, Sync) else mode.run(make, server.url, key=server.admin)  # fmt: skip
         with closing(remote):

@@ -36,7 +36,7 @@ from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_that
-from tests.support.servers import live
+from tests.support.servers import live_server
 
 Mode = Literal["sync", "async"]
 COLOURS: Final[tuple[Mode, ...]] = ("sync", "async")
@@ -306,7 +306,11 @@ def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
 def test_a_server_answers_nothing_from_a_look_while_the_standby_is_away(server: PostgresServer, url: str) -> None:
     """Its own records too: that a key is revoked, that a webhook is gone, that there is no such budget."""
     once = Policy(attempts=1)
-    with live(url) as served, served.client() as http, connect(served.url, key=served.admin, policy=once) as remote:
+    with (
+        live_server(url) as served,
+        served.client() as http,
+        connect(served.url, key=served.admin, policy=once) as remote,
+    ):
         key = http.post("/v1/keys", json={"name": "old", "scope": "read"}).json()["info"]["id"]
         hook = http.post("/v1/webhooks", json={"url": "https://example.com/hook"}).json()["id"]
         assert http.delete(f"/v1/webhooks/{hook}").status_code == 200

@@ -27,7 +27,7 @@ PROCESSES, THREADS, EACH = 4, 2, 15
 _start: Barrier
 
 
-class Tally(Struct):
+class TrialCounts(Struct):
     """What one worker was told."""
 
     granted: list[str]
@@ -49,9 +49,9 @@ class Chaos:
             raise StatementFailed(name, state, "injected")
 
 
-def take(url: str, seed: int, attempts: int, one_in: int = 25) -> Tally:
+def take(url: str, seed: int, attempts: int, one_in: int = 25) -> TrialCounts:
     """Hold one seat after another; some by an operation id, asked twice."""
-    chaos, tally = Chaos(seed, one_in), Tally([], [], 0, 0)
+    chaos, trials = Chaos(seed, one_in), TrialCounts([], [], 0, 0)
     engine = PostgresEngine(url, on_statement=chaos)
     chaos.on = True
     for number in range(attempts):
@@ -59,19 +59,19 @@ def take(url: str, seed: int, attempts: int, one_in: int = 25) -> Tally:
         outcome = one(engine, command)
         if isinstance(outcome, Done):
             assert outcome.hold is not None
-            tally.granted.append(outcome.hold.id)
-            tally.fences.append(outcome.hold.fence)
+            trials.granted.append(outcome.hold.id)
+            trials.fences.append(outcome.hold.fence)
         else:
             assert engine_calls.reason(outcome) is Reason.INSUFFICIENT_CAPACITY
-            tally.refused += 1
+            trials.refused += 1
         if command.op is not None:
             again = one(engine, command)
             assert again.replayed  # type: ignore[union-attr]
             assert isinstance(again, Done) == isinstance(outcome, Done)
-    tally.injected = chaos.count
+    trials.injected = chaos.count
     chaos.on = False
     engine.close()
-    return tally
+    return trials
 
 
 def line_up(start: Barrier) -> None:
@@ -79,18 +79,18 @@ def line_up(start: Barrier) -> None:
     _start = start
 
 
-def take_together(url: str, seed: int) -> list[Tally]:
+def take_together(url: str, seed: int) -> list[TrialCounts]:
     """In a process of its own: several threads, each with an engine of its own."""
     _start.wait(engine_calls.PATIENCE)
     return engine_calls.together(*(lambda n=n: take(url, 100 * seed + n, EACH) for n in range(1, THREADS + 1)))
 
 
-def agree(url: str, tallies: list[Tally], capacity: int) -> None:
+def agree(url: str, tallies: list[TrialCounts], capacity: int) -> None:
     """What was told is what is stored and journaled, and no more than there was."""
-    granted = [each for tally in tallies for each in tally.granted]
-    tries = len(granted) + sum(tally.refused for tally in tallies)
+    granted = [each for trials in tallies for each in trials.granted]
+    tries = len(granted) + sum(trials.refused for trials in tallies)
     assert len(granted) == len(set(granted)) == min(capacity, tries)
-    assert sorted(fence for tally in tallies for fence in tally.fences) == list(range(1, len(granted) + 1))
+    assert sorted(fence for trials in tallies for fence in trials.fences) == list(range(1, len(granted) + 1))
     with closing(PostgresEngine(url)) as engine:
         entries = [entry_of(row) for row in engine.read(ReadJournal(None, limit=10_000))]
         placed = [each.subject for each in entries if each.action is Action.HOLD_HELD and not each.part]
@@ -109,7 +109,7 @@ def prepare(url: str, capacity: int) -> None:
 def test_threads_under_injected_failures(capacity: int, postgres_url: str) -> None:
     prepare(postgres_url, capacity)
     tallies = engine_calls.together(*(lambda n=n: take(postgres_url, n, EACH) for n in range(1, 7)))
-    assert sum(tally.injected for tally in tallies) > 20
+    assert sum(trials.injected for trials in tallies) > 20
     agree(postgres_url, tallies, capacity)
 
 
@@ -120,8 +120,8 @@ def test_processes_under_injected_failures(capacity: int, postgres_url: str) -> 
     spawn = get_context("spawn")
     with ProcessPoolExecutor(PROCESSES, spawn, initializer=line_up, initargs=(spawn.Barrier(PROCESSES),)) as pool:
         running = [pool.submit(take_together, postgres_url, seed) for seed in range(1, PROCESSES + 1)]
-        tallies = [tally for each in running for tally in each.result(engine_calls.PATIENCE)]
-    assert sum(tally.injected for tally in tallies) > 20
+        tallies = [trials for each in running for trials in each.result(engine_calls.PATIENCE)]
+    assert sum(trials.injected for trials in tallies) > 20
     agree(postgres_url, tallies, capacity)
 
 
@@ -162,7 +162,7 @@ def test_canary_without_locks_and_counts_one_seat_is_sold_twice(
     done(engine, place(HOT))
     assert engine_calls.violations(postgres_url)
     with pytest.raises(AssertionError):
-        agree(postgres_url, [Tally(["one", "other"], [1, 1], 0, 0)], 1)
+        agree(postgres_url, [TrialCounts(["one", "other"], [1, 1], 0, 0)], 1)
     rival.close()
     engine.close()
 

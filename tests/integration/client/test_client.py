@@ -15,17 +15,17 @@ import holdkit
 from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
 from holdkit.client import NotAdmitted, Policy, RemoteKernel, connect, connect_async
 from holdkit.core.commands import AnyCommand
-from tests.support.servers import PATIENCE, Live, live
+from tests.support.servers import PATIENCE, LiveServer, live_server
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Live]:
-    with live() as running:
+def server() -> Iterator[LiveServer]:
+    with live_server() as running:
         yield running
 
 
 @pytest.fixture
-def hk(server: Live) -> Iterator[RemoteKernel]:
+def hk(server: LiveServer) -> Iterator[RemoteKernel]:
     with connect(server.url, key=server.admin) as client:
         yield client
 
@@ -178,7 +178,7 @@ def test_a_batch_gives_values(hk: RemoteKernel) -> None:
     assert hk.confirm(hold).state == "confirmed"
 
 
-def test_the_same_in_tasks(server: Live) -> None:
+def test_the_same_in_tasks(server: LiveServer) -> None:
     async def main() -> None:
         async with connect_async(server.url, key=server.admin) as hk:
             await hk.create_pool("four", 3)
@@ -194,7 +194,7 @@ def test_the_same_in_tasks(server: Live) -> None:
     asyncio.run(main())
 
 
-def test_a_key_that_is_refused(server: Live) -> None:
+def test_a_key_that_is_refused(server: LiveServer) -> None:
     with connect(server.url, key="hk_" + "a" * 16 + "_" + "b" * 43) as hk, pytest.raises(NotAdmitted) as no:
         hk.pools()
     assert no.value.reason == "key_refused"
@@ -232,7 +232,7 @@ def problem(status: int, **more: Any) -> httpx.Response:
     return httpx.Response(status, json={"status": status, "detail": "d", "retry_after": 0.001, **more})
 
 
-def test_a_lost_answer_is_asked_for_again_with_the_same_key_and_done_once(server: Live) -> None:
+def test_a_lost_answer_is_asked_for_again_with_the_same_key_and_done_once(server: LiveServer) -> None:
     network = Flaky([])
     http = httpx.Client(transport=network)
     with connect(server.url, key=server.admin, policy=QUICKLY, http=http) as hk:
@@ -246,7 +246,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_key_and_done_once(server
         assert hk.pool("five").held == 3
 
 
-def test_turned_away_after_an_unknown_attempt_stays_unknown(server: Live) -> None:
+def test_turned_away_after_an_unknown_attempt_stays_unknown(server: LiveServer) -> None:
     network = Flaky([])
     http = httpx.Client(transport=network)
     turned_away = [problem(503, reason="overloaded", effect="none") for _ in range(3)]
@@ -281,10 +281,10 @@ def test_a_follower_goes_on_after_the_server_came_back(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
     seen: list[str] = []
     got = threading.Semaphore(0)
-    with live(url) as first, connect(first.url, key=first.admin) as hk:
+    with live_server(url) as first, connect(first.url, key=first.admin) as hk:
         hk.create_pool("a", 5)
         cursor = hk.journal()[-1].cursor
-    with live(url) as second, connect(second.url, key=first.admin) as hk:
+    with live_server(url) as second, connect(second.url, key=first.admin) as hk:
         hk.create_pool("b", 5)
 
         def follow() -> None:

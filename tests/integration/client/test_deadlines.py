@@ -13,7 +13,7 @@ import pytest
 import holdkit
 from holdkit import OutcomeUnknown, Overloaded
 from holdkit.client import Policy, connect
-from tests.integration.conftest import Near
+from tests.integration.conftest import Clients
 
 
 @pytest.fixture
@@ -23,15 +23,15 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def at(near: Near, url: str, **more: Any) -> Any:
+def at(clients: Clients, url: str, **more: Any) -> Any:
     """A client that is pointed there."""
-    return near.open(SimpleNamespace(url=url, admin="hk_a_b"), **more)  # type: ignore[arg-type]
+    return clients.open(SimpleNamespace(url=url, admin="hk_a_b"), **more)  # type: ignore[arg-type]
 
 
-def test_a_server_that_never_answers(near: Near, silent: str) -> None:
+def test_a_server_that_never_answers(clients: Clients, silent: str) -> None:
     """The request was sent, so nobody knows; with a kernel's own timeout, and with a call's."""
     for policy, timeout in ((None, "200ms"), (Policy(seconds=0.2), None)):
-        remote = at(near, silent, policy=policy)
+        remote = at(clients, silent, policy=policy)
         with holdkit.context(timeout=timeout):
             with pytest.raises(OutcomeUnknown):
                 remote.hold("a", ttl=60)
@@ -40,10 +40,10 @@ def test_a_server_that_never_answers(near: Near, silent: str) -> None:
         remote.close()
 
 
-def test_a_server_that_is_not_there(near: Near) -> None:
+def test_a_server_that_is_not_there(clients: Clients) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    remote = at(near, f"http://127.0.0.1:{port}", policy=Policy(attempts=10**9, seconds=3600))
+    remote = at(clients, f"http://127.0.0.1:{port}", policy=Policy(attempts=10**9, seconds=3600))
     with pytest.raises(Overloaded), holdkit.context(timeout="200ms"):
         remote.hold("a", ttl=60)
     remote.close()

@@ -12,17 +12,17 @@ import holdkit
 from holdkit import Allowance, Saga
 from holdkit.client import AsyncRemoteKernel, RemoteKernel, connect, connect_async
 from holdkit.testing import FakeClock
-from tests.support.servers import NOON, Live, live
+from tests.support.servers import NOON, LiveServer, live_server
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Live]:
-    with live() as running:
+def server() -> Iterator[LiveServer]:
+    with live_server() as running:
         yield running
 
 
 @pytest.fixture
-def hk(server: Live) -> Iterator[RemoteKernel]:
+def hk(server: LiveServer) -> Iterator[RemoteKernel]:
     with connect(server.url, key=server.admin) as client:
         yield client
 
@@ -121,7 +121,7 @@ def test_items_all_or_none(hk: RemoteKernel) -> None:
 @pytest.fixture
 def at_noon() -> Iterator[RemoteKernel]:
     """Where no window ends in the middle of a test."""
-    with live(clock=FakeClock(start=NOON)) as running, connect(running.url, key=running.admin) as client:
+    with live_server(clock=FakeClock(start=NOON)) as running, connect(running.url, key=running.admin) as client:
         yield client
 
 
@@ -168,7 +168,7 @@ class Errand(Saga):
 
 def test_sagas_are_as_the_kernel_shows_them(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
-    with holdkit.connect(url) as local, live(url) as server, connect(server.url, key=server.admin) as hk:
+    with holdkit.connect(url) as local, live_server(url) as server, connect(server.url, key=server.admin) as hk:
         local.create_pool("chair", 1)
         errands = local.sagas.register(Errand())
         errands.run("one/1", {"what": "this"})
@@ -193,7 +193,7 @@ def test_verify_names_every_difference_as_the_kernel_does(tmp_path: Any) -> None
     import sqlite3
 
     path = tmp_path / "holds.db"
-    with live(f"sqlite:///{path}") as server, connect(server.url, key=server.admin) as hk:
+    with live_server(f"sqlite:///{path}") as server, connect(server.url, key=server.admin) as hk:
         hk.create_pool("a", 5)
         assert hk.verify().ok
         with sqlite3.connect(path, isolation_level=None) as bare:
@@ -250,7 +250,7 @@ def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
         hk.budgets("kept there").units("ann", 1)
 
 
-def test_a_lease_outlives_a_closed_client_without_noise(server: Live, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lease_outlives_a_closed_client_without_noise(server: LiveServer, caplog: pytest.LogCaptureFixture) -> None:
     with connect(server.url, key=server.admin) as hk:
         hk.create_pool("left", 1)
         with hk.lease("left", ttl=30):
@@ -278,7 +278,7 @@ def test_a_lease_is_renewed_released_and_told_when_it_is_lost(hk: RemoteKernel) 
     assert hk.pool("job").available == 1
 
 
-def test_a_lease_renews_by_itself_until_the_client_closes(server: Live) -> None:
+def test_a_lease_renews_by_itself_until_the_client_closes(server: LiveServer) -> None:
     with connect(server.url, key=server.admin) as hk:
         hk.create_pool("shift", 1)
         with hk.lease("shift", ttl="6s") as lease:  # long enough for a machine that is busy with others
@@ -289,7 +289,7 @@ def test_a_lease_renews_by_itself_until_the_client_closes(server: Live) -> None:
 
 
 def test_a_follower_begins_at_the_beginning_and_may_end_at_the_end() -> None:
-    with live() as server, connect(server.url, key=server.admin) as hk:
+    with live_server() as server, connect(server.url, key=server.admin) as hk:
         assert list(hk.follow(wait=False)) == []
         follower = hk.follow()
         hk.create_pool("a", 1)
@@ -302,7 +302,7 @@ def test_a_follower_begins_at_the_beginning_and_may_end_at_the_end() -> None:
         assert [entry.subject for entry in hk.follow(after=told[0].cursor, wait=False)] == ["b"]
 
 
-def test_the_same_in_tasks(server: Live) -> None:
+def test_the_same_in_tasks(server: LiveServer) -> None:
     async def main() -> None:
         async with connect_async(server.url, key=server.admin) as hk:
             await claims(hk)

@@ -12,16 +12,16 @@ import pytest
 import holdkit
 from holdkit.client import NotAdmitted, connect_async
 from holdkit.client.stream import Place
-from tests.integration.conftest import Near
+from tests.integration.conftest import Clients
 from tests.support.modes import PATIENCE, wait_until
-from tests.support.servers import Live, live
+from tests.support.servers import LiveServer, live_server
 from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
 @pytest.fixture
-def distant() -> Any:
+def shared_server() -> Any:
     """A journal of its own for each test."""
-    with live() as running:
+    with live_server() as running:
         yield running
 
 
@@ -94,37 +94,39 @@ def test_bad_listeners_are_refused(remote: Any) -> None:
     assert useless.value.code == "callback_not_callable"
 
 
-def test_a_listener_goes_on_after_the_server_came_back_and_misses_nothing(near: Near, tmp_path: Any) -> None:
+def test_a_listener_goes_on_after_the_server_came_back_and_misses_nothing(clients: Clients, tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
     ear = Ear()
-    with live(url) as first:
-        hk = near.open(first)
+    with live_server(url) as first:
+        hk = clients.open(first)
         hk.on("pool.created", ear)
         hk.create_pool("a", 1)
         ear.wait()
     with holdkit.connect(url) as local:
         local.create_pool("b", 1)  # while nobody serves
-    with live(url, port=first.port):
+    with live_server(url, port=first.port):
         hk.create_pool("c", 1)
         ear.wait(2)
         assert ear.heard == ["pool.created a", "pool.created b", "pool.created c"]
         hk.close()
 
 
-def test_a_named_follower_goes_on_where_it_was(remote: Any, near: Near, distant: Live) -> None:
+def test_a_named_follower_goes_on_where_it_was(remote: Any, clients: Clients, shared_server: LiveServer) -> None:
     for name in "abc":
         remote.create_pool(name, 1)
     assert [entry.subject for entry in remote.follow("mailer", wait=False)] == ["a", "b", "c"]
     assert list(remote.follow("mailer", wait=False)) == []
     remote.create_pool("d", 1)
-    again = near.open(distant)
+    again = clients.open(shared_server)
     assert [entry.subject for entry in again.follow("mailer", wait=False)] == ["d"]
     assert [entry.subject for entry in again.follow("other/one", wait=False)] == ["a", "b", "c", "d"]
     begun = [entry.subject for entry in remote.follow("late", after=remote.cursor(back=1), wait=False)]
     assert begun == [], "the last entry is the cursor that was kept"
 
 
-def test_a_named_follower_keeps_its_place_as_things_happen(remote: Any, near: Near, distant: Live) -> None:
+def test_a_named_follower_keeps_its_place_as_things_happen(
+    remote: Any, clients: Clients, shared_server: LiveServer
+) -> None:
     follower = remote.follow("live")
     remote.create_pool("a", 1)
     assert next(follower).subject == "a"
@@ -133,7 +135,7 @@ def test_a_named_follower_keeps_its_place_as_things_happen(remote: Any, near: Ne
     remote.create_pool("c", 1)
     assert next(follower).subject == "c"  # so b was taken
     follower.close()
-    again = [entry.subject for entry in near.open(distant).follow("live", wait=False)]
+    again = [entry.subject for entry in clients.open(shared_server).follow("live", wait=False)]
     assert again == ["c"], "what was not asked past comes again"
 
 
@@ -148,10 +150,10 @@ def test_of_two_followers_of_one_name_one_is_told(remote: Any) -> None:
     first.close()
 
 
-def test_the_kernel_here_and_the_client_share_a_name(tmp_path: Any, near: Near) -> None:
+def test_the_kernel_here_and_the_client_share_a_name(tmp_path: Any, clients: Clients) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
-    with live(url) as server, holdkit.connect(url) as local:
-        hk = near.open(server)
+    with live_server(url) as server, holdkit.connect(url) as local:
+        hk = clients.open(server)
         hk.create_pool("a", 1)
         assert [entry.subject for entry in hk.follow("mailer", wait=False)] == ["a"]
         hk.create_pool("b", 1)
@@ -161,9 +163,9 @@ def test_the_kernel_here_and_the_client_share_a_name(tmp_path: Any, near: Near) 
         hk.close()
 
 
-def test_to_keep_a_place_needs_more_than_to_look(remote: Any, near: Near, distant: Live) -> None:
+def test_to_keep_a_place_needs_more_than_to_look(remote: Any, clients: Clients, shared_server: LiveServer) -> None:
     remote.create_pool("a", 1)
-    reader = near.open(distant, distant.key("read"))
+    reader = clients.open(shared_server, shared_server.key("read"))
     assert [entry.subject for entry in reader.follow(wait=False)] == ["a"]
     with pytest.raises(NotAdmitted) as no:
         list(reader.follow("mailer", wait=False))
@@ -238,7 +240,7 @@ def test_a_listener_hears_entries_with_any_text(remote: Any) -> None:
         ear.wait()
 
 
-def test_a_hold_granted_to_a_cancelled_block_is_given_back(distant: Live) -> None:
+def test_a_hold_granted_to_a_cancelled_block_is_given_back(shared_server: LiveServer) -> None:
     class Slow(httpx.AsyncHTTPTransport):
         """Holds the answer to a hold back until it is told to let go."""
 
@@ -255,7 +257,9 @@ def test_a_hold_granted_to_a_cancelled_block_is_given_back(distant: Live) -> Non
 
     async def main() -> None:
         network = Slow()
-        async with connect_async(distant.url, key=distant.admin, http=httpx.AsyncClient(transport=network)) as hk:
+        async with connect_async(
+            shared_server.url, key=shared_server.admin, http=httpx.AsyncClient(transport=network)
+        ) as hk:
             await hk.create_pool("p", 1)
 
             async def work() -> None:

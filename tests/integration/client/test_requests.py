@@ -10,8 +10,8 @@ import pytest
 
 from holdkit.client import connect
 from holdkit.errors import EngineError, InvalidRequest, OutcomeUnknown
-from tests.integration.conftest import Near
-from tests.support.servers import Live
+from tests.integration.conftest import Clients
+from tests.support.servers import LiveServer
 
 
 @pytest.mark.parametrize("key", ["hk_a_b\n", " hk_a_b", "hk_a b", "", "hk_\u00e9", 5])
@@ -36,10 +36,10 @@ def test_a_retry_key_that_cannot_be_sent_is_refused(remote: Any, op: Any) -> Non
         assert refused.value.field == "op"
 
 
-def test_two_clients_over_one_http_client_keep_to_their_own_tenants(distant: Live) -> None:
+def test_two_clients_over_one_http_client_keep_to_their_own_tenants(shared_server: LiveServer) -> None:
     with httpx.Client() as http:
-        ours = connect(distant.url, key=distant.key("admin", "ours"), http=http)
-        theirs = connect(distant.url + "/", key=distant.key("admin", "theirs"), http=http)
+        ours = connect(shared_server.url, key=shared_server.key("admin", "ours"), http=http)
+        theirs = connect(shared_server.url + "/", key=shared_server.key("admin", "theirs"), http=http)
         ours.create_pool("a/b", 1)
         assert theirs.pools() == []
         assert [pool.id for pool in ours.pools()] == ["a/b"]
@@ -47,11 +47,11 @@ def test_two_clients_over_one_http_client_keep_to_their_own_tenants(distant: Liv
 
 
 @pytest.mark.parametrize("status", [200, 301, 302])
-def test_an_answer_that_is_not_ours_is_said_to_be_so(near: Near, distant: Live, status: int) -> None:
+def test_an_answer_that_is_not_ours_is_said_to_be_so(clients: Clients, shared_server: LiveServer, status: int) -> None:
     page = httpx.Response(status, html="<html>", headers={"location": "https://elsewhere/"})
     network = httpx.MockTransport(lambda _request: page)
-    http = httpx.Client if near.mode.__class__.__name__ == "Sync" else httpx.AsyncClient
-    remote = near.open(distant, http=http(transport=network))
+    http = httpx.Client if clients.mode.__class__.__name__ == "Sync" else httpx.AsyncClient
+    remote = clients.open(shared_server, http=http(transport=network))
     for call in (remote.pools, lambda: remote.hold("a", ttl=60)):
         with pytest.raises(EngineError, match=f"not a Holdkit server: it answered {status}") as refused:
             call()

@@ -14,7 +14,7 @@ from holdkit.client import connect, connect_async
 from holdkit.client.wire import ServerClock
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Story, read_stories, run_story, run_story_async
-from tests.support.servers import Live, live
+from tests.support.servers import LiveServer, live_server
 
 STORIES = read_stories(Path(__file__).parents[2] / "stories")
 OTHERWISE = {
@@ -55,7 +55,7 @@ class ExactClock(ServerClock):
 class Company:
     """Clients of several tenants that look like one kernel: a story turns to `tenant(…)`, a client has the key's."""
 
-    def __init__(self, server: Live, mode: str, clock: FakeClock) -> None:
+    def __init__(self, server: LiveServer, mode: str, clock: FakeClock) -> None:
         self._server, self._clock = server, clock
         self._connect: Any = connect if mode == "sync" else connect_async
         self._clients: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def test_story(story: Story, mode: str) -> None:
     with ExitStack() as stack:
 
         def made(clock: FakeClock, limits: Limits | None) -> Any:
-            return Company(stack.enter_context(live(clock=clock, limits=limits)), mode, clock)
+            return Company(stack.enter_context(live_server(clock=clock, limits=limits)), mode, clock)
 
         async def made_async(clock: FakeClock, limits: Limits | None) -> Any:
             return made(clock, limits)

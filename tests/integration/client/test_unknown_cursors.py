@@ -17,9 +17,9 @@ from holdkit.client._async import following as async_following
 from holdkit.client._sync import following as sync_following
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import generation_of
-from tests.integration.conftest import Near
+from tests.integration.conftest import Clients
 from tests.support.modes import Sync
-from tests.support.servers import Live, live
+from tests.support.servers import LiveServer, live_server
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +29,9 @@ def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def distant() -> Iterator[Live]:
+def shared_server() -> Iterator[LiveServer]:
     """A journal of its own for each test."""
-    with live() as running:
+    with live_server() as running:
         yield running
 
 
@@ -64,9 +64,9 @@ class Deaf(httpx.BaseTransport, httpx.AsyncBaseTransport):
             raise httpx.ReadError("the answer is lost")
 
 
-def open_deaf(near: Near, distant: Live, times: int) -> Any:
-    client = httpx.Client if isinstance(near.mode, Sync) else httpx.AsyncClient
-    return near.open(distant, policy=Policy(attempts=1), http=client(transport=Deaf(times)))
+def open_deaf(clients: Clients, shared_server: LiveServer, times: int) -> Any:
+    client = httpx.Client if isinstance(clients.mode, Sync) else httpx.AsyncClient
+    return clients.open(shared_server, policy=Policy(attempts=1), http=client(transport=Deaf(times)))
 
 
 def names(entries: Any) -> list[str]:
@@ -74,21 +74,23 @@ def names(entries: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_keep_whose_answer_is_lost_is_the_followers_own(near: Near, distant: Live, times: int) -> None:
-    hk = open_deaf(near, distant, times)
+def test_a_keep_whose_answer_is_lost_is_the_followers_own(
+    clients: Clients, shared_server: LiveServer, times: int
+) -> None:
+    hk = open_deaf(clients, shared_server, times)
     for name in "abcde":
         hk.create_pool(name, 1)
     assert names(hk.follow("mail", wait=False)) == [*"abcde"]
     assert names(hk.follow("mail", wait=False)) == []
 
 
-def test_another_follower_is_known_as_another(near: Near, distant: Live) -> None:
-    hk = open_deaf(near, distant, 1)
+def test_another_follower_is_known_as_another(clients: Clients, shared_server: LiveServer) -> None:
+    hk = open_deaf(clients, shared_server, 1)
     for name in "abcdefgh":
         hk.create_pool(name, 1)
     first = iter(hk.follow("mail", wait=False))
     assert [next(first).subject for _ in range(5)] == [*"abcde"]  # kept twice; the first answer was lost
-    second = iter(near.open(distant).follow("mail", wait=False))
+    second = iter(clients.open(shared_server).follow("mail", wait=False))
     assert [next(second).subject for _ in range(3)] == [*"def"]  # taken over
     with pytest.raises(CursorLost, match="another follower named 'mail'"):
         list(first)
@@ -99,18 +101,18 @@ def files(tmp_path: Path) -> Path:
     return tmp_path / "holds.db"
 
 
-def test_what_was_shown_and_is_gone_is_noticed_by_the_client(near: Near, files: Path, tmp_path: Path) -> None:
+def test_what_was_shown_and_is_gone_is_noticed_by_the_client(clients: Clients, files: Path, tmp_path: Path) -> None:
     """The server's file is put back: the place under the name with it, what the client remembers not."""
     url, outside, told = f"sqlite:///{files}", tmp_path / "outside", list[tuple[str, str]]()
-    with live(url) as server:
-        hk = near.open(server)
+    with live_server(url) as server:
+        hk = clients.open(server)
         hk.create_pool("a", 1)
         assert names(hk.follow("mail", wait=False, remember=outside)) == ["a"]
         assert names(hk.follow("plain", wait=False)) == ["a"]
         before = hk.generation()
     back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
-    with live(url) as server:
-        hk = near.open(server)
+    with live_server(url) as server:
+        hk = clients.open(server)
         for name in "bcd":
             hk.create_pool(name, 1)
         cursor = hk.cursor()
@@ -121,8 +123,8 @@ def test_what_was_shown_and_is_gone_is_noticed_by_the_client(near: Near, files: 
         following.close()
         hk.close()
     restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
-    with live(url) as server:
-        hk = near.open(server)
+    with live_server(url) as server:
+        hk = clients.open(server)
         with pytest.raises(CursorLost, match="start anew"):
             hk.journal(after=cursor)
         with pytest.raises(CursorLost, match=f"'mail' was shown at least .* remove {outside}") as lost:
@@ -136,22 +138,22 @@ def test_what_was_shown_and_is_gone_is_noticed_by_the_client(near: Near, files: 
 
 
 def test_an_event_id_of_another_generation_goes_on_while_its_entries_are_there(
-    near: Near, files: Path, tmp_path: Path
+    clients: Clients, files: Path, tmp_path: Path
 ) -> None:
     """`Last-Event-ID` over a real stream: of a journal that was cut back it is refused, of another generation alone it is not."""
     url = f"sqlite:///{files}"
-    with live(url) as server:
-        hk = near.open(server)
+    with live_server(url) as server:
+        hk = clients.open(server)
         hk.create_pool("a", 1)
         kept, before = hk.cursor(), hk.generation()
     back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
-    with live(url) as server:
-        hk = near.open(server)
+    with live_server(url) as server:
+        hk = clients.open(server)
         hk.create_pool("b", 1)
         gone = hk.cursor()
     restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
-    with live(url) as server:
-        near.open(server).create_pool("c", 1)
+    with live_server(url) as server:
+        clients.open(server).create_pool("c", 1)
         with server.client() as http:
             lost = http.get("/v1/events", headers={"Last-Event-ID": gone})
             assert (lost.status_code, lost.json()["reason"]) == (410, "cursor_lost")

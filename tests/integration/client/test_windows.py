@@ -15,17 +15,17 @@ from holdkit import Allowance, items, key, units
 from holdkit.client import NotAdmitted, Policy
 from holdkit.testing import FakeClock
 from tests.integration.client.test_client import Flaky
-from tests.integration.conftest import Near
-from tests.support.servers import Live, live
+from tests.integration.conftest import Clients
+from tests.support.servers import LiveServer, live_server
 
 NUMBERS = count()
 NOON = datetime(2030, 1, 15, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def distant() -> Iterator[Live]:
+def shared_server() -> Iterator[LiveServer]:
     """Its clock stands still, at noon: no window ends under a test."""
-    with live(clock=FakeClock(start=int(NOON.timestamp()) * 1_000_000)) as running:
+    with live_server(clock=FakeClock(start=int(NOON.timestamp()) * 1_000_000)) as running:
         yield running
 
 
@@ -50,10 +50,10 @@ def test_a_rate_is_taken_together_and_tells_when_to_come_back(remote: Any, name:
     assert api.remaining("ann") == 2
 
 
-def test_the_window_is_the_servers_however_wrong_the_clock_here_is(near: Near) -> None:
+def test_the_window_is_the_servers_however_wrong_the_clock_here_is(clients: Clients) -> None:
     clock = FakeClock(start=600_000_000)
-    with live(clock=clock) as server:
-        hk = near.open(server)
+    with live_server(clock=clock) as server:
+        hk = clients.open(server)
         api = hk.rates("api", Allowance(2, per="minute"))
         assert [(one.opens_slot, one.available) for one in api.usage("a")] == [(600_000_000, 2)]
         assert api.take("a", op="first").legs[0].pool == "~rates/api/a/60s@600"
@@ -147,10 +147,10 @@ def test_a_calendar_holds_a_range_or_nothing(remote: Any, name: str) -> None:
 
 
 def test_who_may_hold_may_spend_a_written_set_and_describe_none(
-    near: Near, distant: Live, remote: Any, name: str
+    clients: Clients, shared_server: LiveServer, remote: Any, name: str
 ) -> None:
     written_down(remote, name)
-    small = near.open(distant, distant.key("hold"))
+    small = clients.open(shared_server, shared_server.key("hold"))
     hold = small.budgets(name).hold("ann", 5, ttl=60)
     assert small.budgets(name).confirm(hold, 3).state == "confirmed"
     calls: list[Callable[[], Any]] = [
@@ -227,10 +227,13 @@ def test_records_are_written_read_and_removed(remote: Any, name: str) -> None:
         remote.put_record("~key", "x", "{}")
 
 
-def test_a_lost_answer_counts_a_rate_once(distant: Live, name: str) -> None:
+def test_a_lost_answer_counts_a_rate_once(shared_server: LiveServer, name: str) -> None:
     network = Flaky([])
     with holdkit.client.connect(
-        distant.url, key=distant.admin, policy=Policy(attempts=4, seconds=20), http=httpx.Client(transport=network)
+        shared_server.url,
+        key=shared_server.admin,
+        policy=Policy(attempts=4, seconds=20),
+        http=httpx.Client(transport=network),
     ) as hk:
         api = hk.rates(name, Allowance(10, per="year"))
         assert api.remaining("ann") == 10

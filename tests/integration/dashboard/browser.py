@@ -12,7 +12,7 @@ import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import holdkit
-from tests.support.servers import QUICK, Live, live
+from tests.support.servers import QUICK, LiveServer, live_server
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DESKTOP = {"width": 1280, "height": 800}
@@ -21,10 +21,10 @@ PATIENCE = 60_000
 """Milliseconds that a condition is waited for."""
 
 
-class Watched:
+class WatchedEngine:
     """A page, and what it complained about."""
 
-    def __init__(self, context: BrowserContext, server: Live) -> None:
+    def __init__(self, context: BrowserContext, server: LiveServer) -> None:
         self.server = server
         self.page: Page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
@@ -54,11 +54,11 @@ class Watched:
 
 
 @contextmanager
-def watched(browser: Browser, server: Live, *, quiet: bool = True, **more: Any) -> Iterator[Watched]:
+def watched(browser: Browser, server: LiveServer, *, quiet: bool = True, **more: Any) -> Iterator[WatchedEngine]:
     """A fresh context; at the end nothing must have been complained about."""
     context = browser.new_context(viewport=more.pop("viewport", DESKTOP), **more)
     try:
-        found = Watched(context, server)
+        found = WatchedEngine(context, server)
         yield found
         if quiet:
             assert found.complaints == []
@@ -67,10 +67,10 @@ def watched(browser: Browser, server: Live, *, quiet: bool = True, **more: Any) 
 
 
 @contextmanager
-def served(folder: Path, **more: Any) -> Iterator[tuple[Live, httpx.Client]]:
+def served(folder: Path, **more: Any) -> Iterator[tuple[LiveServer, httpx.Client]]:
     """A server on a file in this folder, and a client with the admin's key."""
     url, settings = f"sqlite:///{folder}/holds.db", more.pop("settings", QUICK)
-    with live(url, settings=settings, **more) as server, server.client() as http:
+    with live_server(url, settings=settings, **more) as server, server.client() as http:
         yield server, http
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import holdkit
 from tests.integration.dashboard.browser import DESKTOP, PHONE, Api, Errand, served, watched
-from tests.support.servers import Live
+from tests.support.servers import LiveServer
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 RUN = """async () => {
@@ -32,7 +32,7 @@ def found(page: Page) -> list[str]:
 class Scene:
     """A server with something to see on every page."""
 
-    def __init__(self, server: Live, api: Api, folder: Path) -> None:
+    def __init__(self, server: LiveServer, api: Api, folder: Path) -> None:
         self.server = server
         for name in ("hall", "seat", "balcony"):
             api.pool(name, 4)

@@ -12,7 +12,7 @@ import holdkit
 from holdkit import CreatePool
 from holdkit.testing.postgres.server import free_port
 from tests.integration.dashboard.browser import Api, served, watched
-from tests.support.servers import QUICK, live
+from tests.support.servers import QUICK, live_server
 
 
 def test_the_keyboard_alone_finds_and_opens(browser: Browser, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_server_that_was_gone_is_found_again(browser: Browser, tmp_path: Path)
     port = free_port()
     url = f"sqlite:///{tmp_path}/holds.db"
     with contextlib.ExitStack() as stack:
-        with live(url, settings=QUICK, port=port) as server:
+        with live_server(url, settings=QUICK, port=port) as server:
             looking = stack.enter_context(watched(browser, server, quiet=False))
             with server.client() as http:
                 Api(http).pool("gpu", 8)
@@ -141,7 +141,7 @@ def test_a_server_that_was_gone_is_found_again(browser: Browser, tmp_path: Path)
         with holdkit.connect(url) as hk:
             hk.hold("gpu", 5, ttl=600)
             hk.create_pool("new", total=1)
-        with live(url, settings=QUICK, port=port):
+        with live_server(url, settings=QUICK, port=port):
             now = page.get_by_role("button", name="Reconnect now")
             with contextlib.suppress(Error):  # it may have looked by itself
                 now.click(timeout=1_000)

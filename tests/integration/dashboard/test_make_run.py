@@ -16,14 +16,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.dashboard.browser import PHONE, watched
-from tests.support.servers import Live
+from tests.support.servers import LiveServer
 
 ROOT = Path(__file__).resolve().parents[3]
 SHOTS = os.environ.get("HOLDKIT_SHOTS")
 
 
 @contextmanager
-def running(folder: Path, *arguments: str, how: signal.Signals = signal.SIGINT) -> Iterator[Live]:
+def running(folder: Path, *arguments: str, how: signal.Signals = signal.SIGINT) -> Iterator[LiveServer]:
     """The process, ready; stopped by a signal, which must end it with 0 and leave nothing behind."""
     child = subprocess.Popen(
         [sys.executable, "-m", "holdkit.server.trial", "--port", "0", *arguments],
@@ -41,7 +41,7 @@ def running(folder: Path, *arguments: str, how: signal.Signals = signal.SIGINT) 
             told += line
         found = re.search(r"(http://127\.0\.0\.1:\d+)/#key=(hk_\S+)", told)
         assert found is not None
-        yield Live(found[1], found[2])
+        yield LiveServer(found[1], found[2])
         child.send_signal(how)
         said, wrong = child.communicate(timeout=120)
         assert (child.returncode, said, wrong) == (0, "Stopped.\n", "")

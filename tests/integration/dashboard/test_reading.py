@@ -13,7 +13,7 @@ import holdkit
 from holdkit.core.model import DAY
 from tests.conftest import Migrated
 from tests.integration.dashboard.browser import PHONE, Api, served, watched
-from tests.support.servers import live
+from tests.support.servers import live_server
 
 
 def test_pools_are_shown_and_move_as_others_change_them(browser: Browser, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_health_warns_of_what_may_be_lost_and_of_clocks_that_differ(
 ) -> None:
     right = time.time_ns
     url = f"{migrated()}&options=-csynchronous_commit%3Doff&allow_unsafe=synchronous_commit"
-    with live(url) as server, watched(browser, server) as looking:
+    with live_server(url) as server, watched(browser, server) as looking:
         monkeypatch.setattr(time, "time_ns", lambda: right() - 600 * 1_000_000_000)
         page = looking.open("health")
         card = page.locator("[data-durability=unsafe]")

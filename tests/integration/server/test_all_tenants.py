@@ -10,15 +10,15 @@ import pytest
 import holdkit
 from holdkit import ALL
 from holdkit.client import NotAdmitted
-from tests.integration.conftest import Near
-from tests.support.servers import QUICK, Live, Stand, live, stand
+from tests.integration.conftest import Clients
+from tests.support.servers import QUICK, InProcessApp, LiveServer, in_process_app, live_server
 from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
 @pytest.fixture
-def distant() -> Any:
+def shared_server() -> Any:
     """A journal of its own for each test."""
-    with live() as running:
+    with live_server() as running:
         yield running
 
 
@@ -26,14 +26,14 @@ def told(entries: Any) -> list[tuple[str | None, str]]:
     return [(entry.tenant, entry.subject) for entry in entries]
 
 
-async def scene(here: Stand) -> None:
+async def scene(here: InProcessApp) -> None:
     for tenant in ("", "acme", "*"):
         await here.call("POST", "/v1/pools", {"id": f"of-{tenant}", "total": 5}, tenant=tenant)
 
 
 def play(work: Any) -> None:
     async def main() -> None:
-        async with stand(settings=QUICK) as here:
+        async with in_process_app(settings=QUICK) as here:
             await scene(here)
             await work(here)
 
@@ -41,7 +41,7 @@ def play(work: Any) -> None:
 
 
 def test_an_operators_journal_says_whose_each_entry_is() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         everything = [("", "of-"), ("acme", "of-acme"), ("*", "of-*")]
         for query in ("", "&last=10"):
             answer = await here.call("GET", "/v1/journal?all_tenants=true" + query, key="read")
@@ -57,7 +57,7 @@ def test_an_operators_journal_says_whose_each_entry_is() -> None:
 
 
 def test_tenants_are_told_to_operators() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         first = (await here.call("GET", "/v1/tenants?limit=1", key="read")).json()
         assert (first["items"], first["next"]) == (["*"], "*")
         rest = (await here.call("GET", "/v1/tenants", params={"after": "*"}, key="read")).json()
@@ -67,7 +67,7 @@ def test_tenants_are_told_to_operators() -> None:
 
 
 def test_a_summary_is_of_one_tenant() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         answer = await here.call("GET", "/v1/events?kind=summary&all_tenants=true")
         assert (answer.status_code, answer.json()["code"]) == (400, "summary_of_one")
 
@@ -75,7 +75,7 @@ def test_a_summary_is_of_one_tenant() -> None:
 
 
 def test_places_of_all_tenants_are_apart() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         body = {"cursor": "hkc2.WyIiLFtbMCwwLCIiXV1d", "if_version": 0}
         kept = await here.call("PUT", "/v1/cursors/mail?all_tenants=true", body, op="one")
         assert kept.json()["version"] == 1
@@ -85,8 +85,8 @@ def test_places_of_all_tenants_are_apart() -> None:
     play(work)
 
 
-def test_the_client_follows_all_tenants(near: Near, distant: Live) -> None:
-    hk, acme = near.open(distant), near.open(distant, distant.key("admin", "acme"))
+def test_the_client_follows_all_tenants(clients: Clients, shared_server: LiveServer) -> None:
+    hk, acme = clients.open(shared_server), clients.open(shared_server, shared_server.key("admin", "acme"))
     hk.create_pool("a", 1)
     acme.create_pool("b", 1)
     everything: list[tuple[str | None, str]] = [("", "a"), ("acme", "b")]
@@ -113,9 +113,9 @@ def test_the_client_follows_all_tenants(near: Near, distant: Live) -> None:
     assert told([next(stream), next(stream)]) == [("acme", "d"), ("", "e")]
 
 
-def test_a_tenants_client_is_refused(near: Near, distant: Live) -> None:
-    near.open(distant).create_pool("a", 1)
-    acme = near.open(distant, distant.key("admin", "acme"))
+def test_a_tenants_client_is_refused(clients: Clients, shared_server: LiveServer) -> None:
+    clients.open(shared_server).create_pool("a", 1)
+    acme = clients.open(shared_server, shared_server.key("admin", "acme"))
     calls = (
         lambda: acme.journal(tenant=ALL),
         lambda: list(acme.follow(wait=False, tenant=ALL)),

@@ -15,7 +15,7 @@ from holdkit import Saga
 from holdkit.server.routes import ROUTES
 from holdkit.server.routing import Route
 from holdkit.testing import FakeClock
-from tests.support.servers import QUICK, Stand, stand
+from tests.support.servers import QUICK, InProcessApp, in_process_app
 
 NUMBERS = count()
 GUARDED = [route for route in ROUTES if route.scope is not None]
@@ -78,13 +78,13 @@ def path_of(route: Route, ids: dict[str, str]) -> str:
     return path
 
 
-async def ask(here: Stand, route: Route, ids: dict[str, str], **more: Any) -> httpx.Response:
+async def ask(here: InProcessApp, route: Route, ids: dict[str, str], **more: Any) -> httpx.Response:
     body = None if route.body is None else BODIES.get(route.kind, {})
     op = f"matrix-{next(NUMBERS)}" if route.retry_key else None
     return await here.call(route.method, path_of(route, ids), body, op=op, **more)
 
 
-async def scene(here: Stand) -> dict[str, str]:
+async def scene(here: InProcessApp) -> dict[str, str]:
     """A pool, a hold and a key of tenant acme."""
     await here.call("POST", "/v1/pools", {"id": "theirs", "total": 5}, tenant="acme")
     hold = await here.call("POST", "/v1/holds", {"pool": "theirs", "ttl": 60}, op="theirs", tenant="acme")
@@ -100,25 +100,25 @@ async def scene(here: Stand) -> dict[str, str]:
     return {"pool": "theirs", "budget": "theirs", "saga": saga.id, **records, **ids}
 
 
-def play(work: Callable[[Stand, dict[str, str]], Coroutine[Any, Any, None]]) -> FakeClock:
+def play(work: Callable[[InProcessApp, dict[str, str]], Coroutine[Any, Any, None]]) -> FakeClock:
     clock = FakeClock(start=1_000_000_000_000_000)
 
     async def main() -> None:
-        async with stand(clock=clock, settings=QUICK) as here:
+        async with in_process_app(clock=clock, settings=QUICK) as here:
             await work(here, await scene(here))
 
     asyncio.run(main())
     return clock
 
 
-async def state(here: Stand) -> list[Any]:
+async def state(here: InProcessApp) -> list[Any]:
     """All that tenant acme has."""
     told = await here.call("GET", "/v1/journal", tenant="acme")
     return [entry["position"] for entry in told.json()["items"]]
 
 
 def test_no_wrong_revoked_or_expired_key_passes_any_route() -> None:
-    async def work(here: Stand, ids: dict[str, str]) -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         good = await here.key("admin")
         revoked = await here.running.keys.make("revoked", scope="admin")
         await here.running.keys.revoke(revoked.info.id)
@@ -146,7 +146,7 @@ def test_no_wrong_revoked_or_expired_key_passes_any_route() -> None:
 
 
 def test_no_key_of_too_small_a_scope_passes_any_route() -> None:
-    async def work(here: Stand, ids: dict[str, str]) -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         before = await state(here)
         for route in GUARDED:
             smaller = SMALLER[route.scope or ""]
@@ -171,7 +171,7 @@ def test_another_tenants_things_do_not_exist() -> None:
         "record": "missing",
     }
 
-    async def work(here: Stand, ids: dict[str, str]) -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         before = await state(here)
         for route in GUARDED:
             if route.kind in ("events", "put_budget", "move_cursor", "put_record"):
@@ -197,7 +197,7 @@ def test_all_tenants_are_for_operators_only() -> None:
     wide = [route for route in GUARDED if "all_tenants" in {field.name for field in fields(route.query)}]
     assert {route.kind for route in wide} == {"journal", "events", "show_cursor", "move_cursor"}
 
-    async def work(here: Stand, ids: dict[str, str]) -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         before = await state(here)
         for route in wide:
             for scope in ("read", "hold", "admin"):
@@ -214,7 +214,7 @@ def test_all_tenants_are_for_operators_only() -> None:
 
 
 def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
-    async def work(here: Stand, ids: dict[str, str]) -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         from holdkit.server.request import Request
         from holdkit.server.streams import entries
 
@@ -243,7 +243,7 @@ def test_who_may_hold_says_neither_totals_nor_names_what_is_reserved() -> None:
     taken = {"type": "consume", "legs": [{"pool": "~rates/r/c/60s@0", "create_with_total": 10**9}]}
     resized = {"type": "resize_pool", "id": "~budgets/theirs/c/tokens/day@0", "total": 10**9}
 
-    async def work(here: Stand, ids: dict[str, str]) -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         before = await state(here)
         for number, command in enumerate((taken, resized)):
             answer = await here.call(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdkit.server import Settings
-from tests.support.servers import PATIENCE, QUICK, Live, Stand, live, stand
+from tests.support.servers import PATIENCE, QUICK, InProcessApp, LiveServer, in_process_app, live_server
 
 HASTY = Settings(key_refresh=0.05, sweep_every=0, body_timeout=0.3)
 
@@ -53,7 +53,7 @@ BODIES: list[tuple[str, bytes, str]] = [
 @pytest.mark.parametrize(("body", "reason"), [pytest.param(*row[1:], id=row[0]) for row in BODIES])
 def test_a_bad_body_is_refused_and_nothing_is_written(body: bytes, reason: str, caplog: Any) -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             answer = await here.call(
                 "POST", "/v1/pools", content=body, headers={"Content-Type": "application/json; charset=utf-8"}
             )
@@ -69,7 +69,7 @@ def test_a_bad_body_is_refused_and_nothing_is_written(body: bytes, reason: str, 
 
 def test_fields_are_named() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
 
             async def told(body: Any) -> tuple[str, str]:
                 problem = (await here.call("POST", "/v1/holds", body, op="a")).json()
@@ -119,7 +119,7 @@ def test_fields_are_named() -> None:
 )
 def test_a_bad_address_is_refused(path: str, status: int, reason: str) -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             answer = await here.call("GET", path)
             assert (answer.status_code, answer.json()["reason"]) == (status, reason)
 
@@ -128,7 +128,7 @@ def test_a_bad_address_is_refused(path: str, status: int, reason: str) -> None:
 
 def test_methods_types_and_headers() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             wrong = await here.call("DELETE", "/v1/pools")
             assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, POST")
             form = await here.call("POST", "/v1/pools", content=b"id=a", headers={"Content-Type": "text/plain"})
@@ -153,7 +153,7 @@ def test_methods_types_and_headers() -> None:
 
 def test_one_poisonous_command_refuses_its_batch_and_writes_nothing() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             poisons: list[Any] = [
                 {"type": "hold", "pool": "a", "ttl": 60, "quantity": 0},
                 {"type": "hold", "pool": "a", "ttl": 60, "actor": "me"},
@@ -175,7 +175,7 @@ def test_one_poisonous_command_refuses_its_batch_and_writes_nothing() -> None:
 
 def test_a_key_that_asks_too_often_is_turned_away_before_any_work() -> None:
     async def main() -> None:
-        async with stand(settings=Settings(rate=0.001, burst=3)) as here:
+        async with in_process_app(settings=Settings(rate=0.001, burst=3)) as here:
             other = await here.key("read")
             for status in (201, 409, 409, 429, 429):
                 answer = await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
@@ -191,12 +191,12 @@ def test_a_key_that_asks_too_often_is_turned_away_before_any_work() -> None:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Live]:
-    with live(settings=QUICK) as running:
+def server() -> Iterator[LiveServer]:
+    with live_server(settings=QUICK) as running:
         yield running
 
 
-def raw(server: Live, payload: bytes, *, finish: bool = False) -> bytes:
+def raw(server: LiveServer, payload: bytes, *, finish: bool = False) -> bytes:
     """All that the server answers to these bytes, until it closes or has nothing more to say."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
         wire.sendall(payload)
@@ -217,7 +217,7 @@ def raw(server: Live, payload: bytes, *, finish: bool = False) -> bytes:
                 return told
 
 
-def head(server: Live, method: str = "POST", path: str = "/v1/pools", *more: str) -> bytes:
+def head(server: LiveServer, method: str = "POST", path: str = "/v1/pools", *more: str) -> bytes:
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {server.admin}", *more, "", ""]
     return "\r\n".join(lines).encode("latin-1")
 
@@ -239,7 +239,7 @@ CORPUS: list[tuple[str, list[str], bytes, bytes]] = [
 
 
 @pytest.mark.parametrize(("more", "body", "status"), [pytest.param(*row[1:], id=row[0]) for row in CORPUS])
-def test_bytes_that_are_not_a_request(server: Live, more: list[str], body: bytes, status: bytes) -> None:
+def test_bytes_that_are_not_a_request(server: LiveServer, more: list[str], body: bytes, status: bytes) -> None:
     told = raw(server, head(server, "POST", "/v1/pools", JSON, *more) + body)
     assert told.startswith(b"HTTP/1.1" + status), told[:200]
     assert b"Traceback" not in told
@@ -253,7 +253,7 @@ def test_bytes_that_are_not_a_request(server: Live, more: list[str], body: bytes
     ids=["a body", "a chunked body"],
 )
 def test_a_body_that_stops(more: str, body: bytes) -> None:
-    with live(settings=HASTY) as server:
+    with live_server(settings=HASTY) as server:
         told = raw(server, head(server, "POST", "/v1/pools", JSON, more) + body)
         assert told.startswith(b"HTTP/1.1 408 "), told[:200]
         assert b"Traceback" not in told
@@ -271,13 +271,13 @@ def test_a_body_that_stops(more: str, body: bytes) -> None:
         b"\x16\x03\x01\x02\x00",
     ],
 )
-def test_bytes_of_another_protocol(server: Live, payload: bytes) -> None:
+def test_bytes_of_another_protocol(server: LiveServer, payload: bytes) -> None:
     told = raw(server, payload, finish=True)
     assert told == b"" or told.startswith(b"HTTP/1.1 4")
     assert b"Traceback" not in told
 
 
-def test_a_caller_who_hangs_up_halfway_leaves_nothing_behind(server: Live) -> None:
+def test_a_caller_who_hangs_up_halfway_leaves_nothing_behind(server: LiveServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
         wire.sendall(head(server, "POST", "/v1/pools", JSON, "Content-Length: 50") + b'{"id": "half"')
     with server.client() as http:
@@ -289,7 +289,7 @@ HALF = b"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n
 
 @pytest.mark.parametrize("payload", [b"", b"GET /li", HALF])
 def test_a_request_that_does_not_arrive_loses_its_connection(payload: bytes) -> None:
-    with live(settings=Settings(receive_timeout=0.2)) as server:
+    with live_server(settings=Settings(receive_timeout=0.2)) as server:
         raw_answer = raw(server, payload)
         assert raw_answer == b"" or raw_answer.startswith(b"HTTP/1.1 401")
         with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
@@ -300,7 +300,7 @@ def test_a_request_that_does_not_arrive_loses_its_connection(payload: bytes) -> 
 
 
 def test_there_are_only_so_many_connections() -> None:
-    with live(settings=Settings(max_connections=2, key_refresh=0.05)) as server:
+    with live_server(settings=Settings(max_connections=2, key_refresh=0.05)) as server:
         kept = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) for _ in range(2)]
         for wire in kept:
             wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -318,7 +318,7 @@ def test_text_of_strangers_comes_back_as_text() -> None:
     corpus = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "javascript:alert(1)", "{{7*7}}", "'; --"]
 
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             for n, nasty in enumerate(corpus):
                 made = await here.call("POST", "/v1/pools", {"id": nasty, "total": 1})
                 assert made.status_code == 201
@@ -331,11 +331,11 @@ def test_text_of_strangers_comes_back_as_text() -> None:
     asyncio.run(main())
 
 
-def test_the_stand_itself(server: Live) -> None:
+def test_the_stand_itself(server: LiveServer) -> None:
     """The corpus would pass against a server that refuses everything: this one does not."""
     told = raw(server, head(server, "POST", "/v1/pools", JSON, "Content-Length: 22") + b'{"id":"ok", "total":1}')
     assert told.startswith(b"HTTP/1.1 201"), told
-    assert Stand is not None
+    assert InProcessApp is not None
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_depth_counts_brackets_outside_of_strings(body: bytes, depth: int) -> No
 @pytest.mark.parametrize("id", ["~budgets/\x00", "~budgets/" + "x" * 512, "~rates/\x1b"])
 def test_a_window_that_no_engine_could_have_is_not_looked_for(id: str) -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             answer = await here.call("POST", "/v1/windows/look", {"pools": [id]}, key="read")
             assert (answer.status_code, answer.json()["field"]) == (400, "pool")
 
@@ -369,7 +369,7 @@ def test_a_window_that_no_engine_could_have_is_not_looked_for(id: str) -> None:
 @pytest.mark.parametrize("field", ["opens", "closes"])
 def test_a_time_of_a_window_without_its_zone_is_named(field: str) -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             leg = {"pool": "~rates/x", "create_with_total": 1, field: "2026-01-01T00:00:00"}
             body = {"commands": [{"type": "consume", "legs": [leg]}]}
             answer = await here.call("POST", "/v1/windows", body, op="k")

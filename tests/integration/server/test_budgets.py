@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from holdkit.testing import FakeClock
-from tests.support.servers import NOON, Stand, stand
+from tests.support.servers import NOON, InProcessApp, in_process_app
 
 LLM = {"budgets": {"tokens": [{"total": 1_000, "per": "day"}, {"total": 400, "per": "minute"}], "dollars": [{"total": 9, "per": "month"}]}}  # fmt: skip
 
@@ -13,7 +13,7 @@ def run(work: Any) -> None:
     clock = FakeClock(start=NOON)
 
     async def main() -> None:
-        async with stand(clock=clock) as here:
+        async with in_process_app(clock=clock) as here:
             assert (await here.call("PUT", "/v1/budgets/llm", LLM)).status_code == 200
             await work(here, clock)
 
@@ -21,7 +21,7 @@ def run(work: Any) -> None:
 
 
 def test_the_estimate_is_held_and_the_actual_confirmed() -> None:
-    async def work(here: Stand, clock: FakeClock) -> None:
+    async def work(here: InProcessApp, clock: FakeClock) -> None:
         estimate = {"client": "team:1", "estimate": {"tokens": 300, "dollars": 2}, "ttl": 60}
         held = await here.call("POST", "/v1/budgets/llm/hold", estimate, op="a", key="hold")
         assert held.status_code == 201, held.text
@@ -47,7 +47,7 @@ def test_the_estimate_is_held_and_the_actual_confirmed() -> None:
 
 
 def test_sets_are_written_down_by_admins_and_checked() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         assert (await here.call("PUT", "/v1/budgets/llm", LLM, key="hold")).status_code == 403
         bads: list[Any] = [
             {"budgets": {}},

@@ -7,7 +7,7 @@ import pytest
 
 from holdkit import EngineError, Saga
 from holdkit.testing import FakeClock
-from tests.support.servers import Stand, stand
+from tests.support.servers import InProcessApp, in_process_app
 
 NOW = 1_700_000_000_000_000
 EMAIL = {"type": "email", "value": "alice@example.com", "ttl": 300}
@@ -17,14 +17,14 @@ def run(work: Any) -> None:
     clock = FakeClock(start=NOW)
 
     async def main() -> None:
-        async with stand(clock=clock) as here:
+        async with in_process_app(clock=clock) as here:
             await work(here, clock)
 
     asyncio.run(main())
 
 
 def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         made = await here.call("POST", "/v1/claims", EMAIL, op="a", key="hold")
         assert made.status_code == 201, made.text
         claim = made.json()
@@ -70,7 +70,7 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
 
 
 def test_a_batch_takes_keys_and_items() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await here.call("POST", "/v1/items", {"ids": ["seat"]})
         await here.call("POST", "/v1/pools", {"id": "show", "total": 1})
         legs = [{"pool": "show"}, {"key": "email:a@b.c"}, {"item": "seat"}]
@@ -97,7 +97,7 @@ def test_a_batch_takes_keys_and_items() -> None:
 
 
 def test_a_claim_that_cannot_be() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         for body, field in (
             ({**EMAIL, "type": "e:mail"}, "type"),
             ({**EMAIL, "value": " "}, "value"),
@@ -115,7 +115,7 @@ def test_a_claim_that_cannot_be() -> None:
 
 
 def test_items_are_taken_all_or_none_and_spent() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         ids = ["posting:1", "posting:2", "posting:3"]
         added = await here.call("POST", "/v1/items", {"ids": ids})
         assert [one["state"] for one in added.json()["items"]] == ["available"] * 3
@@ -151,7 +151,7 @@ class Errand(Saga):
 
 
 def test_sagas_can_be_looked_at() -> None:
-    async def work(here: Stand, clock: FakeClock) -> None:
+    async def work(here: InProcessApp, clock: FakeClock) -> None:
         await here.call("POST", "/v1/pools", {"id": "seat", "total": 1})
         errands = here.running.kernel.sagas.register(Errand())
         await errands.run("one", {"what": "this"})
@@ -171,7 +171,7 @@ def test_sagas_can_be_looked_at() -> None:
 
 
 def test_some_fields_need_an_admins_key() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         born = {"legs": [{"pool": "new", "quantity": 1, "create_with_total": 5}], "ttl": 60}
         no = await here.call("POST", "/v1/holds", born, op="a", key="hold")
         assert (no.status_code, no.json()["reason"]) == (403, "scope_too_small")
@@ -192,7 +192,7 @@ def test_some_fields_need_an_admins_key() -> None:
 
 
 def test_claims_and_items_are_listed_page_by_page_and_by_prefix() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         for n in range(5):
             await here.call("POST", "/v1/claims", {**EMAIL, "value": f"u{n}@example.com"}, op=f"c{n}")
         await here.call("POST", "/v1/claims", EMAIL, op="theirs", tenant="acme")
@@ -217,7 +217,7 @@ def test_claims_and_items_are_listed_page_by_page_and_by_prefix() -> None:
 
 
 def test_items_that_were_added_and_cannot_be_looked_at_are_not_denied() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await here.key()
         items = type(here.running.kernel.items)
         with pytest.MonkeyPatch.context() as patched:

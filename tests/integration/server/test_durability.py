@@ -6,14 +6,14 @@ from typing import Any
 
 import holdkit
 from holdkit.server.routes import ROUTES
-from tests.support.servers import Live
+from tests.support.servers import LiveServer
 
 HEADER = "Holdkit-Durability"
 LEVELS = ["process", "local", "synchronous", "asynchronous_standby", "unsafe"]
 
 
-def test_changes_carry_it_and_nothing_else_does(distant: Live) -> None:
-    with distant.client() as http:
+def test_changes_carry_it_and_nothing_else_does(shared_server: LiveServer) -> None:
+    with shared_server.client() as http:
         ended = {"reason": "over", "force": True}
         changed = [
             http.post("/v1/pools", json={"id": "p", "total": 5}),
@@ -58,8 +58,8 @@ def test_clients_pass_it_on(remote: Any) -> None:
     assert [answer.durability for answer in remote.holds(pool="shelf", limit=3)] == [None] * 3
 
 
-def test_the_description_says_so(distant: Live) -> None:
-    with distant.client() as http:
+def test_the_description_says_so(shared_server: LiveServer) -> None:
+    with shared_server.client() as http:
         paths = http.get("/v1/openapi.json").json()["paths"]
     changing = 0
     for route in ROUTES:

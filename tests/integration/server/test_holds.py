@@ -4,19 +4,19 @@ import asyncio
 from typing import Any
 
 from holdkit.testing import FakeClock
-from tests.support.servers import Stand, live, stand
+from tests.support.servers import InProcessApp, in_process_app, live_server
 
 
 def run(work: Any, **more: Any) -> None:
     async def main() -> None:
-        async with stand(**more) as here:
+        async with in_process_app(**more) as here:
             await work(here)
 
     asyncio.run(main())
 
 
 def test_a_hold_is_placed_and_confirmed_over_a_real_socket() -> None:
-    with live() as server, server.client() as http:
+    with live_server() as server, server.client() as http:
         assert http.post("/v1/pools", json={"id": "show/42", "total": 5}).status_code == 201
         placed = http.post(
             "/v1/holds", json={"pool": "show/42", "quantity": 2, "ttl": "5m"}, headers={"Idempotency-Key": "a"}
@@ -39,7 +39,7 @@ def test_a_hold_is_placed_and_confirmed_over_a_real_socket() -> None:
 
 
 def test_a_refusal_is_a_problem_with_its_numbers() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         await here.call("POST", "/v1/pools", {"id": "gpu", "total": 1})
         no = await here.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="a")
         assert no.status_code == 409
@@ -59,7 +59,7 @@ def test_a_refusal_is_a_problem_with_its_numbers() -> None:
 def test_times_are_rfc_3339_and_the_clock_is_the_engines() -> None:
     clock = FakeClock()
 
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         await here.call("POST", "/v1/pools", {"id": "gpu", "total": 1})
         held = (await here.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 60}, op="a")).json()
         assert held["deadline_at"] == "1970-01-01T00:01:00Z"
@@ -76,7 +76,7 @@ def test_times_are_rfc_3339_and_the_clock_is_the_engines() -> None:
 def test_every_verb_of_a_hold() -> None:
     clock = FakeClock()
 
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         await here.call("POST", "/v1/pools", {"id": "a", "total": 9})
         await here.call("POST", "/v1/pools", {"id": "b", "total": 9})
         legs = [{"pool": "a", "quantity": 3}, {"pool": "b"}]
@@ -110,7 +110,7 @@ def test_every_verb_of_a_hold() -> None:
 
 
 def test_a_batch_answers_command_by_command() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         commands = [
             {"type": "create_pool", "id": "a", "total": 1},
             {"type": "hold", "pool": "a", "ttl": 60},

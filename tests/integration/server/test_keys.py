@@ -12,14 +12,14 @@ import holdkit
 from holdkit.server import Keys
 from holdkit.server.keys import StoredKey, admits, hash_secret, read_key
 from holdkit.testing import FakeClock
-from tests.support.servers import PATIENCE, Stand, stand
+from tests.support.servers import PATIENCE, InProcessApp, in_process_app
 
 PEPPER = b"p" * 32
 
 
 def run(work: Any, **more: Any) -> None:
     async def main() -> None:
-        async with stand(**more) as here:
+        async with in_process_app(**more) as here:
             await work(here)
 
     asyncio.run(main())
@@ -68,7 +68,7 @@ def test_secrets_are_compared_in_constant_time_also_for_keys_that_do_not_exist(m
 def test_a_rotated_key_keeps_its_id_and_its_old_secret_for_a_grace() -> None:
     clock = FakeClock()
 
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         admin = await here.key("admin")
         id = (read_key(admin) or ("", ""))[0]
         answer = await here.call("POST", f"/v1/keys/{id}/rotate", {"grace": 60})
@@ -85,7 +85,7 @@ def test_a_rotated_key_keeps_its_id_and_its_old_secret_for_a_grace() -> None:
 
 
 def test_a_revoked_key_is_refused_at_once() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         made = (await here.call("POST", "/v1/keys", {"name": "till", "scope": "hold", "ttl": "1h"})).json()
         assert (await here.call("GET", "/v1/pools", key=made["key"])).status_code == 200
         gone = await here.call("DELETE", f"/v1/keys/{made['info']['id']}")
@@ -103,7 +103,7 @@ def test_a_revoked_key_is_refused_at_once() -> None:
 def test_a_key_made_by_another_process_counts_soon(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
 
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         with holdkit.connect(url) as hk:
             made = Keys(hk).make("elsewhere", scope="read")
         async with asyncio.timeout(PATIENCE):
@@ -144,7 +144,7 @@ def test_what_a_key_cannot_be(arguments: dict[str, Any], field: str) -> None:
 
 
 def test_keys_can_neither_be_read_nor_written_nor_followed_by_callers() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         admin = await here.key("admin")
         id = (read_key(admin) or ("", ""))[0]
         (stored,) = await here.running.keys.stored()
@@ -164,7 +164,7 @@ def test_keys_can_neither_be_read_nor_written_nor_followed_by_callers() -> None:
 def test_no_key_is_ever_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.DEBUG)
 
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         admin = await here.key("admin")
 
         async def broken(*_: Any, **__: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from holdkit.core.model import SECOND
 from holdkit.server.webhooks.leasing import Elsewhere, Lease
 from holdkit.testing import FakeClock
-from tests.support.servers import PATIENCE, stand
+from tests.support.servers import PATIENCE, in_process_app
 
 SECONDS = 0.000_001
 """One slot: so short that every look is one at the database, whose clock stands still until it is moved."""
@@ -18,7 +18,7 @@ SECONDS = 0.000_001
 def play(work: Callable[[Lease, Lease, FakeClock], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         clock = FakeClock(start=1_000_000_000_000_000)
-        async with stand(clock=clock) as here:
+        async with in_process_app(clock=clock) as here:
             executor = here.running.kernel.executor
             await work(Lease(executor, "", "hook", SECONDS), Lease(executor, "", "hook", SECONDS), clock)
 

@@ -9,18 +9,18 @@ import pytest
 
 import holdkit
 from holdkit.client import NotAdmitted, connect, connect_async
-from tests.support.servers import Stand, live, stand
+from tests.support.servers import InProcessApp, in_process_app, live_server
 
 
 def test_only_an_operator_may() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             await _only_an_operator(here)
 
     asyncio.run(main())
 
 
-async def _only_an_operator(here: Stand) -> None:
+async def _only_an_operator(here: InProcessApp) -> None:
     body = {"limits": {"retention": "90d", "max_legs": 7}, "reason": "audit", "actor": "user:7"}
     for key, tenant, status in (("admin", "acme", 403), ("hold", "", 403), ("read", "", 403)):
         assert (await here.call("POST", "/v1/limits", body, key=key, tenant=tenant)).status_code == status
@@ -49,7 +49,7 @@ async def _only_an_operator(here: Stand) -> None:
 )
 def test_bad_input_names_the_limit(limits: dict[str, object], code: str) -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             answer = await here.call("POST", "/v1/limits", {"limits": limits})
             assert answer.status_code in (400, 422)
             assert answer.json()["code"] == code
@@ -58,7 +58,7 @@ def test_bad_input_names_the_limit(limits: dict[str, object], code: str) -> None
 
 
 def test_the_client_reads_and_changes_them() -> None:
-    with live() as server, connect(server.url, key=server.admin) as hk:
+    with live_server() as server, connect(server.url, key=server.admin) as hk:
         assert hk.limits_in_force().version == 0
         changed = hk.change_limits(
             retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once"
@@ -88,7 +88,7 @@ def test_the_client_reads_and_changes_them() -> None:
 
 
 def test_a_tenants_client_is_refused() -> None:
-    with live() as server:
+    with live_server() as server:
         with connect(server.url, key=server.admin) as hk:
             hk.create_pool("p", 1)
         theirs = server.key("admin", "acme")

@@ -8,7 +8,7 @@ import holdkit
 from holdkit.client import connect
 from holdkit.testing.postgres import ServerAddress
 from tests.integration.server.test_streams import frames
-from tests.support.servers import live
+from tests.support.servers import live_server
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def postgres_template(postgres_server: ServerAddress) -> str:
 
 
 def test_holds_batches_events_and_summaries_over_lanes(postgres_url: str) -> None:
-    with live(postgres_url) as server, server.client() as http, connect(server.url, key=server.admin) as hk:
+    with live_server(postgres_url) as server, server.client() as http, connect(server.url, key=server.admin) as hk:
         with http.stream("GET", "/v1/events") as entries, http.stream("GET", "/v1/events?kind=summary") as summary:
             told, summed = frames(entries), frames(summary)
             assert next(told)[0] == "hello"

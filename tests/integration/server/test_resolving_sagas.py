@@ -12,7 +12,7 @@ import holdkit
 from holdkit import Saga, SagaParked
 from holdkit.faces._async.sagas import AsyncSagas
 from holdkit.testing import FakeClock
-from tests.support.servers import Stand, stand
+from tests.support.servers import InProcessApp, in_process_app
 
 
 class Doomed(Saga):
@@ -28,15 +28,15 @@ class Doomed(Saga):
         raise ValueError("the card was refused")
 
 
-async def park(here: Stand, saga: str) -> None:
+async def park(here: InProcessApp, saga: str) -> None:
     with pytest.raises(SagaParked):
         await here.running.kernel.sagas.register(Doomed()).run(saga, {})
 
 
-def run(work: Callable[[Stand, FakeClock], Coroutine[Any, Any, None]]) -> None:
+def run(work: Callable[[InProcessApp, FakeClock], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         clock = FakeClock(start=1_000_000_000_000_000)
-        async with stand(clock=clock) as here:
+        async with in_process_app(clock=clock) as here:
             await here.call("POST", "/v1/pools", {"id": "seat", "total": 5})
             await work(here, clock)
 
@@ -49,7 +49,7 @@ def wish(how: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("how", "phase", "consumed"), [("done", "done", 1), ("cancelled", "aborted", 0)])
 def test_a_parked_saga_is_ended_with_what_it_holds(how: str, phase: str, consumed: int) -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "order/9")
         path = "/v1/sagas/order%2F9/resolve"
         done = await here.call("POST", path, {**wish(how), "actor": "user:7"}, op="r")
@@ -67,7 +67,7 @@ def test_a_parked_saga_is_ended_with_what_it_holds(how: str, phase: str, consume
 
 @pytest.mark.parametrize("how", ["done", "cancelled"])
 def test_the_end_of_a_saga_is_told_and_its_retention_begins_there(how: str) -> None:
-    async def work(here: Stand, clock: FakeClock) -> None:
+    async def work(here: InProcessApp, clock: FakeClock) -> None:
         await park(here, "a")
         clock.advance(29 * 86_400)
         done = await here.call("POST", "/v1/sagas/a/resolve", wish(how), op="r")
@@ -84,7 +84,7 @@ def test_the_end_of_a_saga_is_told_and_its_retention_begins_there(how: str) -> N
 
 
 def test_a_repetition_changes_nothing_and_another_end_is_refused() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "a")
         path = "/v1/sagas/a/resolve"
         first = await here.call("POST", path, wish("cancelled"), op="r")
@@ -101,7 +101,7 @@ def test_a_repetition_changes_nothing_and_another_end_is_refused() -> None:
 
 
 def test_one_that_is_driven_or_missing_is_left_alone() -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         class Asking(Doomed):
             async def effect(self, intent: Any, step: Any) -> str:  # type: ignore[override]
                 busy = await here.call("POST", "/v1/sagas/b/resolve", wish("cancelled"), op="r")
@@ -124,7 +124,7 @@ def test_one_that_moved_on_between_look_and_write_is_refused() -> None:
         async def _check_free(self, record: Any, body: Any) -> None:
             await AsyncSagas(self._executor, self._tenant).resolve(record.id, "cancelled", reason="I was first")
 
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "a")
         kernel = here.running.kernel
         with pytest.raises(holdkit.VersionConflict):
@@ -142,7 +142,7 @@ def test_one_that_moved_on_between_look_and_write_is_refused() -> None:
     [({"how": "done"}, "reason"), ({"how": "done", "reason": ""}, "reason"), ({"how": "odd", "reason": "x"}, "how")],
 )
 def test_a_reason_and_a_known_end_are_asked_for(body: dict[str, Any], field: str) -> None:
-    async def work(here: Stand, _clock: FakeClock) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "a")
         no = await here.call("POST", "/v1/sagas/a/resolve", body, op="r")
         assert no.status_code == 400

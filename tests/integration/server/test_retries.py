@@ -9,14 +9,14 @@ from holdkit import errors
 from holdkit.faces._async.kernel import AsyncKernel
 from holdkit.server import Settings
 from holdkit.server.problems import problem_of
-from tests.support.servers import Stand, stand
+from tests.support.servers import InProcessApp, in_process_app
 
 HOLD = {"pool": "a", "ttl": 60}
 
 
 def run(work: Any, **more: Any) -> None:
     async def main() -> None:
-        async with stand(**more) as here:
+        async with in_process_app(**more) as here:
             await here.call("POST", "/v1/pools", {"id": "a", "total": 5})
             await work(here)
 
@@ -24,7 +24,7 @@ def run(work: Any, **more: Any) -> None:
 
 
 def test_the_same_key_and_payload_is_the_same_answer_token_included() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         first = await here.call("POST", "/v1/holds", HOLD, op="k")
         again = await here.call("POST", "/v1/holds", {"ttl": "1m", "pool": "a"}, op='"k"')
         assert (first.status_code, again.status_code) == (201, 201)
@@ -40,7 +40,7 @@ def test_the_same_key_and_payload_is_the_same_answer_token_included() -> None:
 def test_a_retry_key_is_of_no_use_to_another_access_key(actor: str | None) -> None:
     """Who reads the journal sees retry keys and actors; the recorded answer has the owner's token in it."""
 
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         theirs = await here.running.keys.make("theirs", scope="hold")
         mine = await here.running.keys.make("mine", scope="hold")
         await here.running.gate.refresh()
@@ -75,7 +75,7 @@ def test_a_retry_key_is_of_no_use_to_another_access_key(actor: str | None) -> No
 def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
     """Another worker, with a key of its own, may go on with what the first one has begun; a token it never sees."""
 
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         keys = [(await here.running.keys.make(name, scope="admin")).text for name in ("theirs", "mine")]
         await here.running.gate.refresh()
         held = (
@@ -125,7 +125,7 @@ def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
 
 
 def test_a_refusal_is_replayed_too() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         for replayed in (None, "true"):
             no = await here.call("POST", "/v1/holds", {"pool": "a", "quantity": 9, "ttl": 60}, op="k")
             assert (no.status_code, no.headers.get("idempotency-replayed")) == (409, replayed)
@@ -135,7 +135,7 @@ def test_a_refusal_is_replayed_too() -> None:
 
 
 def test_another_payload_or_another_route_is_422() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         await here.call("POST", "/v1/holds", HOLD, op="k")
         for path, body in (("/v1/holds", {**HOLD, "quantity": 2}), ("/v1/consume", {"pool": "a"})):
             other = await here.call("POST", path, body, op="k")
@@ -147,7 +147,7 @@ def test_another_payload_or_another_route_is_422() -> None:
 
 
 def test_keys_are_a_tenants_own() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         await here.call("POST", "/v1/pools", {"id": "a", "total": 5}, tenant="acme")
         mine = await here.call("POST", "/v1/holds", HOLD, op="k")
         theirs = await here.call("POST", "/v1/holds", HOLD, op="k", tenant="acme")
@@ -164,7 +164,7 @@ PAIR = [
 
 @pytest.mark.parametrize("atomic", [False, True], ids=["each", "all or none"])
 def test_a_batch_is_replayed_whole(atomic: bool) -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         batch = {"commands": PAIR, "atomic": atomic}
         first = await here.call("POST", "/v1/batch", batch, op="k")
         await here.call("PUT", "/v1/pools/a", {"total": 50})
@@ -183,7 +183,7 @@ def test_a_batch_is_replayed_whole(atomic: bool) -> None:
 
 
 def test_another_batch_under_the_key_is_422_and_does_nothing() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         small = {**PAIR[0], "quantity": 1}
         await here.call("POST", "/v1/batch", {"commands": [small]}, op="k")
         await here.call("POST", "/v1/holds", HOLD, op="one")
@@ -206,7 +206,7 @@ def test_another_batch_under_the_key_is_422_and_does_nothing() -> None:
 
 
 def test_a_batch_is_one_commit_and_no_command_may_carry_its_key() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         before = here.running.kernel.stats.batches
         await here.call("POST", "/v1/batch", {"commands": PAIR}, op="k")
         assert here.running.kernel.stats.batches == before + 1
@@ -218,7 +218,7 @@ def test_a_batch_is_one_commit_and_no_command_may_carry_its_key() -> None:
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 201, "ü", "a\x7f"])
 def test_a_malformed_key_is_400(key: str) -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         answer = await here.call("POST", "/v1/holds", HOLD, headers={"Idempotency-Key": key.encode()})
         assert (answer.status_code, answer.json()["reason"]) == (400, "idempotency_key_malformed")
         none = await here.call("POST", "/v1/holds", HOLD)
@@ -228,7 +228,7 @@ def test_a_malformed_key_is_400(key: str) -> None:
 
 
 def test_a_key_whose_request_is_being_decided_is_409(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         entered, gate = asyncio.Event(), asyncio.Event()
         real = AsyncKernel.hold
 
@@ -276,7 +276,7 @@ def test_what_is_not_known_to_have_done_nothing_says_so(error: Exception, status
 
 
 def test_an_answer_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         async def never(*_: Any, **__: Any) -> None:
             await asyncio.Event().wait()
 
@@ -288,7 +288,7 @@ def test_an_answer_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_pool_is_resized_only_as_it_was_seen() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         seen = await here.call("GET", "/v1/pools/a")
         tag = seen.headers["etag"]
         same = await here.call("GET", "/v1/pools/a", headers={"If-None-Match": tag})
@@ -310,7 +310,7 @@ def test_a_pool_is_resized_only_as_it_was_seen() -> None:
 
 
 def test_pages_join_without_gap_or_overlap() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         for n in range(7):
             await here.call("POST", "/v1/pools", {"id": f"p{n}", "total": 1})
             await here.call("POST", "/v1/holds", {"pool": f"p{n}", "ttl": 60}, op=str(n))

@@ -22,15 +22,17 @@ with warnings.catch_warnings():
 from holdkit.server import Settings
 from holdkit.server.openapi import document
 from holdkit.server.routes import ROUTES
-from tests.support.servers import Live, live
+from tests.support.servers import LiveServer, live_server
 
 EXAMPLES = 12
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Live]:
-    with live(settings=Settings(key_refresh=0.05, sweep_every=0, rate=1e6, burst=10**6, stream_timeout=0.5)) as running:
+def server() -> Iterator[LiveServer]:
+    with live_server(
+        settings=Settings(key_refresh=0.05, sweep_every=0, rate=1e6, burst=10**6, stream_timeout=0.5)
+    ) as running:
         with running.client() as http:
             http.post("/v1/pools", json={"id": "0", "total": 5})
         yield running
@@ -59,7 +61,7 @@ schema = schemathesis.openapi.from_dict(without_streams())
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_every_route_keeps_to_its_description(case: Any, server: Live) -> None:
+def test_every_route_keeps_to_its_description(case: Any, server: LiveServer) -> None:
     answer = case.call(base_url=server.url, headers={"Authorization": f"Bearer {server.admin}"})
     case.validate_response(answer, checks=CHECKS)
     assert answer.status_code != 401, "the key was lost on the way"

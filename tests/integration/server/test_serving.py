@@ -24,7 +24,7 @@ import holdkit
 from holdkit.server import Keys, Settings, app, serve
 from holdkit.server.serving import check_binding, is_loopback
 from holdkit.server.static import Static
-from tests.support.servers import PATIENCE, Stand, live, stand
+from tests.support.servers import PATIENCE, InProcessApp, in_process_app, live_server
 
 OPEN = Settings(open=True)
 
@@ -107,7 +107,7 @@ def test_a_kernel_of_ones_own_stays_open() -> None:
 
 def test_an_open_server_answers_to_this_machine_and_its_own_pages_only() -> None:
     async def main() -> None:
-        async with stand(settings=OPEN) as here:
+        async with in_process_app(settings=OPEN) as here:
             fine = await here.http.post(
                 "/v1/pools", json={"id": "a", "total": 1}, headers={"Origin": "http://localhost"}
             )
@@ -129,7 +129,7 @@ def test_an_open_server_answers_to_this_machine_and_its_own_pages_only() -> None
 
 def test_health() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             assert (await here.http.get("/livez")).json() == {"status": "ok"}
             assert (await here.http.get("/readyz")).status_code == 200
             here.running.stop()
@@ -142,7 +142,7 @@ def test_health() -> None:
 
 
 def test_metrics_and_stats_count_what_was_asked() -> None:
-    async def work(here: Stand) -> None:
+    async def work(here: InProcessApp) -> None:
         await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
         for n in range(3):
             await here.call("POST", "/v1/holds", {"pool": "a", "ttl": 60}, op=str(n))
@@ -162,7 +162,7 @@ def test_metrics_and_stats_count_what_was_asked() -> None:
         assert sum(told["batches"]["sizes"]) == told["batches"]["count"]
 
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             await work(here)
 
     asyncio.run(main())
@@ -170,7 +170,7 @@ def test_metrics_and_stats_count_what_was_asked() -> None:
 
 def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
     async def main() -> None:
-        async with stand(f"sqlite:///{tmp_path / 'holds.db'}", settings=Settings(sweep_every=0.02)) as here:
+        async with in_process_app(f"sqlite:///{tmp_path / 'holds.db'}", settings=Settings(sweep_every=0.02)) as here:
             await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
             hold = (await here.call("POST", "/v1/holds", {"pool": "a", "ttl": "50ms"}, op="k")).json()
             async with asyncio.timeout(PATIENCE):
@@ -184,7 +184,7 @@ def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
 
 def test_a_request_under_way_is_finished_when_the_server_stops(tmp_path: Path) -> None:
     answers: list[int] = []
-    with live(f"sqlite:///{tmp_path / 'holds.db'}") as server:
+    with live_server(f"sqlite:///{tmp_path / 'holds.db'}") as server:
         with server.client() as http:
             http.post("/v1/pools", json={"id": "a", "total": 100_000})
 
@@ -241,7 +241,7 @@ def test_pages_have_their_types_tags_and_a_strict_policy(tmp_path: Path) -> None
     (tmp_path / "secret.key").write_text("no")
 
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             here.application.static = Static(tmp_path)
             page = await here.http.get("/")
             assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -265,7 +265,7 @@ def test_pages_have_their_types_tags_and_a_strict_policy(tmp_path: Path) -> None
 
 def test_websockets_are_turned_away() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             sent: list[Any] = []
 
             async def receive() -> Any:

@@ -11,14 +11,14 @@ import pytest
 from holdkit import Allowance
 from holdkit.server import Settings
 from holdkit.server.feed import MAX_SHOWN, Feed
-from tests.support.servers import PATIENCE, live, stand
+from tests.support.servers import PATIENCE, in_process_app, live_server
 
 
 @pytest.mark.parametrize("kind", ["entries", "summary"])
 def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) -> None:
     settings = Settings(key_refresh=0.1, sweep_every=0, stream_timeout=0.3, summary_every=0.001)
     heard = Ears()
-    with live(settings=settings) as server, server.client() as http, heard:
+    with live_server(settings=settings) as server, server.client() as http, heard:
         names = [f"{n:0500}" for n in range(100)]
         made = {"commands": [{"type": "create_pool", "id": name, "total": 10**9} for name in names]}
         assert http.post("/v1/batch", json=made, headers={"Idempotency-Key": "pools"}).status_code == 200
@@ -64,7 +64,7 @@ class Ears(logging.Handler):
 
 def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             kernel = here.running.kernel
             feed = Feed(kernel, "")
             await feed.ready.wait()
@@ -99,7 +99,7 @@ def test_a_feed_tells_nothing_of_pools_beyond_its_bound(monkeypatch: pytest.Monk
     monkeypatch.setattr("holdkit.server.feed.MAX_POOLS", 2)
 
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             kernel = here.running.kernel
             feed = Feed(kernel, "")
             await feed.ready.wait()
@@ -119,7 +119,7 @@ def test_a_feed_tells_nothing_of_pools_beyond_its_bound(monkeypatch: pytest.Monk
 
 def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             kernel = here.running.kernel
             await kernel.claims.reserve("email", "before@example.com", ttl=60)
             feed = Feed(kernel, "")
@@ -143,7 +143,7 @@ def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> 
 
 def test_a_feed_lists_what_a_list_of_pools_lists_archived_ones_left_out() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             kernel = here.running.kernel
             for pool in ("before", "later", "kept"):
                 await kernel.create_pool(pool, 5)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from holdkit.server import Settings, streams
-from tests.support.servers import PATIENCE, live, stand
+from tests.support.servers import PATIENCE, in_process_app, live_server
 
 
 def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:
@@ -26,7 +26,7 @@ def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:
 
 
 def test_the_journal_comes_as_events_and_resumes_behind_the_last_one_seen() -> None:
-    with live() as server, server.client() as http:
+    with live_server() as server, server.client() as http:
         with http.stream("GET", "/v1/events") as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
             told = frames(answer)
@@ -42,7 +42,7 @@ def test_the_journal_comes_as_events_and_resumes_behind_the_last_one_seen() -> N
 
 
 def test_summaries_tell_what_changed_and_add_up() -> None:
-    with live() as server, server.client() as http:
+    with live_server() as server, server.client() as http:
         http.post("/v1/pools", json={"id": "a", "total": 5})
         with http.stream("GET", "/v1/events?kind=summary") as answer:
             told = frames(answer)
@@ -67,7 +67,7 @@ def test_summaries_tell_what_changed_and_add_up() -> None:
 
 
 def test_a_server_that_stops_says_goodbye_to_its_streams() -> None:
-    with live() as server:
+    with live_server() as server:
         http = server.client()
         stream = http.stream("GET", "/v1/events")
         told = frames(stream.__enter__())
@@ -78,7 +78,7 @@ def test_a_server_that_stops_says_goodbye_to_its_streams() -> None:
 
 def test_there_are_only_so_many_streams() -> None:
     settings = Settings(key_refresh=0.1, sweep_every=0, max_streams=1)
-    with live(settings=settings) as server, server.client() as http:
+    with live_server(settings=settings) as server, server.client() as http:
         with http.stream("GET", "/v1/events") as answer:
             told = frames(answer)  # kept: a generator that is dropped closes its connection
             assert next(told)[0] == "hello"
@@ -92,7 +92,7 @@ def test_there_are_only_so_many_streams() -> None:
 
 def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             feed = here.running.feeds.get(here.running.kernel, "")
             await feed.ready.wait()
             waiting = asyncio.create_task(feed.news(feed.tick, 3_600))
@@ -105,7 +105,7 @@ def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
 
 def test_streams_that_begin_together_are_counted_too() -> None:
     async def main() -> None:
-        async with stand(settings=Settings(key_refresh=1, sweep_every=0, max_streams=1)) as here:
+        async with in_process_app(settings=Settings(key_refresh=1, sweep_every=0, max_streams=1)) as here:
             await here.key()
             calls = [asyncio.create_task(here.call("GET", "/v1/events")) for _ in range(3)]
             turned_away = [await one for one in calls[1:]]
@@ -118,7 +118,7 @@ def test_streams_that_begin_together_are_counted_too() -> None:
 
 def test_a_tenant_too_many_to_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             monkeypatch.setattr("holdkit.server.feed.MAX_FEEDS", 0)
             answer = await here.call("GET", "/v1/events?kind=summary")
             assert (answer.status_code, answer.json()["reason"]) == (503, "feeds_too_many")
@@ -141,7 +141,7 @@ def test_a_stream_that_is_cut_off_by_the_stop_has_an_end(monkeypatch: pytest.Mon
     said: list[Any] = []
 
     async def main() -> None:
-        async with stand() as here:
+        async with in_process_app() as here:
             headers = [(b"authorization", f"Bearer {await here.key('read')}".encode())]
             scope = {"type": "http", "method": "GET", "path": "/v1/events", "raw_path": b"/v1/events",
                      "query_string": b"", "headers": headers}  # fmt: skip

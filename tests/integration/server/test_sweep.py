@@ -8,10 +8,10 @@ import pytest
 
 from holdkit.client import NotAdmitted, connect, connect_async
 from holdkit.testing import FakeClock
-from tests.support.servers import NOON, Stand, live, stand
+from tests.support.servers import NOON, InProcessApp, in_process_app, live_server
 
 
-async def _held(here: Stand, tenant: str, ttl: int) -> str:
+async def _held(here: InProcessApp, tenant: str, ttl: int) -> str:
     await here.call("POST", "/v1/pools", {"id": "p", "total": 1}, tenant=tenant, op="pool")
     body = {"pool": "p", "quantity": 1, "ttl": ttl}
     told = await here.call("POST", "/v1/holds", body, tenant=tenant, op="hold")
@@ -23,7 +23,7 @@ async def _held(here: Stand, tenant: str, ttl: int) -> str:
 def test_an_operator_is_told_which_holds_of_which_tenants() -> None:
     async def main() -> None:
         clock = FakeClock(NOON)
-        async with stand(clock=clock) as here:
+        async with in_process_app(clock=clock) as here:
             acme, globex = await _held(here, "acme", 60), await _held(here, "globex", 30)
             clock.advance(60)
             for tenant in ("acme", "globex"):
@@ -43,7 +43,7 @@ def test_an_operator_is_told_which_holds_of_which_tenants() -> None:
 
 def test_the_client_names_them() -> None:
     clock = FakeClock(NOON)
-    with live(clock=clock) as server:
+    with live_server(clock=clock) as server:
         ids: dict[str, str] = {}
         for tenant in ("acme", "globex"):
             with connect(server.url, key=server.key("admin", tenant)) as hk:

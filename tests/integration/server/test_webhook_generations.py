@@ -16,10 +16,10 @@ from holdkit.kernel.cursor import decode_cursor
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.hooks import place_of
 from tests.integration.server.test_webhooks import Receiver
-from tests.support.servers import PATIENCE, Stand, stand
+from tests.support.servers import PATIENCE, InProcessApp, in_process_app
 
 
-async def shown(here: Stand, state: str) -> dict[str, Any]:
+async def shown(here: InProcessApp, state: str) -> dict[str, Any]:
     async with asyncio.timeout(PATIENCE):
         while True:
             (hook,) = (await here.call("GET", "/v1/webhooks")).json()["items"]
@@ -27,7 +27,7 @@ async def shown(here: Stand, state: str) -> dict[str, Any]:
                 return dict(hook)
 
 
-async def kept(here: Stand, hook: str, seq: int) -> None:
+async def kept(here: InProcessApp, hook: str, seq: int) -> None:
     """Its place lies behind this entry."""
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -48,7 +48,7 @@ def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_pat
         delivery = Delivery(allowed=frozenset(["127.0.0.1"]), state=str(state) if remembers else None)
         settings = Settings(key_refresh=1, sweep_every=0, webhooks=delivery)
 
-        async def send(here: Stand, *pools: str) -> list[dict[str, Any]]:
+        async def send(here: InProcessApp, *pools: str) -> list[dict[str, Any]]:
             for pool in pools:
                 await here.call("POST", "/v1/pools", {"id": pool, "total": 5})
             await receiver.wait(len(pools))
@@ -56,15 +56,15 @@ def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_pat
             return [json.loads(body) for _, body in receiver.taken[-len(pools) :]]
 
         async with server:
-            async with stand(url, settings=settings) as here:
+            async with in_process_app(url, settings=settings) as here:
                 made = await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
                 (a,) = await send(here, "a")
             back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
-            async with stand(url, settings=settings) as here:
+            async with in_process_app(url, settings=settings) as here:
                 b, c = await send(here, "b", "c")
             restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
             assert a["generation"] == b["generation"]
-            async with stand(url, settings=settings) as here:
+            async with in_process_app(url, settings=settings) as here:
                 if remembers:
                     hook = await shown(here, "stopped")
                     assert hook["why"].startswith("the journal was cut back by a failover or a restore: at least ")
@@ -89,7 +89,7 @@ def test_a_hook_that_is_removed_is_gone_though_its_file_cannot_be(tmp_path: Path
     async def main() -> None:
         delivery = Delivery(allowed=frozenset(["127.0.0.1"]), state=str(state))
         settings = Settings(sweep_every=0, webhooks=delivery)
-        async with stand(f"sqlite:///{tmp_path}/holds.db", settings=settings) as here:
+        async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=settings) as here:
             made = await here.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/hook"})
             hook = made.json()["id"]
             file = state / f"webhook-{hook}.cursor"
@@ -118,12 +118,12 @@ def test_another_entry_at_the_same_position_is_no_repetition(tmp_path: Path) -> 
         target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
         settings = Settings(sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
         async with server:
-            async with stand(url, settings=settings) as here:
+            async with in_process_app(url, settings=settings) as here:
                 await here.key()  # before the copy: it is an entry too
                 await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
             back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
             for pool in ("b", "x"):
-                async with stand(url, settings=settings) as here:
+                async with in_process_app(url, settings=settings) as here:
                     made = await here.running.kernel.create_pool(pool, 5)
                     assert made.id == pool
                     await receiver.wait(1)

@@ -13,7 +13,7 @@ from holdkit import errors
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.envelope import signed_headers
 from holdkit.server.webhooks.targets import Refusal, check_url, is_public, pin
-from tests.support.servers import PATIENCE, Stand, stand
+from tests.support.servers import PATIENCE, InProcessApp, in_process_app
 
 SECRET = "whsec_" + "A" * 43 + "="
 
@@ -47,12 +47,12 @@ class Receiver:
 
 
 @asynccontextmanager
-async def scene(pauses: tuple[float, ...] = (0.0, 0.0)) -> AsyncIterator[tuple[Stand, Receiver, dict[str, Any]]]:
+async def scene(pauses: tuple[float, ...] = (0.0, 0.0)) -> AsyncIterator[tuple[InProcessApp, Receiver, dict[str, Any]]]:
     receiver = Receiver()
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?a=b"
     delivery = Delivery(pauses=pauses, allowed=frozenset(["127.0.0.1"]))
-    async with server, stand(settings=Settings(key_refresh=1, sweep_every=0, webhooks=delivery)) as here:
+    async with server, in_process_app(settings=Settings(key_refresh=1, sweep_every=0, webhooks=delivery)) as here:
         made = await here.call("POST", "/v1/webhooks", {"url": url, "actions": ["pool.created"]})
         assert made.status_code == 201, made.text
         yield here, receiver, made.json()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.servers import Stand, stand
+from tests.support.servers import InProcessApp, in_process_app
 
 pytestmark = pytest.mark.anyio
 
@@ -14,14 +14,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def made(at: Stand, count: int, tenant: str = "") -> None:
+async def made(at: InProcessApp, count: int, tenant: str = "") -> None:
     for n in range(count):
         answer = await at.call("POST", "/v1/pools", {"id": f"{tenant}pool-{n:03}", "total": n}, tenant=tenant)
         assert answer.status_code == 201
 
 
 async def test_a_key_is_told_what_it_may_do() -> None:
-    async with stand() as at:
+    async with in_process_app() as at:
         told = (await at.call("GET", "/v1/whoami", key="read", tenant="acme")).json()
         assert (told["scope"], told["tenant"], told["operator"], told["open"]) == ("read", "acme", False, False)
         assert (await at.call("GET", "/v1/whoami")).json()["operator"] is True
@@ -29,7 +29,7 @@ async def test_a_key_is_told_what_it_may_do() -> None:
 
 
 async def test_the_end_of_the_journal_and_where_to_go_on() -> None:
-    async with stand() as at:
+    async with in_process_app() as at:
         await made(at, 12)
         tail = (await at.call("GET", "/v1/journal?last=5")).json()
         assert [entry["subject"] for entry in tail["items"]] == [f"pool-{n:03}" for n in range(7, 12)]
@@ -39,7 +39,7 @@ async def test_the_end_of_the_journal_and_where_to_go_on() -> None:
 
 
 async def test_more_than_there_is_gives_all_and_nothing_of_another_tenant() -> None:
-    async with stand() as at:
+    async with in_process_app() as at:
         await made(at, 3)
         await made(at, 2, "acme")
         tail = (await at.call("GET", "/v1/journal?last=1000")).json()
@@ -49,7 +49,7 @@ async def test_more_than_there_is_gives_all_and_nothing_of_another_tenant() -> N
 
 
 async def test_an_empty_journal_has_an_end_too_and_both_ways_at_once_are_refused() -> None:
-    async with stand() as at:
+    async with in_process_app() as at:
         tail = (await at.call("GET", "/v1/journal?last=5")).json()
         assert tail["items"] == []
         await made(at, 1)

@@ -10,20 +10,20 @@ import pytest
 
 import holdkit
 from holdkit import Allowance, ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold, units
-from tests.support.kernels import PLACES, Hands, Stage, differences
+from tests.support.kernels import VARIANTS, Hands, Store, differences
 
 
-@pytest.fixture(params=PLACES, ids="-".join)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     engine, mode = request.param
-    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 
 
 @pytest.fixture
-def hk(stage: Stage) -> Hands:
-    hands = stage.open()
+def hk(store: Store) -> Hands:
+    hands = store.open()
     hands.create_pool("show:42", total=3)
     hands.items.add(["seat:A1", "seat:A2", "seat:A3"])
     return hands
@@ -89,7 +89,7 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Hands) -> None:
     assert [item.state for item in hk.items.states(["seat:A2"])] == ["available"]
 
 
-def test_a_batch_of_faces_is_retried_like_any_other(hk: Hands, stage: Stage) -> None:
+def test_a_batch_of_faces_is_retried_like_any_other(hk: Hands, store: Store) -> None:
     """Of a budget the operation stands for what was asked, not for the window that ran then."""
     tokens = budget(hk)
 
@@ -97,27 +97,27 @@ def test_a_batch_of_faces_is_retried_like_any_other(hk: Hands, stage: Stage) -> 
         commands = [PlaceHold(legs=everything(hk), ttl=60), Consume(legs=tokens("team-a", amount), op=f"{op} spent")]
         return hk.apply(commands, op=op)
 
-    stage.clock.advance(86_300)  # shortly before the day is over
+    store.clock.advance(86_300)  # shortly before the day is over
     first = ask("k")
-    stage.clock.advance(200)
+    store.clock.advance(200)
     again = ask("k")
     assert ([one.id for one in again], [one.replayed for one in again]) == ([one.id for one in first], [True, True])
     assert again[0].owner == first[0].owner
     assert [one.reason for one in ask("k", 5)] == ["operation_conflict"] * 2
     assert not ask("l")[1].replayed
-    stage.clock.advance(86_300)
+    store.clock.advance(86_300)
     one = hk.hold([*tokens("team-b", 3), "show:42"], ttl=60, op="h")
-    stage.clock.advance(200)
+    store.clock.advance(200)
     assert hk.hold(["show:42", tokens("team-b", 3)], ttl=60, op="h").id == one.id
     assert differences(hk) == ()
 
 
-def test_a_budget_that_is_spent_says_so(hk: Hands, stage: Stage) -> None:
+def test_a_budget_that_is_spent_says_so(hk: Hands, store: Store) -> None:
     tokens = budget(hk)
     late = tokens("team-a", 1)
     spent, short = hk.apply([Consume(legs=tokens("team-a", 8)), Consume(legs=tokens("team-a", 3))])
     assert (spent.state, short.reason, short.requested, short.available) == ("confirmed", "insufficient_capacity", 3, 2)
-    stage.clock.advance(86_400)
+    store.clock.advance(86_400)
     (closed,) = hk.apply([Consume(legs=late, op="late")])
     assert closed.reason == "window_closed"
     assert hk.apply([Consume(legs=tokens("team-a", 1), op="late")])[0].state == "confirmed"

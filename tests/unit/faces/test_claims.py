@@ -14,8 +14,8 @@ import holdkit
 from holdkit.core.reading import FindHold
 from holdkit.faces._sync import claims as module
 from holdkit.testing import FakeClock
-from tests.regressions.conftest import stage  # noqa: F401  (every engine, sync and async)
-from tests.support.kernels import Stage, differences
+from tests.regressions.conftest import store  # noqa: F401  (every engine, sync and async)
+from tests.support.kernels import Store, differences
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def test_a_claim_is_frozen_and_travels_whole(hk: Any) -> None:
     assert claim != "claim"
 
 
-def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(stage: Stage) -> None:  # noqa: F811
-    hk = stage.open()
+def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(store: Store) -> None:  # noqa: F811
+    hk = store.open()
     claim = hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60), entity="user:1")
-    stage.clock.advance(401 * 86_400)
+    store.clock.advance(401 * 86_400)
     hk.sweep()
     assert hk.claims.find(entity="user:1").held_at is None
     with pytest.raises(holdkit.InvalidRequest) as wrong:
@@ -66,7 +66,7 @@ def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(stage: Stage) -
         again = hk.claims.reserve("email", "a@b.c", ttl=60)
         assert again.fence == life
         hk.claims.confirm(again, entity=f"user:{life}")
-        stage.clock.advance(401 * 86_400)
+        store.clock.advance(401 * 86_400)
         hk.sweep()
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve("email", "a@b.c", ttl=60)
@@ -74,8 +74,8 @@ def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(stage: Stage) -
     assert differences(hk) == ()
 
 
-def test_an_entity_with_many_keys(stage: Stage) -> None:  # noqa: F811
-    hk = stage.open()
+def test_an_entity_with_many_keys(store: Store) -> None:  # noqa: F811
+    hk = store.open()
     for number in range(5):
         hk.claims.confirm(hk.claims.reserve("alias", f"{number}", ttl=60), entity="user:1")
     ids = [claim.id for claim in hk.claims.linked("user:1")]
@@ -87,9 +87,9 @@ def test_an_entity_with_many_keys(stage: Stage) -> None:  # noqa: F811
     assert hk.claims.find(entity="user:1", active_only=True) is None
 
 
-def test_a_retry_of_a_reserve_is_answered_as_it_was(stage: Stage) -> None:  # noqa: F811
+def test_a_retry_of_a_reserve_is_answered_as_it_was(store: Store) -> None:  # noqa: F811
     """Also in a later life of the key: a recorded answer is about the life that stood in the way."""
-    hk = stage.open()
+    hk = store.open()
     first = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
     same = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="again")
     with pytest.raises(holdkit.AlreadyClaimed) as then:
@@ -110,12 +110,12 @@ def test_a_retry_of_a_reserve_is_answered_as_it_was(stage: Stage) -> None:  # no
         assert "new operation id" in str(late.value)
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="confirmed by then")
-        stage.clock.advance(60)
+        store.clock.advance(60)
     assert differences(hk) == ()
 
 
-def test_a_retry_by_id_is_the_same_in_a_later_life(stage: Stage) -> None:  # noqa: F811
-    hk = stage.open()
+def test_a_retry_by_id_is_the_same_in_a_later_life(store: Store) -> None:  # noqa: F811
+    hk = store.open()
     mine = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
     released = hk.claims.release(mine.id, owner="me", op="release")
     hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60, owner="you"), entity="user:2")
@@ -124,7 +124,7 @@ def test_a_retry_by_id_is_the_same_in_a_later_life(stage: Stage) -> None:  # noq
     assert hk.claims.find(id=mine.id).entity == "user:2"
     with pytest.raises(holdkit.OperationConflict):
         hk.claims.release(mine.id, owner="you", op="release")
-    stage.clock.advance(401 * 86_400)
+    store.clock.advance(401 * 86_400)
     hk.sweep()
     freed = hk.claims.forget(mine.id, reason="closed", op="forget")
     once_more = hk.claims.forget(mine.id, reason="closed", op="forget")
@@ -139,8 +139,8 @@ NAMES: dict[str, Callable[[holdkit.Claim], tuple[Any, dict[str, Any]]]] = {
 }
 
 
-def test_a_retry_is_the_same_however_the_claim_is_named(stage: Stage) -> None:  # noqa: F811
-    hk = stage.open()
+def test_a_retry_is_the_same_however_the_claim_is_named(store: Store) -> None:  # noqa: F811
+    hk = store.open()
     steps: list[tuple[str, dict[str, Any]]] = [
         ("extend", {"by": 10}),
         ("confirm", {"entity": "user:1"}),
@@ -166,11 +166,11 @@ def test_a_retry_is_the_same_however_the_claim_is_named(stage: Stage) -> None:  
     assert differences(hk) == ()
 
 
-def test_how_long_a_key_is_taken(stage: Stage) -> None:  # noqa: F811
-    hk = stage.open()
-    stage.clock.advance(1)
+def test_how_long_a_key_is_taken(store: Store) -> None:  # noqa: F811
+    hk = store.open()
+    store.clock.advance(1)
     claim = hk.claims.reserve("email", "a@b.c", ttl=60)
-    stage.clock.advance(20)
+    store.clock.advance(20)
     assert (hk.claims.remaining_ttl(claim), hk.claims.is_active(claim)) == (40, True)
     with pytest.raises(holdkit.AlreadyClaimed) as held:
         hk.claims.reserve("email", "a@b.c", ttl=60)
@@ -190,7 +190,7 @@ def test_how_long_a_key_is_taken(stage: Stage) -> None:  # noqa: F811
     assert holdkit.AlreadyClaimed.transient, "of the class: it may be"
     assert hk.claims.remaining_ttl(hk.claims.forget(mine)) == 0
     brief = hk.claims.reserve("email", "a@b.c", ttl=60)
-    stage.clock.advance(60)
+    store.clock.advance(60)
     assert (hk.claims.remaining_ttl(brief), hk.claims.is_active(brief)) == (0, False)
 
 
@@ -215,11 +215,11 @@ def test_a_key_that_a_saga_holds_without_a_deadline(hk: Any) -> None:
     assert seen == [None, True, True, None, None]
 
 
-def test_a_key_that_was_freed_does_not_hide_the_next(stage: Stage) -> None:  # noqa: F811
-    hk = stage.open()
+def test_a_key_that_was_freed_does_not_hide_the_next(store: Store) -> None:  # noqa: F811
+    hk = store.open()
     for number in range(4):
         hk.claims.confirm(hk.claims.reserve("alias", f"{number}", ttl=60), entity="user:1")
-    stage.clock.advance(401 * 86_400)
+    store.clock.advance(401 * 86_400)
     hk.sweep()
     ids = [claim.id for claim in hk.claims.linked("user:1")]
     for gone in ids[:2]:

@@ -9,18 +9,18 @@ import pytest
 
 import holdkit
 from holdkit import items, key, units
-from tests.support.kernels import PLACES, Hands, Stage
+from tests.support.kernels import VARIANTS, Hands, Store
 
 
-@pytest.fixture(params=PLACES, ids="-".join)
+@pytest.fixture(params=VARIANTS, ids="-".join)
 def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hands]:
     engine, mode = request.param
-    stage = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
-    hands = stage.open()
+    store = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    hands = store.open()
     hands.create_pool("show:42", total=3)
     hands.items.add(["seat:A1", "seat:A2", "seat:A3"])
     yield hands
-    stage.close()
+    store.close()
 
 
 def everything(quantity: int = 2) -> list[object]:

@@ -14,8 +14,8 @@ import holdkit
 from holdkit.core.reading import FindHold
 from holdkit.testing import FakeClock
 from tests.engines.postgres.engine_calls import await_waiter, caller
-from tests.regressions.conftest import stage  # noqa: F401  (every engine, sync and async)
-from tests.support.kernels import Stage, differences
+from tests.regressions.conftest import store  # noqa: F401  (every engine, sync and async)
+from tests.support.kernels import Store, differences
 
 YEARS = 401 * 86_400
 """Longer than any hold is kept."""
@@ -32,10 +32,10 @@ def not_confirmed(forget: Callable[[], object], *, replayed: bool = False) -> No
 
 
 @pytest.mark.parametrize("age", [0, YEARS])
-def test_a_key_is_freed_once(stage: Stage, age: int) -> None:  # noqa: F811
-    hk = stage.open()
+def test_a_key_is_freed_once(store: Store, age: int) -> None:  # noqa: F811
+    hk = store.open()
     claim = confirmed(hk)
-    stage.clock.advance(age)
+    store.clock.advance(age)
     hk.sweep()
     call = {"force": True, "reason": "closed", "op": "first"}
     assert hk.claims.forget(claim.id, **call).state == "released"
@@ -49,14 +49,14 @@ def test_a_key_is_freed_once(stage: Stage, age: int) -> None:  # noqa: F811
     assert differences(hk) == ()
 
 
-def test_an_old_claim_does_not_free_the_key_of_somebody_else(stage: Stage) -> None:  # noqa: F811
-    hk = stage.open()
+def test_an_old_claim_does_not_free_the_key_of_somebody_else(store: Store) -> None:  # noqa: F811
+    hk = store.open()
     old = confirmed(hk)
-    stage.clock.advance(YEARS)
+    store.clock.advance(YEARS)
     hk.sweep()
     hk.claims.forget(old, reason="closed")
     confirmed(hk, "user:2")
-    stage.clock.advance(YEARS)
+    store.clock.advance(YEARS)
     hk.sweep()
     not_confirmed(lambda: hk.claims.forget(old, reason="closed"))
     assert hk.claims.find(key="email:a@b.c").entity == "user:2"

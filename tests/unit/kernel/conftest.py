@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modes import Async, Sync, Watched, close_quietly, no_threads_left
+from tests.support.modes import Async, Sync, WatchedEngine, close_quietly, no_threads_left
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -21,12 +21,12 @@ def mode(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
 
 
 @pytest.fixture
-def engine() -> Watched:
-    return Watched()
+def engine() -> WatchedEngine:
+    return WatchedEngine()
 
 
 @pytest.fixture
-def hk(mode: Sync | Async, engine: Watched) -> Iterator[Any]:
+def hk(mode: Sync | Async, engine: WatchedEngine) -> Iterator[Any]:
     kernel = mode.open(engine)
     kernel.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)

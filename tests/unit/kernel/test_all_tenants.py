@@ -11,7 +11,7 @@ import pytest
 import holdkit
 from holdkit import ALL, CursorLost, InvalidRequest
 from holdkit.testing import FakeClock
-from tests.support.modes import Async, Sync, Watched
+from tests.support.modes import Async, Sync, WatchedEngine
 from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
@@ -155,7 +155,7 @@ def test_tenants_are_listed_in_pages(url: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "field"), [({"limit": 0}, "limit"), ({"limit": 1_001}, "limit"), ({"after": 7}, "after")]
 )
-def test_bad_pages_are_refused(mode: Sync | Async, engine: Watched, bad: dict[str, Any], field: str) -> None:
+def test_bad_pages_are_refused(mode: Sync | Async, engine: WatchedEngine, bad: dict[str, Any], field: str) -> None:
     hk = mode.open(engine)
     with pytest.raises(InvalidRequest) as caught:
         hk.tenants(**bad)

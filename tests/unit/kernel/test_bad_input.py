@@ -15,7 +15,7 @@ import pytest
 import holdkit
 from holdkit import ConfirmHold, CreatePool, InvalidRequest, Leg, Limits, PlaceHold, Sweep
 from holdkit.testing import FakeClock
-from tests.support.modes import Async, Sync, Watched
+from tests.support.modes import Async, Sync, WatchedEngine
 
 ID = "1" * 32
 Malformed: Any = PlaceHold  # what a type checker would not let through
@@ -271,9 +271,9 @@ CASES = [
 
 
 @pytest.fixture(scope="module", params=["sync", "async"])
-def world(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Watched]]:
+def world(request: pytest.FixtureRequest) -> Iterator[tuple[Any, WatchedEngine]]:
     mode = Sync() if request.param == "sync" else Async()
-    engine = Watched()
+    engine = WatchedEngine()
     kernel = mode.open(engine)
     kernel.create_pool("p", 10)
     yield kernel, engine
@@ -283,7 +283,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Watched]]:
 
 @pytest.mark.parametrize(("call", "bad", "field", "code"), CASES)
 def test_bad_input_names_its_field_and_writes_nothing(
-    world: tuple[Any, Watched], call: Any, bad: Any, field: str, code: str
+    world: tuple[Any, WatchedEngine], call: Any, bad: Any, field: str, code: str
 ) -> None:
     hk, engine = world
     before = hk.cursor(), len(engine.batches)
@@ -298,7 +298,7 @@ def test_bad_input_names_its_field_and_writes_nothing(
     assert (hk.cursor(), len(engine.batches)) == before
 
 
-def test_metadata_nested_too_deep(world: tuple[Any, Watched]) -> None:
+def test_metadata_nested_too_deep(world: tuple[Any, WatchedEngine]) -> None:
     hk, _ = world
     bomb: Any = "x"
     for _ in range(5000):
@@ -313,7 +313,7 @@ def test_metadata_nested_too_deep(world: tuple[Any, Watched]) -> None:
     assert refused.value.code == "metadata_too_deep"
 
 
-def test_an_endless_list_of_legs_ends(world: tuple[Any, Watched]) -> None:
+def test_an_endless_list_of_legs_ends(world: tuple[Any, WatchedEngine]) -> None:
     hk, _ = world
     with pytest.raises(InvalidRequest) as refused:
         hk.hold((f"n{number}" for number in count()), ttl=60)
@@ -384,7 +384,7 @@ def test_a_file_may_have_memory_in_its_name(tmp_path: Path) -> None:
         assert hk.url == f"sqlite:///{tmp_path}/memory.db"
 
 
-def test_limits_of_the_engine_are_kept(world: tuple[Any, Watched]) -> None:
+def test_limits_of_the_engine_are_kept(world: tuple[Any, WatchedEngine]) -> None:
     with holdkit.connect("memory://", clock=FakeClock(), limits=Limits(min_ttl="10s", max_legs=2)) as hk:
         hk.create_pool("p", 1)
         with pytest.raises(InvalidRequest, match="at least 10 s"):

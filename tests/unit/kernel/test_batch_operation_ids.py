@@ -11,7 +11,7 @@ from msgspec import structs
 
 import holdkit
 from holdkit import ConfirmHold, CreatePool, Hold, InvalidRequest, Leg, OperationConflict, OutcomeUnknown, PlaceHold
-from tests.support.modes import Watched
+from tests.support.modes import WatchedEngine
 from tests.unit.kernel.test_unknown_outcomes import lose_once
 
 
@@ -45,13 +45,13 @@ def test_another_batch_under_it_does_nothing(hk: Any) -> None:
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_lost_answer_is_asked_for_again(hk: Any, engine: Watched, written: bool) -> None:
+def test_a_lost_answer_is_asked_for_again(hk: Any, engine: WatchedEngine, written: bool) -> None:
     lose_once(engine, written=written)
     assert words(hk.apply(places(3, 3, 9), op="k")) == ["held", "held", "insufficient_capacity"]
     assert hk.pool("p").held == 6
 
 
-def test_without_a_key_it_stays_unknown(hk: Any, engine: Watched) -> None:
+def test_without_a_key_it_stays_unknown(hk: Any, engine: WatchedEngine) -> None:
     lose_once(engine, written=True)
     with pytest.raises(OutcomeUnknown):
         hk.apply(places(3, 3))

@@ -21,7 +21,7 @@ from holdkit import (
 )
 from holdkit.core.commands import Group
 from holdkit.core.model import Limits
-from tests.support.modes import PATIENCE, Async, Sync, Watched
+from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine
 
 
 def actions(hk: Any) -> list[str]:
@@ -51,13 +51,13 @@ def test_an_exception_with_an_odd_name_releases_too(hk: Any) -> None:
     assert hk.get(hold).reason == "error"
 
 
-def test_leaving_after_the_deadline_raises(hk: Any, engine: Watched) -> None:
+def test_leaving_after_the_deadline_raises(hk: Any, engine: WatchedEngine) -> None:
     with pytest.raises(HoldExpired), hk.holding("p", 2, ttl=60):
         engine.fake.advance(60)
     assert hk.pool("p").available == 10
 
 
-def test_the_bodys_exception_is_never_masked(hk: Any, engine: Watched) -> None:
+def test_the_bodys_exception_is_never_masked(hk: Any, engine: WatchedEngine) -> None:
     with pytest.raises(ZeroDivisionError) as late, hk.holding("p", 2, ttl=60):  # noqa: PT012
         engine.fake.advance(60)
         raise ZeroDivisionError
@@ -141,7 +141,7 @@ def test_a_lease_is_always_released(hk: Any) -> None:
     ]
 
 
-def test_renewing_counts_from_now_and_keeps_the_actor(hk: Any, engine: Watched) -> None:
+def test_renewing_counts_from_now_and_keeps_the_actor(hk: Any, engine: WatchedEngine) -> None:
     with hk.lease("p", 2, ttl=60, actor="job:train", correlation_id="c-1") as lease:
         engine.fake.advance(30)
         lease.renew()
@@ -155,7 +155,7 @@ def test_renewing_counts_from_now_and_keeps_the_actor(hk: Any, engine: Watched) 
     ]
 
 
-def test_a_lease_past_its_deadline_is_lost(hk: Any, engine: Watched) -> None:
+def test_a_lease_past_its_deadline_is_lost(hk: Any, engine: WatchedEngine) -> None:
     with hk.lease("p", 2, ttl=60) as lease:
         engine.fake.advance(60)
         assert lease.lost, "also before anyone tried to renew it"
@@ -179,7 +179,7 @@ def test_a_lease_released_by_force_is_lost_at_the_next_renewal(hk: Any) -> None:
 
 
 def test_a_lease_is_renewed_up_to_the_longest_lifetime(mode: Sync | Async) -> None:
-    engine = Watched(limits=Limits(max_lifetime=100_000_000))
+    engine = WatchedEngine(limits=Limits(max_lifetime=100_000_000))
     hk = mode.open(engine)
     hk.create_pool("p", 1)
     with hk.lease("p", 1, ttl=60) as lease:
@@ -210,7 +210,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_lease_renews_itself(hk: Any, engine: Watched) -> None:
+def test_a_lease_renews_itself(hk: Any, engine: WatchedEngine) -> None:
     renewed = threading.Event()
     engine.after = lambda groups: renewed.set() if extending(groups) else None
     with hk.lease("p", 1, ttl=60) as lease:
@@ -219,7 +219,7 @@ def test_a_lease_renews_itself(hk: Any, engine: Watched) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_failing_engine_is_asked_again(hk: Any, engine: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_engine_is_asked_again(hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "holdkit")
     renewed = threading.Event()
     failures = [EngineError("disk")] * 3
@@ -237,7 +237,9 @@ def test_a_failing_engine_is_asked_again(hk: Any, engine: Watched, caplog: pytes
     assert "could not be renewed, will try again: holdkit: disk" in caplog.text
 
 
-def test_a_lease_that_cannot_be_released_says_so(hk: Any, engine: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lease_that_cannot_be_released_says_so(
+    hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(_: Sequence[Group]) -> None:
         raise EngineError("disk")
 
@@ -251,7 +253,7 @@ def test_a_lease_that_cannot_be_released_says_so(hk: Any, engine: Watched, caplo
     assert "holdkit: disk" in raised.value.__notes__[0]
 
 
-def test_leaving_waits_for_no_renewal(hk: Any, engine: Watched) -> None:
+def test_leaving_waits_for_no_renewal(hk: Any, engine: WatchedEngine) -> None:
     """The release goes first; a renewal under way is refused behind it, and quietly."""
     with hk.lease("p", 1, ttl=60) as lease:
         pass
@@ -274,12 +276,12 @@ def test_a_lease_outlives_a_closed_kernel_without_noise(
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr("holdkit.kernel._sync.blocks.RENEWALS", renewals)
     monkeypatch.setattr("holdkit.kernel._async.blocks.RENEWALS", renewals)
-    engine = Watched()
+    engine = WatchedEngine()
     hk = mode.open(engine)
     hk.create_pool("p", 1)
     with hk.lease("p", 1, ttl=60):
         hk.close()
-    hk = mode.open(engine := Watched())
+    hk = mode.open(engine := WatchedEngine())
     hk.create_pool("p", 1)
     with pytest.raises(ZeroDivisionError) as raised, hk.lease("p", 1, ttl=60):  # noqa: PT012
         hk.close()

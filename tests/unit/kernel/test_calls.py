@@ -45,7 +45,7 @@ from holdkit import (
 )
 from holdkit.kernel.context import Context, current
 from holdkit.testing import FakeClock
-from tests.support.modes import Riders, Watched, batch_of
+from tests.support.modes import CallerThreads, WatchedEngine, batch_of
 
 # Context
 
@@ -70,7 +70,7 @@ def test_context_is_inherited_and_overridden(hk: Any) -> None:
     assert last(hk) == (None, None, None)
 
 
-def test_context_is_captured_at_submission(hk: Any, engine: Watched) -> None:
+def test_context_is_captured_at_submission(hk: Any, engine: WatchedEngine) -> None:
     """The leader's context is not its followers'."""
 
     def as_user(name: str) -> Any:
@@ -80,17 +80,17 @@ def test_context_is_captured_at_submission(hk: Any, engine: Watched) -> None:
 
         return call
 
-    with batch_of(hk, engine, [as_user(name) for name in "abc"]) as riders:
+    with batch_of(hk, engine, [as_user(name) for name in "abc"]) as callers:
         pass
-    assert [hold.actor for hold in riders.join()] == ["user:a", "user:b", "user:c"]
+    assert [hold.actor for hold in callers.join()] == ["user:a", "user:b", "user:c"]
     assert engine.batches == [1, 3]
 
 
 def test_context_does_not_leak_between_threads(hk: Any) -> None:
-    riders = Riders()
+    callers = CallerThreads()
     with context(actor="user:7"):
-        riders.start(lambda: hk.hold("p", 1, ttl=60).actor)
-        assert riders.join() == [None]
+        callers.start(lambda: hk.hold("p", 1, ttl=60).actor)
+        assert callers.join() == [None]
 
 
 def test_context_of_tasks() -> None:
@@ -194,14 +194,14 @@ def test_a_refusal_is_replayed_too(hk: Any) -> None:
     assert again.value.available == first.value.available == 10
 
 
-def test_metadata_that_changes_after_the_call_changes_nothing(hk: Any, engine: Watched) -> None:
+def test_metadata_that_changes_after_the_call_changes_nothing(hk: Any, engine: WatchedEngine) -> None:
     metadata: dict[str, Any] = {"items": [1]}
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60, metadata=metadata)]) as riders:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60, metadata=metadata)]) as callers:
         metadata["items"].append(object())
-    assert riders.join()[0].metadata == {"items": [1]}
+    assert callers.join()[0].metadata == {"items": [1]}
 
 
-def test_amounts_of_any_mapping(hk: Any, engine: Watched) -> None:
+def test_amounts_of_any_mapping(hk: Any, engine: WatchedEngine) -> None:
     hold = hk.hold("p", 4, ttl=60)
     for number, kind in enumerate((dict, MappingProxyType, UserDict)):
         hk.confirm(hold, quantity=kind({"p": 1}), keep_rest=True, op=f"op-{number}")
@@ -283,7 +283,7 @@ def test_a_hold_is_frozen_and_travels(hk: Any) -> None:
     assert hold != "hold"
 
 
-def test_what_a_hold_tells(hk: Any, engine: Watched) -> None:
+def test_what_a_hold_tells(hk: Any, engine: WatchedEngine) -> None:
     engine.fake.set(1_700_000_000_000_000)
     hold = hk.hold("p", 2, ttl=1.5, entity="e", metadata={"k": [1]}, correlation_id="c", actor="user:7")
     assert hold.deadline_at == datetime(2023, 11, 14, 22, 13, 21, 500_000, tzinfo=UTC)
@@ -397,7 +397,7 @@ def test_atomic_is_all_or_none(hk: Any) -> None:
     assert [pool.id for pool in hk.pools()] == ["p"]
 
 
-def test_one_malformed_command_refuses_the_batch_whole(hk: Any, engine: Watched) -> None:
+def test_one_malformed_command_refuses_the_batch_whole(hk: Any, engine: WatchedEngine) -> None:
     with pytest.raises(InvalidRequest) as refused:
         hk.apply([CreatePool(id="a", total=1), CreatePool(id="b", total=-1)])
     assert refused.value.field == "total"
@@ -452,7 +452,7 @@ def test_a_command_cannot_choose_another_tenant(hk: Any) -> None:
 # The rest of the verbs
 
 
-def test_expire_and_reasons(hk: Any, engine: Watched) -> None:
+def test_expire_and_reasons(hk: Any, engine: WatchedEngine) -> None:
     hold = hk.hold("p", 1, ttl=60)
     with pytest.raises(NotDue, match="lives until slot 60000000"):
         hk.expire(hold)
@@ -501,13 +501,13 @@ def test_the_kernel_introduces_itself(hk: Any) -> None:
 
 def test_threads_share_one_kernel(hk: Any) -> None:
     start = threading.Barrier(8)
-    riders = Riders()
+    callers = CallerThreads()
 
     def take() -> Any:
         start.wait()
         return hk.hold("p", 2, ttl=60)
 
     for _ in range(8):
-        riders.start(take)
-    answers = riders.join()
+        callers.start(take)
+    answers = callers.join()
     assert sum(isinstance(answer, Hold) for answer in answers) == 5

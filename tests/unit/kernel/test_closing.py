@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit import EngineError, Hold, PlaceHold
 from holdkit.core.model import Leg
-from tests.support.modes import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+from tests.support.modes import Async, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
 
 
 def every_call(hk: Any) -> list[Callable[[], Any]]:
@@ -47,7 +47,7 @@ def every_call(hk: Any) -> list[Callable[[], Any]]:
     ]
 
 
-def test_every_call_after_close_is_refused(hk: Any, engine: Watched) -> None:
+def test_every_call_after_close_is_refused(hk: Any, engine: WatchedEngine) -> None:
     hk.close()
     assert hk.closed
     assert engine.closed
@@ -64,29 +64,29 @@ def test_following_a_closed_kernel_is_refused(hk: Any) -> None:
             list(following)
 
 
-def test_closing_finishes_what_is_queued(engine: Watched) -> None:
+def test_closing_finishes_what_is_queued(engine: WatchedEngine) -> None:
     hk = Sync().open(engine)
     hk.create_pool("p", 10)
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
-        closing = Riders()
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
+        closing = CallerThreads()
         closing.start(hk.close)
         wait_until(lambda: hk._executor.group_commit._closed)
         with pytest.raises(EngineError, match="closed"):
             hk.hold("p", 1, ttl=60)
         assert queued(hk) == 3
         assert not engine.closed
-    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert all(isinstance(answer, Hold) for answer in callers.join())
     closing.join()
     assert engine.closed
 
 
-def test_a_kernel_closes_at_the_end_of_its_block(mode: Sync | Async, engine: Watched) -> None:
+def test_a_kernel_closes_at_the_end_of_its_block(mode: Sync | Async, engine: WatchedEngine) -> None:
     with mode.open(engine) as hk:
         hk.create_pool("p", 1)
     assert engine.closed
 
 
-def test_closing_a_tenants_kernel_closes_the_kernel(hk: Any, engine: Watched) -> None:
+def test_closing_a_tenants_kernel_closes_the_kernel(hk: Any, engine: WatchedEngine) -> None:
     hk.tenant("acme").close()
     assert hk.closed
     assert engine.closed
@@ -112,7 +112,7 @@ def in_child(work: Callable[[], str]) -> str:
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 def test_after_a_fork_the_child_must_connect_anew() -> None:
-    engine = Watched()
+    engine = WatchedEngine()
     hk = Sync().open(engine)
     hk.create_pool("p", 10)
 
@@ -138,7 +138,7 @@ def test_after_a_fork_the_child_must_connect_anew() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 def test_a_fork_while_others_hold_the_queues_lock_does_not_hang_the_child() -> None:
-    engine = Watched()
+    engine = WatchedEngine()
     hk = Sync().open(engine)
     hk._executor.group_commit._lock.acquire()
     try:
@@ -149,16 +149,16 @@ def test_a_fork_while_others_hold_the_queues_lock_does_not_hang_the_child() -> N
     hk.close()
 
 
-def test_closing_from_many_threads_at_once(engine: Watched) -> None:
+def test_closing_from_many_threads_at_once(engine: WatchedEngine) -> None:
     hk = Sync().open(engine)
     start = threading.Barrier(8)
-    riders = Riders()
+    callers = CallerThreads()
 
     def close() -> None:
         start.wait()
         hk.close()
 
     for _ in range(8):
-        riders.start(close)
-    assert riders.join() == [None] * 8
+        callers.start(close)
+    assert callers.join() == [None] * 8
     assert engine.closed

@@ -21,8 +21,8 @@ from holdkit.engines import deadlines
 from holdkit.kernel import context, leader_queue
 from holdkit.kernel.context import Context
 from holdkit.kernel.workers import AsyncSignal, AsyncWorker
-from tests.support.lockable_engine import Lockable
-from tests.support.modes import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+from tests.support.lockable_engine import LockableEngine
+from tests.support.modes import Async, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
 
 SOON = "50ms"
 NEVER = "1h"
@@ -34,11 +34,11 @@ def hold(hk: Any, timeout: str, **more: Any) -> Hold:
         return found
 
 
-def test_a_queued_caller_leaves_with_nothing_done(hk: Any, engine: Watched) -> None:
-    with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as riders:
-        wait_until(lambda: 0 in riders.results)
+def test_a_queued_caller_leaves_with_nothing_done(hk: Any, engine: WatchedEngine) -> None:
+    with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as callers:
+        wait_until(lambda: 0 in callers.results)
         assert queued(hk) == 1
-    late, other = riders.join()
+    late, other = callers.join()
     assert type(late) is Overloaded
     assert (late.effect, late.retry_after) == ("none", 1.0)
     assert "call_timeout" in str(late)
@@ -46,7 +46,7 @@ def test_a_queued_caller_leaves_with_nothing_done(hk: Any, engine: Watched) -> N
     assert hk.pool("p").held == 1
 
 
-def test_a_caller_in_a_batch_under_way_does_not_know_and_the_batch_goes_on(hk: Any, engine: Watched) -> None:
+def test_a_caller_in_a_batch_under_way_does_not_know_and_the_batch_goes_on(hk: Any, engine: WatchedEngine) -> None:
     """A leader is not cut short by those who ride with it."""
     stands, goes_on = threading.Event(), threading.Event()
 
@@ -56,14 +56,14 @@ def test_a_caller_in_a_batch_under_way_does_not_know_and_the_batch_goes_on(hk: A
             assert goes_on.wait(60)
 
     engine.before = stand
-    with batch_of(hk, engine, [lambda: hold(hk, NEVER), lambda: hold(hk, "1s", op="ask-again")]) as riders:
+    with batch_of(hk, engine, [lambda: hold(hk, NEVER), lambda: hold(hk, "1s", op="ask-again")]) as callers:
         engine.gate.set()
         assert stands.wait(60)
-        wait_until(lambda: 1 in riders.results)
-        assert type(riders.results[1]) is OutcomeUnknown
-        assert 0 not in riders.results
+        wait_until(lambda: 1 in callers.results)
+        assert type(callers.results[1]) is OutcomeUnknown
+        assert 0 not in callers.results
         goes_on.set()
-    assert isinstance(riders.join()[0], Hold)
+    assert isinstance(callers.join()[0], Hold)
     engine.before = None
     assert hk.hold("p", 1, ttl=60, op="ask-again").replayed
     assert hk.pool("p").held == 2
@@ -71,21 +71,21 @@ def test_a_caller_in_a_batch_under_way_does_not_know_and_the_batch_goes_on(hk: A
 
 def test_whoever_is_told_that_nothing_was_done_is_not_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has left the queue before it is told so: the next leader cannot take it along meanwhile."""
-    engine = Watched()
+    engine = WatchedEngine()
     hk = Sync().open(engine)
     hk.create_pool("p", 10)
     told: list[Overloaded] = []
 
     def tell() -> Overloaded:
         engine.gate.set()
-        wait_until(lambda: 1 in riders.results)
+        wait_until(lambda: 1 in callers.results)
         told.append(deadlines.too_late())
         return told[-1]
 
     monkeypatch.setattr(leader_queue, "too_late", tell)
-    with batch_of(hk, engine, [lambda: hold(hk, "1s"), lambda: hold(hk, NEVER)]) as riders:
-        wait_until(lambda: 0 in riders.results)
-    late, other = riders.join()
+    with batch_of(hk, engine, [lambda: hold(hk, "1s"), lambda: hold(hk, NEVER)]) as callers:
+        wait_until(lambda: 0 in callers.results)
+    late, other = callers.join()
     assert [late] == told
     assert isinstance(other, Hold)
     assert hk.pool("p").held == 1
@@ -93,26 +93,26 @@ def test_whoever_is_told_that_nothing_was_done_is_not_taken_along(monkeypatch: p
 
 
 def test_the_kernel_has_a_deadline_for_all_calls(mode: Sync | Async) -> None:
-    engine = Watched(limits=model.Limits(call_timeout=SECOND // 20))
+    engine = WatchedEngine(limits=model.Limits(call_timeout=SECOND // 20))
     hk = mode.open(engine)
     engine.entered = threading.Semaphore(0)
     engine.gate.clear()
-    riders = Riders()
+    callers = CallerThreads()
 
     def first() -> None:
         with holdkit.context(timeout=NEVER):
             hk.create_pool("first", 1)
 
     try:
-        riders.start(first)
+        callers.start(first)
         engine.wait_entered()
         for _ in range(3):
-            riders.start(lambda: hk.create_pool("second", 1))
-        wait_until(lambda: {1, 2, 3} <= set(riders.results))
-        assert [type(riders.results[n]) for n in (1, 2, 3)] == [Overloaded] * 3
+            callers.start(lambda: hk.create_pool("second", 1))
+        wait_until(lambda: {1, 2, 3} <= set(callers.results))
+        assert [type(callers.results[n]) for n in (1, 2, 3)] == [Overloaded] * 3
     finally:
         engine.gate.set()
-        riders.join()
+        callers.join()
     with holdkit.context(timeout=NEVER):
         assert [pool.id for pool in hk.pools()] == ["first"]
     hk.close()
@@ -120,11 +120,11 @@ def test_the_kernel_has_a_deadline_for_all_calls(mode: Sync | Async) -> None:
 
 def test_the_end_of_a_block_goes_on_though_its_time_is_up() -> None:
     """Nobody waits for it any more, and so nothing ends it: a body that left normally is confirmed."""
-    mode, engine = Async(), Watched()
+    mode, engine = Async(), WatchedEngine()
     hk = mode.open(engine)
     hk.create_pool("p", 10)
     seen: list[float | None] = []
-    first = Riders()
+    first = CallerThreads()
 
     def book() -> None:
         with holdkit.context(timeout="1s"), hk.holding("p", 1, ttl=60):
@@ -146,7 +146,7 @@ def test_the_end_of_a_block_goes_on_though_its_time_is_up() -> None:
     mode.close()
 
 
-def test_the_engine_is_told_how_long_it_may_take(hk: Any, engine: Watched) -> None:
+def test_the_engine_is_told_how_long_it_may_take(hk: Any, engine: WatchedEngine) -> None:
     seen: list[float | None] = []
     engine.before = lambda _: seen.append(deadlines.current())
     engine.reading = lambda _: seen.append(deadlines.current())
@@ -165,7 +165,7 @@ def test_the_engine_is_told_how_long_it_may_take(hk: Any, engine: Watched) -> No
     assert deadlines.current() is None
 
 
-def test_a_long_job_takes_as_long_as_it_takes(hk: Any, engine: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_job_takes_as_long_as_it_takes(hk: Any, engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float | None] = []
     verify = engine.inner.verify
 
@@ -198,36 +198,36 @@ def test_work_beside_the_callers_has_no_timeout_of_whoever_started_it() -> None:
 
 def test_a_leader_takes_along_those_who_have_about_as_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot leave a batch, so the batch ends with it: whoever has time for longer rides in the next one."""
-    engine = Watched()
+    engine = WatchedEngine()
     hk = Sync().open(engine)
     hk.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
     engine.batches.clear()
     calls = [lambda: hold(hk, "2m"), lambda: hold(hk, "2m"), lambda: hold(hk, NEVER), lambda: hold(hk, "2m")]
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert all(isinstance(answer, Hold) for answer in callers.join())
     assert engine.batches == [1, 4], "the one with the most time leads, and takes all"
     monkeypatch.setattr(leader_queue, "NEAR", 1)
     engine.batches.clear()
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert all(isinstance(answer, Hold) for answer in callers.join())
     assert engine.batches == [1, 2, 2]
     hk.close()
 
 
 def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Watched()
+    engine = WatchedEngine()
     hk = Sync().open(engine)
     hk.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
     monkeypatch.setattr(leader_queue, "_seconds_left", lambda _: 60.0)  # it is woken in time, and late all the same
     monkeypatch.setattr(leader_queue, "NEAR", 1)
-    with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as riders:
+    with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as callers:
         first = hk._executor.group_commit._queue[0]
         wait_until(lambda: first.until <= time.monotonic())
-    late, other = riders.join()
+    late, other = callers.join()
     assert type(late) is Overloaded
     assert isinstance(other, Hold)
     assert hk.pool("p").held == 1
@@ -235,20 +235,20 @@ def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.M
 
 
 def test_who_waits_for_a_lock_is_bounded_too(mode: Sync | Async) -> None:
-    engine = Lockable()
+    engine = LockableEngine()
     hk = mode.open(engine)
     hk.create_pool("p", 10)
     engine.lock("p")
-    riders = Riders()
+    callers = CallerThreads()
     try:
-        riders.start(lambda: hold(hk, NEVER))
+        callers.start(lambda: hold(hk, NEVER))
         assert engine.blocked.acquire(timeout=60)
-        riders.start(lambda: hold(hk, SOON))
-        wait_until(lambda: 1 in riders.results)
-        assert type(riders.results[1]) is Overloaded
+        callers.start(lambda: hold(hk, SOON))
+        wait_until(lambda: 1 in callers.results)
+        assert type(callers.results[1]) is Overloaded
     finally:
         engine.unlock("p")
-    assert isinstance(riders.join()[0], Hold)
+    assert isinstance(callers.join()[0], Hold)
     assert hk.pool("p").held == 1
     hk.close()
 
@@ -294,7 +294,7 @@ def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_p
     hk.close()
 
 
-def test_a_face_that_asks_twice_is_one_call(hk: Any, engine: Watched) -> None:
+def test_a_face_that_asks_twice_is_one_call(hk: Any, engine: WatchedEngine) -> None:
     """A refused claim is looked at again to say who has it: within the same time."""
     seen: list[float | None] = []
     hk.claims.reserve("email", "a@b", ttl=60)

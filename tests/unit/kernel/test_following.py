@@ -15,7 +15,7 @@ from holdkit.core.reading import ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from tests.support.modes import PATIENCE, Async, Riders, Sync, Watched, wait_until
+from tests.support.modes import PATIENCE, Async, CallerThreads, Sync, WatchedEngine, wait_until
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_its_own_bookkeeping_is_hidden(hk: Any) -> None:
     assert hk.history("~cursor/mail"), "but it is in the journal"
 
 
-def test_a_page_of_hidden_entries_does_not_stop_anyone(hk: Any, engine: Watched) -> None:
+def test_a_page_of_hidden_entries_does_not_stop_anyone(hk: Any, engine: WatchedEngine) -> None:
     hidden = [Group((PutRecord(kind="~k", id="x", body="1"),)) for _ in range(1200)]
     engine.inner.apply(hidden)
     make(hk, "a")
@@ -78,7 +78,7 @@ def test_a_page_of_hidden_entries_does_not_stop_anyone(hk: Any, engine: Watched)
     assert names(hk.follow(wait=False)) == ["p", "a"]
 
 
-def test_a_page_of_foreign_entries_does_not_stop_anyone(hk: Any, engine: Watched) -> None:
+def test_a_page_of_foreign_entries_does_not_stop_anyone(hk: Any, engine: WatchedEngine) -> None:
     engine.inner.apply([Group((PutRecord(tenant="acme", kind="k", id="x", body="1"),)) for _ in range(1200)])
     make(hk, "a")
     assert names(hk.follow(wait=False)) == ["p", "a"]
@@ -100,14 +100,14 @@ def test_tenants_follow_only_their_own(hk: Any) -> None:
 
 def test_foreign_traffic_never_loses_an_idle_followers_cursor(mode: Sync | Async) -> None:
     """The journal keeps so many entries; a follower that is up to date must not fall off its end."""
-    engine = Watched()
+    engine = WatchedEngine()
     engine.inner = MemoryEngine(clock=engine.fake, journal=10)
     hk = mode.open(engine)
     acme = hk.tenant("acme")
     acme.create_pool("a", 1)
     following = iter(acme.follow(poll=0.001))
     assert next(following).subject == "a"
-    waiting = Riders()
+    waiting = CallerThreads()
     waiting.start(lambda: next(following).subject)
     for number in range(60):
         before = threading.Event()
@@ -129,7 +129,7 @@ def test_two_followers_of_one_name_notice_each_other(hk: Any) -> None:
 
 
 def other_journal(mode: Sync | Async) -> str:
-    other = mode.open(Watched())
+    other = mode.open(WatchedEngine())
     make(other, "x", "y", "z")
     cursor = other.cursor()
     other.close()
@@ -148,7 +148,7 @@ def test_a_cursor_of_another_journal_is_lost(hk: Any, mode: Sync | Async) -> Non
 
 
 @pytest.mark.parametrize("length", [1, 3, 8])
-def test_a_journal_cut_back_under_a_live_follower_is_noticed(hk: Any, engine: Watched, length: int) -> None:
+def test_a_journal_cut_back_under_a_live_follower_is_noticed(hk: Any, engine: WatchedEngine, length: int) -> None:
     """Restored from a backup while the follower waits: shorter, just as long or longer, it never skips in silence."""
     make(hk, "a", "b")
     following = iter(hk.follow(poll=0.001))
@@ -159,7 +159,7 @@ def test_a_journal_cut_back_under_a_live_follower_is_noticed(hk: Any, engine: Wa
         next(following)
 
 
-def test_a_named_follower_waits_through_an_overload(hk: Any, engine: Watched) -> None:
+def test_a_named_follower_waits_through_an_overload(hk: Any, engine: WatchedEngine) -> None:
     """Turned away while it keeps its place: it goes on, and keeps it with the next page."""
 
     def busy(groups: Sequence[Group]) -> None:
@@ -173,7 +173,7 @@ def test_a_named_follower_waits_through_an_overload(hk: Any, engine: Watched) ->
     assert names(hk.follow("mail", wait=False)) == []
 
 
-def test_a_named_follower_passes_other_errors_on(hk: Any, engine: Watched) -> None:
+def test_a_named_follower_passes_other_errors_on(hk: Any, engine: WatchedEngine) -> None:
     def fail(_: Sequence[Group]) -> None:
         raise EngineError("disk")
 
@@ -192,14 +192,14 @@ def test_a_waiting_follower_is_woken_by_a_commit_and_ends_on_close(hk: Any) -> N
             news.release()
         return "ended"
 
-    riders = Riders()
-    riders.start(consume)
+    callers = CallerThreads()
+    callers.start(consume)
     for name in ("p", "a", "b"):
         if name != "p":
             make(hk, name)
         assert news.acquire(timeout=PATIENCE)
     hk.close()
-    assert riders.join() == ["ended"]
+    assert callers.join() == ["ended"]
     assert seen == ["p", "a", "b"]
 
 
@@ -211,7 +211,7 @@ def test_a_follower_in_the_middle_of_a_page_ends_quietly_on_close(hk: Any) -> No
     assert names(following) == []
 
 
-def test_a_kept_place_that_is_not_ours_is_refused(hk: Any, engine: Watched) -> None:
+def test_a_kept_place_that_is_not_ours_is_refused(hk: Any, engine: WatchedEngine) -> None:
     engine.inner.apply([Group((PutRecord(kind="~cursor", id="mail", body='"junk"'),))])
     with pytest.raises(InvalidRequest) as refused:
         list(hk.follow("mail", wait=False))
@@ -221,7 +221,7 @@ def test_a_kept_place_that_is_not_ours_is_refused(hk: Any, engine: Watched) -> N
 def test_many_followers_and_writers(hk: Any) -> None:
     """Stress: every follower sees every entry once, in order, while sixteen writers commit."""
     hk.create_pool("big", 10**6)
-    followers, writers = Riders(), Riders()
+    followers, writers = CallerThreads(), CallerThreads()
 
     def follow() -> list[int]:
         seen = []
@@ -290,7 +290,7 @@ def test_a_cursor_some_entries_back(hk: Any) -> None:
             hk.cursor(back=nonsense)
 
 
-def test_reading_a_place_is_race_free(hk: Any, engine: Watched) -> None:
+def test_reading_a_place_is_race_free(hk: Any, engine: WatchedEngine) -> None:
     """What was read counts only if the place is still there after the read."""
     make(hk, "a")
     first = hk.journal(limit=1)[0].cursor
@@ -312,11 +312,11 @@ def test_limits_of_the_watched_engine_are_the_kernels(hk: Any) -> None:
 
 @pytest.mark.parametrize("at", ["FindEnds", "ReadJournal", "FindEntries"])
 def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
-    hk: Any, engine: Watched, mode: Sync | Async, at: str
+    hk: Any, engine: WatchedEngine, mode: Sync | Async, at: str
 ) -> None:
     following = iter(hk.follow(poll=0.001))
     next(following)
-    closing = Riders()
+    closing = CallerThreads()
 
     def close(query: Any) -> None:
         if type(query).__name__ == at and not hk.closed:
@@ -332,7 +332,7 @@ def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
     closing.join()
 
 
-def test_a_follower_passes_on_what_goes_wrong_while_nobody_closes(hk: Any, engine: Watched) -> None:
+def test_a_follower_passes_on_what_goes_wrong_while_nobody_closes(hk: Any, engine: WatchedEngine) -> None:
     following = iter(hk.follow(poll=0.001))
     next(following)
 

@@ -19,7 +19,7 @@ from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import generation_of
 from holdkit.kernel.import_ import move_in
 from holdkit.kernel.opening import open_engine
-from tests.support.modes import Async, Sync, Watched, close_quietly
+from tests.support.modes import Async, Sync, WatchedEngine, close_quietly
 
 
 def names(entries: Any) -> list[str]:
@@ -146,7 +146,7 @@ def test_a_generation_that_changed_while_every_entry_is_there_is_fine(files: Fil
     assert generation_of(outside.read_text().strip()) == hk.generation()
 
 
-def test_a_process_remembers_by_itself_what_it_has_shown(hk: Any, engine: Watched) -> None:
+def test_a_process_remembers_by_itself_what_it_has_shown(hk: Any, engine: WatchedEngine) -> None:
     """The journal and the kept place are cut back under a kernel that goes on: as an asynchronous failover does."""
     make(hk, "a")
     assert names(hk.follow("mail", wait=False)) == ["p", "a"]
@@ -207,7 +207,7 @@ class Store:
         self.saved.append(cursor)
 
 
-def test_an_application_may_remember_in_its_own_way(hk: Any, engine: Watched) -> None:
+def test_an_application_may_remember_in_its_own_way(hk: Any, engine: WatchedEngine) -> None:
     store = Store()
     make(hk, "a")
     assert names(hk.follow("mail", wait=False, remember=store)) == ["p", "a"]

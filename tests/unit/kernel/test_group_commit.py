@@ -22,7 +22,7 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Leg, Limits
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import HoldkitError
-from tests.support.modes import Async, Riders, Sync, Watched, batch_of, queued, wait_until
+from tests.support.modes import Async, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
 
 
 def marked(groups: Sequence[Group], mark: str) -> bool:
@@ -37,26 +37,26 @@ def poison(error: BaseException) -> Any:
     return bite
 
 
-def test_a_lone_caller_is_a_batch_of_one(hk: Any, engine: Watched) -> None:
+def test_a_lone_caller_is_a_batch_of_one(hk: Any, engine: WatchedEngine) -> None:
     hk.hold("p", 1, ttl=60)
     hk.hold("p", 1, ttl=60)
     assert engine.batches == [1, 1]
 
 
-def test_everyone_who_waits_rides_in_one_batch(hk: Any, engine: Watched) -> None:
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 32) as riders:
+def test_everyone_who_waits_rides_in_one_batch(hk: Any, engine: WatchedEngine) -> None:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 32) as callers:
         pass
-    answers = riders.join()
+    answers = callers.join()
     assert engine.batches == [1, 32]
     assert sum(isinstance(answer, Hold) for answer in answers) == 10
     assert sum(isinstance(answer, InsufficientCapacity) for answer in answers) == 22
     assert len({answer.id for answer in answers if isinstance(answer, Hold)}) == 10
 
 
-def test_batches_stay_large_because_followers_wake_before_the_lead_is_passed(hk: Any, engine: Watched) -> None:
+def test_batches_stay_large_because_followers_wake_before_the_lead_is_passed(hk: Any, engine: WatchedEngine) -> None:
     """Each rider comes twice: the second time all of them ride in one batch again, not in 1 and n-1."""
     with batch_of(hk, engine, []):
-        rounds = Riders()
+        rounds = CallerThreads()
         again = threading.Semaphore(0)
 
         def twice() -> None:
@@ -79,7 +79,7 @@ def test_batches_stay_large_because_followers_wake_before_the_lead_is_passed(hk:
     assert len(engine.batches) <= 4, engine.batches  # one may have gone ahead, the rest ride behind it
 
 
-def test_a_batch_has_a_bound(hk: Any, engine: Watched) -> None:
+def test_a_batch_has_a_bound(hk: Any, engine: WatchedEngine) -> None:
     many = [PlaceHold(legs=(Leg("p"),), ttl=60)] * 600
     with batch_of(hk, engine, [lambda: hk.apply(many)] * 3):
         pass
@@ -87,36 +87,36 @@ def test_a_batch_has_a_bound(hk: Any, engine: Watched) -> None:
 
 
 def test_a_full_queue_turns_callers_away_with_no_effect(mode: Sync | Async) -> None:
-    engine = Watched(limits=Limits(max_queue=3))
+    engine = WatchedEngine(limits=Limits(max_queue=3))
     hk = mode.open(engine)
     hk.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
         with pytest.raises(Overloaded, match="3 commands are waiting") as turned_away:
             hk.hold("p", 5, ttl=60)
         assert turned_away.value.effect == "none"
         assert turned_away.value.retry_after > 0
-    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert all(isinstance(answer, Hold) for answer in callers.join())
     assert hk.pool("p").held == 3
     assert isinstance(hk.hold("p", 1, ttl=60), Hold), "room again"
     hk.close()
 
 
 def test_a_batch_larger_than_the_queue_is_taken_when_nobody_waits(mode: Sync | Async) -> None:
-    hk = mode.open(Watched(limits=Limits(max_queue=1)))
+    hk = mode.open(WatchedEngine(limits=Limits(max_queue=1)))
     hk.create_pool("p", 10)
     assert len(hk.apply([PlaceHold(legs=(Leg("p"),), ttl=60)] * 5)) == 5
     hk.close()
 
 
 @pytest.mark.parametrize("place", [0, 3, 6])
-def test_poison_fails_its_owner_only(hk: Any, engine: Watched, place: int) -> None:
+def test_poison_fails_its_owner_only(hk: Any, engine: WatchedEngine, place: int) -> None:
     calls = [lambda: hk.hold("p", 1, ttl=60)] * 7
     calls[place] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
     engine.before = poison(ZeroDivisionError("hush: the token is s3cret"))
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    answers = riders.join()
+    answers = callers.join()
     broken = answers.pop(place)
     assert isinstance(broken, PromiseBroken)
     assert "ZeroDivisionError" in str(broken)
@@ -128,7 +128,7 @@ def test_poison_fails_its_owner_only(hk: Any, engine: Watched, place: int) -> No
 
 
 def test_an_error_that_does_not_come_again_fails_nobody_but_the_interrupted(
-    hk: Any, engine: Watched, mode: Sync | Async
+    hk: Any, engine: WatchedEngine, mode: Sync | Async
 ) -> None:
     """A job's time limit may be an ordinary exception, raised by a signal in whoever leads."""
     bites = [RuntimeError("time limit")]
@@ -138,15 +138,15 @@ def test_an_error_that_does_not_come_again_fails_nobody_but_the_interrupted(
             raise bites.pop()
 
     engine.before = once
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 5) as riders:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 5) as callers:
         pass
-    answers = riders.join()
+    answers = callers.join()
     assert hk.pool("p").held == 5, "each was applied once"
     interrupted = [answer for answer in answers if not isinstance(answer, Hold)]
     assert [type(error) for error in interrupted] == ([RuntimeError] if mode.name == "sync" else []), "only its leader"
 
 
-def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: Watched) -> None:
+def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: WatchedEngine) -> None:
     """The journal has grown, so nobody may say that nothing happened: those with a retry key are answered, others not."""
     hold = hk.hold("p", 1, ttl=60)
     engine.after = lambda groups: (_ for _ in ()).throw(RuntimeError("late")) if len(groups) == 3 else None
@@ -155,9 +155,9 @@ def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: Watched) ->
         lambda: hk.hold("p", 1, ttl=60, op="op-1"),
         lambda: hk.confirm(hold),
     ]
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    minted, by_op, confirmed = riders.join()
+    minted, by_op, confirmed = callers.join()
     assert isinstance(minted, Hold)
     assert isinstance(by_op, Hold)
     assert by_op.replayed
@@ -167,7 +167,7 @@ def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: Watched) ->
 
 
 @pytest.mark.parametrize("error", [EngineError("disk"), Overloaded("busy", retry_after=3), OutcomeUnknown("who knows")])
-def test_every_rider_gets_its_own_exception(hk: Any, engine: Watched, error: HoldkitError) -> None:
+def test_every_rider_gets_its_own_exception(hk: Any, engine: WatchedEngine, error: HoldkitError) -> None:
     hold = hk.hold("p", 1, ttl=60)
 
     def fail(groups: Sequence[Group]) -> None:
@@ -176,9 +176,9 @@ def test_every_rider_gets_its_own_exception(hk: Any, engine: Watched, error: Hol
             raise error
 
     engine.before = fail
-    with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as riders:
+    with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as callers:
         pass
-    answers = riders.join()
+    answers = callers.join()
     assert [type(answer) for answer in answers] == [type(error)] * 4
     assert len({id(answer) for answer in answers}) == 4
     assert {str(answer) for answer in answers} == {str(error)}
@@ -188,7 +188,7 @@ def test_every_rider_gets_its_own_exception(hk: Any, engine: Watched, error: Hol
     assert hk.hold("p", 1, ttl=60).state == "held", "the next batch goes through"
 
 
-def test_an_engine_that_miscounts_its_answers_is_not_believed(hk: Any, engine: Watched) -> None:
+def test_an_engine_that_miscounts_its_answers_is_not_believed(hk: Any, engine: WatchedEngine) -> None:
     honest = engine.inner.apply
 
     def miscount(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
@@ -199,10 +199,10 @@ def test_an_engine_that_miscounts_its_answers_is_not_believed(hk: Any, engine: W
         hk.create_pool("q", 1)
 
 
-def test_many_callers_lose_nothing(hk: Any, engine: Watched) -> None:
+def test_many_callers_lose_nothing(hk: Any, engine: WatchedEngine) -> None:
     """Stress: no lost wake-up, no deadlock, every unit accounted for."""
     hk.create_pool("big", 10**6)
-    riders = Riders()
+    callers = CallerThreads()
 
     def work() -> int:
         for _ in range(40):
@@ -211,15 +211,15 @@ def test_many_callers_lose_nothing(hk: Any, engine: Watched) -> None:
         return 40
 
     for _ in range(16):
-        riders.start(work)
-    assert riders.join() == [40] * 16
+        callers.start(work)
+    assert callers.join() == [40] * 16
     assert (hk.pool("big").consumed, hk.pool("big").held) == (640, 0)
     assert hk.verify().ok
 
 
 def test_an_engine_that_cannot_read_fails_for_certain(mode: Sync | Async) -> None:
     """The journal is looked at before the first batch, so that there is proof later; that it fails proves nothing."""
-    engine = Watched()
+    engine = WatchedEngine()
 
     def fail(_: Any) -> None:
         raise EngineError("disk")
@@ -251,17 +251,17 @@ def reject(mark: str = "poison", biting: int | None = None) -> Any:
 
 @pytest.mark.parametrize("place", [0, 3, 6])
 def test_a_rejected_batch_is_sent_again_in_halves_and_fails_its_owner_only(
-    hk: Any, engine: Watched, place: int
+    hk: Any, engine: WatchedEngine, place: int
 ) -> None:
     """The engine says that nothing was done, so no look at the journal is needed."""
     calls = [lambda: hk.hold("p", 1, ttl=60)] * 7
     calls[place] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
     engine.before = reject()
     engine.reading = lambda query: pytest.fail("a look at the journal")
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
     engine.reading = None
-    answers = riders.join()
+    answers = callers.join()
     rejected = answers.pop(place)
     assert type(rejected) is EngineError
     assert str(rejected) == "holdkit: one of them is at fault"
@@ -271,7 +271,7 @@ def test_a_rejected_batch_is_sent_again_in_halves_and_fails_its_owner_only(
     assert hk.verify().ok
 
 
-def test_a_lone_rejected_command_is_not_sent_again(hk: Any, engine: Watched) -> None:
+def test_a_lone_rejected_command_is_not_sent_again(hk: Any, engine: WatchedEngine) -> None:
     sent: list[int] = []
 
     def bite(groups: Sequence[Group]) -> None:
@@ -285,15 +285,15 @@ def test_a_lone_rejected_command_is_not_sent_again(hk: Any, engine: Watched) -> 
     assert sent == [1]
 
 
-def test_a_batch_rejected_for_its_size_goes_through_in_parts(hk: Any, engine: Watched) -> None:
+def test_a_batch_rejected_for_its_size_goes_through_in_parts(hk: Any, engine: WatchedEngine) -> None:
     engine.before = reject(biting=3)
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 8) as riders:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 8) as callers:
         pass
-    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert all(isinstance(answer, Hold) for answer in callers.join())
     assert engine.batches == [1, 2, 2, 2, 2]
 
 
-def test_rejected_in_the_midst_of_an_isolation(hk: Any, engine: Watched) -> None:
+def test_rejected_in_the_midst_of_an_isolation(hk: Any, engine: WatchedEngine) -> None:
     """Poison of both kinds in one batch: each fails its owner, with its own error."""
     calls = [lambda: hk.hold("p", 1, ttl=60)] * 6
     calls[1] = lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")
@@ -304,9 +304,9 @@ def test_rejected_in_the_midst_of_an_isolation(hk: Any, engine: Watched) -> None
         reject("rejected")(groups)
 
     engine.before = bite
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    answers = riders.join()
+    answers = callers.join()
     kinds = [type(answer) for answer in answers]
     assert kinds == [Hold, PromiseBroken, Hold, Hold, EngineError, Hold]
     assert hk.pool("p").held == 4

@@ -13,54 +13,54 @@ from holdkit import EngineError, Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.port import BatchRejected
 from holdkit.kernel.lock_queues import LockQueue
-from tests.support.interrupts import Struck
-from tests.support.lockable_engine import Roomy, no_rooms, rooms
+from tests.support.interrupts import Interrupted
+from tests.support.lockable_engine import GrowingEngine, lock_queues_of, no_lock_queues
 from tests.support.modes import Sync, wait_until
 from tests.unit.kernel.test_lock_queues import block, hold, opened
 
 
 @pytest.fixture
-def engine() -> Roomy:
-    return Roomy()
+def engine() -> GrowingEngine:
+    return GrowingEngine()
 
 
 @pytest.fixture
-def hk(engine: Roomy) -> Iterator[Kernel]:
+def hk(engine: GrowingEngine) -> Iterator[Kernel]:
     yield from opened(Sync(), engine)
 
 
-def test_all_who_came_meanwhile_ride_in_the_same_batch(hk: Kernel, engine: Roomy) -> None:
+def test_all_who_came_meanwhile_ride_in_the_same_batch(hk: Kernel, engine: GrowingEngine) -> None:
     engine.lock("x")
-    riders = block(hk, engine, [hold(hk, "x")] * 7)
+    callers = block(hk, engine, [hold(hk, "x")] * 7)
     engine.unlock("x")
-    assert len({answer.id for answer in riders.join()}) == 7
+    assert len({answer.id for answer in callers.join()}) == 7
     assert engine.wait_for_locks == [7]
     assert hk.pool("x").held == 7
     assert hk.verify().ok
-    no_rooms(hk)
+    no_lock_queues(hk)
 
 
-def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: Kernel, engine: Roomy) -> None:
+def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: Kernel, engine: GrowingEngine) -> None:
     engine.lock("x")
-    riders = block(hk, engine, [hold(hk, "x"), hold(hk, "x"), hold(hk, "x", "y"), hold(hk, "x")])
+    callers = block(hk, engine, [hold(hk, "x"), hold(hk, "x"), hold(hk, "x", "y"), hold(hk, "x")])
     engine.unlock("x")
-    assert all(isinstance(answer, Hold) for answer in riders.join())
+    assert all(isinstance(answer, Hold) for answer in callers.join())
     assert engine.wait_for_locks == [2, 2], "nobody overtakes"
     assert (hk.pool("x").held, hk.pool("y").held) == (4, 1)
 
 
-def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: Roomy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: GrowingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdkit.kernel.queued_calls.BoundedQueue._take.__defaults__", (3, None, inf))
     engine.lock("x")
-    riders = block(hk, engine, [hold(hk, "x")] * 5)
+    callers = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")
-    assert len({answer.id for answer in riders.join()}) == 5
+    assert len({answer.id for answer in callers.join()}) == 5
     assert engine.wait_for_locks == [3, 2]
 
 
 @pytest.mark.parametrize("error", [EngineError("gone"), OutcomeUnknown("who knows"), BatchRejected("one of you")])
 def test_whatever_becomes_of_the_batch_becomes_of_those_who_came_along(
-    hk: Kernel, engine: Roomy, error: Exception
+    hk: Kernel, engine: GrowingEngine, error: Exception
 ) -> None:
     def fail(groups: Sequence[Group], wait_for_locks: bool) -> None:
         if wait_for_locks and len(groups) == 4:
@@ -68,9 +68,9 @@ def test_whatever_becomes_of_the_batch_becomes_of_those_who_came_along(
 
     engine.before = fail
     engine.lock("x")
-    riders = block(hk, engine, [hold(hk, "x")] * 4)
+    callers = block(hk, engine, [hold(hk, "x")] * 4)
     engine.unlock("x")
-    answers = riders.join()
+    answers = callers.join()
     if isinstance(error, BatchRejected):
         assert all(isinstance(answer, Hold) for answer in answers), "in halves it went"
         assert hk.pool("x").held == 4
@@ -80,68 +80,70 @@ def test_whatever_becomes_of_the_batch_becomes_of_those_who_came_along(
     else:
         assert [str(answer) for answer in answers] == ["holdkit: gone"] * 4
         assert hk.pool("x").held == 0
-    no_rooms(hk)
+    no_lock_queues(hk)
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_who_came_along_with_a_leader_that_is_struck_finds_out(hk: Kernel, engine: Roomy, written: bool) -> None:
+def test_who_came_along_with_a_leader_that_is_struck_finds_out(
+    hk: Kernel, engine: GrowingEngine, written: bool
+) -> None:
     def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
         if wait_for_locks and len(groups) == 4:
             engine.before = engine.after = None
-            raise Struck
+            raise Interrupted
 
     if written:
         engine.after = bite
     else:
         engine.before = bite
     engine.lock("x")
-    riders = block(hk, engine, [hold(hk, "x")] * 4)
+    callers = block(hk, engine, [hold(hk, "x")] * 4)
     engine.unlock("x")
-    leader, *others = riders.join()
-    assert isinstance(leader, Struck)
+    leader, *others = callers.join()
+    assert isinstance(leader, Interrupted)
     assert all(isinstance(answer, Hold) for answer in others)
     assert hk.pool("x").held == (4 if written else 3)
     assert hk.verify().ok
-    no_rooms(hk)
+    no_lock_queues(hk)
 
 
 class TimeLimit(Exception):
     """What a job's time limit raises: an interrupt that is no more than an exception."""
 
 
-class Interrupted(deque[Any]):
+class InterruptedQueue(deque[Any]):
     """A queue whose leader is interrupted once, just when somebody is in the batch already and here still."""
 
-    struck = False
+    interrupted = False
 
     def popleft(self) -> Any:
-        if not self.struck:
-            self.struck = True
+        if not self.interrupted:
+            self.interrupted = True
             raise TimeLimit
         return super().popleft()
 
 
 @pytest.mark.parametrize("rejecting", [False, True])
 def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_queue(
-    hk: Kernel, engine: Roomy, rejecting: bool, monkeypatch: pytest.MonkeyPatch
+    hk: Kernel, engine: GrowingEngine, rejecting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In both it would be answered by this batch, and gone when the lead is passed to it."""
     engine.rejecting = rejecting
     engine.lock("x")
-    riders = block(hk, engine, [hold(hk, "x")] * 4)
-    (room,) = rooms(hk).open.values()
-    room._queue = Interrupted(room._queue)
+    callers = block(hk, engine, [hold(hk, "x")] * 4)
+    (room,) = lock_queues_of(hk).open.values()
+    room._queue = InterruptedQueue(room._queue)
     pass_lead = LockQueue._pass_lead
 
     def pass_late(self: LockQueue, caller: Any) -> None:
-        wait_until(lambda: 1 in riders.results)
+        wait_until(lambda: 1 in callers.results)
         pass_lead(self, caller)
 
     monkeypatch.setattr(LockQueue, "_pass_lead", pass_late)
     engine.unlock("x")
-    answers = riders.join()
-    assert room._queue.struck
+    answers = callers.join()
+    assert room._queue.interrupted
     assert len({answer.id for answer in answers}) == 4
     assert hk.pool("x").held == 4
     assert room._queued == 0
-    no_rooms(hk)
+    no_lock_queues(hk)

@@ -16,8 +16,8 @@ from holdkit.engines.port import Applied, NeedsThread
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
 from holdkit.kernel.batches import BatchRunner
-from tests.support.lockable_engine import Lockable
-from tests.support.modes import PATIENCE, Async, Sync, Watched, batch_of, queued
+from tests.support.lockable_engine import LockableEngine
+from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine, batch_of, queued
 from tests.unit.kernel.test_loop_batches import kernel
 
 
@@ -48,12 +48,12 @@ def alive(hk: Any) -> None:
 @pytest.mark.parametrize("error", ODD)
 @pytest.mark.parametrize("step", ["run", "begin"])
 def test_it_breaks_before_anything_is_sent(
-    hk: Any, engine: Watched, mode: Sync | Async, step: str, error: type[BaseException], monkeypatch: Any
+    hk: Any, engine: WatchedEngine, mode: Sync | Async, step: str, error: type[BaseException], monkeypatch: Any
 ) -> None:
     breaking(step, error, monkeypatch)
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
         pass
-    kinds = [type(answer) for answer in riders.join()]
+    kinds = [type(answer) for answer in callers.join()]
     in_halves = (step, error) == ("begin", RuntimeError)  # nothing was sent for certain, and the halves went well
     if mode.name == "sync":
         assert kinds == [error, Hold, Hold, Hold], "only its leader"
@@ -67,13 +67,13 @@ def test_it_breaks_before_anything_is_sent(
 
 @pytest.mark.parametrize("error", ODD)
 def test_it_breaks_for_everybody_again_and_again(
-    hk: Any, engine: Watched, mode: Sync | Async, error: type[BaseException]
+    hk: Any, engine: WatchedEngine, mode: Sync | Async, error: type[BaseException]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch, batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+    with pytest.MonkeyPatch.context() as patch, batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
         for size in range(1, 5):
             breaking("run", error, patch, size)
         engine.gate.set()
-        answers = riders.join()
+        answers = callers.join()
     assert [type(answer) for answer in answers] == [error if mode.name == "sync" else PromiseBroken] * 4
     assert hk.pool("p").held == 0
     alive(hk)
@@ -93,15 +93,15 @@ def broken_answers(engine: Any) -> None:
     engine.apply = garble
 
 
-def test_it_breaks_after_the_commit_and_nothing_is_done_twice(hk: Any, engine: Watched) -> None:
+def test_it_breaks_after_the_commit_and_nothing_is_done_twice(hk: Any, engine: WatchedEngine) -> None:
     """A retry key settles it; without one it is unknown."""
     hold = hk.hold("p", 1, ttl=60)
     broken_answers(engine)
     calls: list[Callable[[], Any]] = [lambda: hk.hold("p", 1, ttl=60)] * 3
     calls.append(lambda: hk.extend(hold, by=1))
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    answers = riders.join()
+    answers = callers.join()
     assert [type(answer) for answer in answers] == [Hold] * 3 + [OutcomeUnknown]
     assert hk.pool("p").held == 4
     assert [entry.action for entry in hk.history(hold)].count(holdkit.Action.HOLD_EXTENDED) == 1
@@ -177,7 +177,7 @@ def test_a_room_that_cannot_be_opened_fails_who_would_wait_in_it(monkeypatch: py
         raise RuntimeError("can't start new thread")
 
     async def scene() -> None:
-        engine = Lockable()
+        engine = LockableEngine()
         async with AsyncKernel(AsyncExecutor(engine)) as hk:
             for pool in ("x", "free"):
                 await hk.create_pool(pool, 10)

@@ -17,8 +17,8 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
 from holdkit.engines.port import Applied
 from holdkit.kernel.group_commit import GroupCommit
-from tests.support.interrupts import Struck, strike, struck_anywhere
-from tests.support.modes import PATIENCE, Riders, Sync, Watched, batch_of, queued, wait_until
+from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
+from tests.support.modes import PATIENCE, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
 
 
 @pytest.fixture
@@ -28,24 +28,24 @@ def mode() -> Sync:
 
 def alive(hk: Kernel) -> None:
     """The kernel serves the next caller, and nobody is queued."""
-    done = Riders()
+    done = CallerThreads()
     done.start(lambda: hk.hold("p", 1, ttl=60))
     assert isinstance(done.join()[0], Hold)
     assert queued(hk) == 0
 
 
-def test_a_leader_struck_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kernel, engine: Watched) -> None:
+def test_a_leader_struck_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kernel, engine: WatchedEngine) -> None:
     hold = hk.hold("p", 1, ttl=60)
 
     def bite(groups: Sequence[Group]) -> None:
         if len(groups) == 4:
-            raise Struck
+            raise Interrupted
 
     engine.after = bite
-    with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as riders:
+    with batch_of(hk, engine, [lambda: hk.extend(hold, by=1)] * 4) as callers:
         pass
-    answers = riders.join()
-    assert isinstance(answers[0], Struck), "the leader itself gets what struck it"
+    answers = callers.join()
+    assert isinstance(answers[0], Interrupted), "the leader itself gets what struck it"
     assert [type(answer) for answer in answers[1:]] == [OutcomeUnknown] * 3
     alive(hk)
 
@@ -65,7 +65,7 @@ def test_ctrl_c_in_a_leader_and_what_its_riders_hear(
         hk.create_pool("p", 10)
         old = hk.hold("p", 1, ttl=60)
         gate = Gate(hk, when)
-        riders = Riders()
+        callers = CallerThreads()
         for index, call in enumerate(
             [
                 lambda: hk.put_record("first", "x", "1"),  # stands before the gate until the others are queued
@@ -75,10 +75,10 @@ def test_ctrl_c_in_a_leader_and_what_its_riders_hear(
                 lambda: hk.put_record("last", "x", "1"),
             ]
         ):
-            riders.start(call)
+            callers.start(call)
             wait_until(lambda index=index: gate.entered and queued(hk) == index)  # type: ignore[misc]
         gate.opened.set()
-        _, leader, minted, by_op, keyless = riders.join()
+        _, leader, minted, by_op, keyless = callers.join()
         assert isinstance(leader, KeyboardInterrupt)
         assert isinstance(minted, Hold)
         assert by_op.state == "confirmed"
@@ -108,28 +108,28 @@ class Gate:
         return applied
 
 
-def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: Watched) -> None:
-    struck: list[str] = []
+def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: WatchedEngine) -> None:
+    interrupted: list[str] = []
     real = GroupCommit._take
 
     def take(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
         real(self, batch, **bounds)
-        if len(batch) == 4 and not struck:
-            struck.append("once")
-            raise Struck
+        if len(batch) == 4 and not interrupted:
+            interrupted.append("once")
+            raise Interrupted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GroupCommit, "_take", take)
-        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
             pass
-        answers = riders.join()
-    assert isinstance(answers[0], Struck)
+        answers = callers.join()
+    assert isinstance(answers[0], Interrupted)
     assert all(isinstance(answer, Hold) for answer in answers[1:])
     assert hk.pool("p").held == 3, "the struck leader's own command was not applied"
     alive(hk)
 
 
-def test_a_struck_leader_hands_over_once(hk: Kernel, engine: Watched) -> None:
+def test_a_struck_leader_hands_over_once(hk: Kernel, engine: WatchedEngine) -> None:
     """Whoever it queued again may be in the next batch by the time it leaves for good: they are not its own any more."""
     dismissed: list[int] = []
     real, take = GroupCommit._dismiss, GroupCommit._take
@@ -141,19 +141,19 @@ def test_a_struck_leader_hands_over_once(hk: Kernel, engine: Watched) -> None:
     def strike_once(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
         take(self, batch, **bounds)
         if len(batch) == 4:
-            raise Struck
+            raise Interrupted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GroupCommit, "_dismiss", count)
         patch.setattr(GroupCommit, "_take", strike_once)
-        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
             pass
-        riders.join()
+        callers.join()
     assert dismissed == [4, 3]
     alive(hk)
 
 
-def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, engine: Watched) -> None:
+def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, engine: WatchedEngine) -> None:
     """Poison forces halves; the leader is struck in the first half: the second was not sent, and is not lost."""
     calls = [lambda: hk.hold("p", 1, ttl=60)] * 3 + [lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")]
 
@@ -161,13 +161,13 @@ def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, e
         if any(command.correlation_id == "poison" for group in groups for command in group.commands):
             raise ZeroDivisionError
         if len(groups) == 2:
-            raise Struck
+            raise Interrupted
 
     engine.before = bite
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    leader, sent, unsent, poisoned = riders.join()
-    assert isinstance(leader, Struck)
+    leader, sent, unsent, poisoned = callers.join()
+    assert isinstance(leader, Interrupted)
     assert isinstance(sent, Hold), "in doubt, and asked about"
     assert isinstance(unsent, Hold)
     assert type(poisoned).__name__ == "PromiseBroken"
@@ -177,66 +177,68 @@ def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, e
 
 @pytest.mark.parametrize("step", ["_dismiss", "_pass_lead"])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_leader_struck_while_it_hands_over_hands_over(hk: Kernel, engine: Watched, step: str, when: str) -> None:
-    struck: list[str] = []
+def test_a_leader_struck_while_it_hands_over_hands_over(
+    hk: Kernel, engine: WatchedEngine, step: str, when: str
+) -> None:
+    interrupted: list[str] = []
     real = getattr(GroupCommit, step)
 
     def stumble(self: GroupCommit, *arguments: Any) -> None:
         if when == "after":
             real(self, *arguments)
-        if not struck and len(engine.batches) == 2:
-            struck.append("once")
-            raise Struck
+        if not interrupted and len(engine.batches) == 2:
+            interrupted.append("once")
+            raise Interrupted
         if when == "before":
             real(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GroupCommit, step, stumble)
-        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as riders:
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
             pass
-        answers = riders.join()
-    assert struck
-    assert isinstance(answers[0], Struck)
+        answers = callers.join()
+    assert interrupted
+    assert isinstance(answers[0], Interrupted)
     assert all(isinstance(answer, Hold) for answer in answers[1:])
     assert hk.pool("p").held == 4
     alive(hk)
 
 
-def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: Watched) -> None:
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: WatchedEngine) -> None:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
         woken = hk._executor.group_commit._queue[1].woken
-        strike(riders._threads[1])
+        interrupt(callers._threads[1])
         woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
         wait_until(lambda: queued(hk) == 2)
-    answers = riders.join()
-    assert isinstance(answers[1], Struck)
+    answers = callers.join()
+    assert isinstance(answers[1], Interrupted)
     assert isinstance(answers[0], Hold)
     assert isinstance(answers[2], Hold)
     assert hk.pool("p").held == 2
     alive(hk)
 
 
-def test_an_heir_that_is_struck_passes_the_lead_on(hk: Kernel, engine: Watched) -> None:
+def test_an_heir_that_is_struck_passes_the_lead_on(hk: Kernel, engine: WatchedEngine) -> None:
     real = GroupCommit._lead
-    struck: list[str] = []
+    interrupted: list[str] = []
 
     def lead(self: GroupCommit, caller: Any, batch: list[Any]) -> None:
-        if len(engine.batches) == 1 and not struck:
-            struck.append("once")
-            raise Struck
+        if len(engine.batches) == 1 and not interrupted:
+            interrupted.append("once")
+            raise Interrupted
         real(self, caller, batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as riders:
+        with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
             patch.setattr(GroupCommit, "_lead", lead)
-        answers = riders.join()
-    assert isinstance(answers[0], Struck)
+        answers = callers.join()
+    assert isinstance(answers[0], Interrupted)
     assert [type(answer) for answer in answers[1:]] == [Hold, Hold]
     assert hk.pool("p").held == 2
     alive(hk)
 
 
-def test_ctrl_c_reaches_the_caller_and_leaves_the_kernel_working(hk: Kernel, engine: Watched) -> None:
+def test_ctrl_c_reaches_the_caller_and_leaves_the_kernel_working(hk: Kernel, engine: WatchedEngine) -> None:
     def bite(groups: Sequence[Group]) -> None:
         raise KeyboardInterrupt
 
@@ -270,4 +272,4 @@ class Tally:
 
 
 def test_threads_struck_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
-    struck_anywhere(GroupCommit(Tally()), rounds=100)  # type: ignore[arg-type]
+    interrupted_anywhere(GroupCommit(Tally()), rounds=100)  # type: ignore[arg-type]

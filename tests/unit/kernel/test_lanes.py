@@ -19,8 +19,8 @@ from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.cursor import decode_cursor, encode_cursor, generation_of
 from holdkit.kernel.results import Position
-from tests.support.laned_engine import Laned
-from tests.support.modes import Async, Riders, Sync, close_quietly
+from tests.support.laned_engine import LanedEngine
+from tests.support.modes import Async, CallerThreads, Sync, close_quietly
 
 LANES = 5
 POOLS = [f"p{number}" for number in range(12)]
@@ -35,12 +35,12 @@ BY_LANE = {lane: [pool for pool in POOLS if lane_of(pool) == lane] for lane in r
 
 
 @pytest.fixture(params=["by time", "by lane"])
-def engine(request: pytest.FixtureRequest) -> Laned:
-    return Laned(LANES, by_lane=request.param == "by lane")
+def engine(request: pytest.FixtureRequest) -> LanedEngine:
+    return LanedEngine(LANES, by_lane=request.param == "by lane")
 
 
 @pytest.fixture
-def hk(mode: Sync | Async, engine: Laned) -> Iterator[Any]:
+def hk(mode: Sync | Async, engine: LanedEngine) -> Iterator[Any]:
     kernel = mode.open(engine)
     for pool in POOLS:
         kernel.create_pool(pool, 10)
@@ -60,7 +60,7 @@ def places(entries: Any) -> list[Position]:
     return [entry.position for entry in entries]
 
 
-def everything(engine: Laned) -> set[Position]:
+def everything(engine: LanedEngine) -> set[Position]:
     return {Position(row.lane, row.seq) for row in engine.written}
 
 
@@ -78,7 +78,7 @@ def test_all_lanes_are_in_use() -> None:
     assert all(BY_LANE.values())
 
 
-def test_a_follower_sees_every_lane_whole_and_in_order(hk: Any, engine: Laned, page: int) -> None:
+def test_a_follower_sees_every_lane_whole_and_in_order(hk: Any, engine: LanedEngine, page: int) -> None:
     seen = list(hk.follow(wait=False))
     assert in_order(seen)
     assert len(seen) == len(set(places(seen))) == len(POOLS)
@@ -87,7 +87,9 @@ def test_a_follower_sees_every_lane_whole_and_in_order(hk: Any, engine: Laned, p
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 1000])
-def test_the_cursor_of_an_entry_goes_on_behind_it_in_the_whole_journal(hk: Any, engine: Laned, limit: int) -> None:
+def test_the_cursor_of_an_entry_goes_on_behind_it_in_the_whole_journal(
+    hk: Any, engine: LanedEngine, limit: int
+) -> None:
     seen: list[Any] = []
     after: str | None = None
     while entries := hk.journal(after=after, limit=limit):
@@ -111,7 +113,7 @@ def test_cursor_is_behind_everything(hk: Any) -> None:
     assert sorted(entry.subject for entry in hk.journal(after=end)) == sorted(pools)
 
 
-def test_a_named_follower_goes_on_in_every_lane(hk: Any, engine: Laned, page: int) -> None:
+def test_a_named_follower_goes_on_in_every_lane(hk: Any, engine: LanedEngine, page: int) -> None:
     assert {entry.subject for entry in hk.follow("mail", wait=False)} == set(POOLS)
     assert list(hk.follow("mail", wait=False)) == []
     hk.resize_pool(BY_LANE[3][0], 11)
@@ -121,7 +123,7 @@ def test_a_named_follower_goes_on_in_every_lane(hk: Any, engine: Laned, page: in
     assert list(hk.follow("mail", wait=False)) == []
 
 
-def test_after_a_crash_a_named_follower_skips_nothing(hk: Any, engine: Laned, page: int) -> None:
+def test_after_a_crash_a_named_follower_skips_nothing(hk: Any, engine: LanedEngine, page: int) -> None:
     seen = set()
     for number, entry in enumerate(hk.follow("mail", wait=False), start=1):
         seen.add(entry.subject)
@@ -131,7 +133,7 @@ def test_after_a_crash_a_named_follower_skips_nothing(hk: Any, engine: Laned, pa
     assert seen == set(POOLS)
 
 
-def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: Laned, page: int) -> None:
+def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: LanedEngine, page: int) -> None:
     """A tenant with entries in some lanes, foreign ones in others: at the end there is nothing left to look at."""
     acme = hk.tenant("acme")
     acme.create_pool("a", 1)
@@ -158,7 +160,7 @@ def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: Laned,
     follower.close()
 
 
-def test_what_comes_while_a_page_is_read_is_not_taken_for_hidden(hk: Any, engine: Laned) -> None:
+def test_what_comes_while_a_page_is_read_is_not_taken_for_hidden(hk: Any, engine: LanedEngine) -> None:
     """The place moves on to the ends from before the page. Ends from after it may lie behind an entry nobody was shown."""
     hk.tenant("acme").create_pool("a", 1)  # hidden from us, so that the page is short and the place has to move on
     end = hk.cursor()
@@ -177,7 +179,7 @@ def test_what_comes_while_a_page_is_read_is_not_taken_for_hidden(hk: Any, engine
 
 @pytest.mark.parametrize("lane", range(LANES))
 @pytest.mark.parametrize("text", [None, '{"seq":0,"slot":0,"action":"pool.created","subject":"x"}'])
-def test_a_cursor_is_lost_if_one_lane_was_cut_back(hk: Any, engine: Laned, lane: int, text: str | None) -> None:
+def test_a_cursor_is_lost_if_one_lane_was_cut_back(hk: Any, engine: LanedEngine, lane: int, text: str | None) -> None:
     cursor = hk.cursor()
     following = iter(hk.follow(poll=0.001))
     for _ in POOLS:
@@ -187,14 +189,14 @@ def test_a_cursor_is_lost_if_one_lane_was_cut_back(hk: Any, engine: Laned, lane:
     message = f"entry {last} of lane {lane} is no longer what this cursor saw"
     with pytest.raises(CursorLost, match=message):
         hk.journal(after=cursor)
-    waiting = Riders()
+    waiting = CallerThreads()
     waiting.start(lambda: next(following))
     (lost,) = waiting.join()
     assert isinstance(lost, CursorLost)
     assert message in str(lost)
 
 
-def test_a_page_counts_only_if_every_lane_is_still_there_after_it(hk: Any, engine: Laned) -> None:
+def test_a_page_counts_only_if_every_lane_is_still_there_after_it(hk: Any, engine: LanedEngine) -> None:
     cursor = hk.cursor()
     hk.resize_pool(BY_LANE[1][0], 11)
 
@@ -220,7 +222,7 @@ def two_lanes() -> dict[str, int]:
     return {BY_LANE[1][0]: 1, BY_LANE[3][0]: 2}
 
 
-def test_a_minted_hold_lives_in_the_lane_of_its_first_pool(hk: Any, engine: Laned) -> None:
+def test_a_minted_hold_lives_in_the_lane_of_its_first_pool(hk: Any, engine: LanedEngine) -> None:
     for pool in POOLS:
         hold = hk.hold(pool, 1, ttl=60)
         spent = hk.consume(pool, 1)
@@ -237,7 +239,7 @@ def test_batches_of_minted_ids_stay_in_order(hk: Any) -> None:
     assert ids == sorted(set(ids))
 
 
-def test_a_hold_over_two_lanes_is_one_entry_and_a_part(hk: Any, engine: Laned) -> None:
+def test_a_hold_over_two_lanes_is_one_entry_and_a_part(hk: Any, engine: LanedEngine) -> None:
     before = hk.cursor()
     hold = hk.hold(two_lanes(), ttl=60)
     entries = hk.journal(after=before)
@@ -249,7 +251,7 @@ def test_a_hold_over_two_lanes_is_one_entry_and_a_part(hk: Any, engine: Laned) -
 
 
 @pytest.mark.parametrize("what", ["hold", "consume"])
-def test_a_lost_answer_is_found_though_a_part_comes_last(hk: Any, engine: Laned, what: str) -> None:
+def test_a_lost_answer_is_found_though_a_part_comes_last(hk: Any, engine: LanedEngine, what: str) -> None:
     def lose(_: Sequence[Group]) -> None:
         engine.after = None
         raise OutcomeUnknown("the connection was lost")
@@ -268,7 +270,7 @@ def test_a_block_tells_a_forced_release_from_its_own(hk: Any) -> None:
         hk.release(hold)
 
 
-def test_the_journal_is_not_measured_where_others_write(hk: Any, engine: Laned) -> None:
+def test_the_journal_is_not_measured_where_others_write(hk: Any, engine: LanedEngine) -> None:
     """Its length proves nothing there: an unexpected error is unknown, and nobody looks before a batch."""
     engine.asked.clear()
 
@@ -303,7 +305,7 @@ def test_a_cursor_has_room_for_a_thousand_lanes() -> None:
 
 
 def test_a_named_follower_of_a_thousand_lanes_keeps_its_place(mode: Sync | Async) -> None:
-    hk = mode.open(Laned(1_024, limits=Limits(max_queue=10_000)))
+    hk = mode.open(LanedEngine(1_024, limits=Limits(max_queue=10_000)))
     hk.apply([holdkit.CreatePool(id=f"p{number}", total=1) for number in range(900)])
     assert len(list(hk.follow("mail", wait=False))) == 900
     assert list(hk.follow("mail", wait=False)) == []

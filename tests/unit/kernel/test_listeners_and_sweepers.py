@@ -15,7 +15,7 @@ import pytest
 from holdkit import EngineError, InvalidRequest, Sweep
 from holdkit.core.commands import Group
 from holdkit.engines.memory import MemoryEngine
-from tests.support.modes import PATIENCE, Async, Sync, Watched, no_threads_left, wait_until
+from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine, no_threads_left, wait_until
 
 
 class Ear:
@@ -137,7 +137,7 @@ def test_a_tenants_listener_hears_only_its_own(hk: Any) -> None:
 
 
 def test_a_listener_survives_a_read_that_fails(
-    hk: Any, engine: Watched, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for mode in ("_sync", "_async"):
         monkeypatch.setattr(f"holdkit.kernel.{mode}.background.PAUSE", 0.001)
@@ -162,7 +162,7 @@ def test_a_listener_survives_a_read_that_fails(
 
 
 def test_a_listener_goes_on_after_a_journal_was_cut_back(
-    hk: Any, engine: Watched, caplog: pytest.LogCaptureFixture
+    hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdkit")
     ear = Ear()
@@ -182,7 +182,7 @@ def test_a_listener_goes_on_after_a_journal_was_cut_back(
     assert ear.heard[1] != "pool.created a", "b, if it noticed before that; else the first c after"
 
 
-def test_a_listener_may_call_the_kernel_sync(engine: Watched) -> None:
+def test_a_listener_may_call_the_kernel_sync(engine: WatchedEngine) -> None:
     hk = Sync().open(engine)
     ear = Ear()
 
@@ -199,7 +199,7 @@ def test_a_listener_may_call_the_kernel_sync(engine: Watched) -> None:
 
 def test_a_listener_may_close_the_kernel(mode: Sync | Async) -> None:
     before = set(threading.enumerate())
-    hk = mode.open(Watched())
+    hk = mode.open(WatchedEngine())
     closed = threading.Event()
     if isinstance(mode, Async):
 
@@ -224,7 +224,7 @@ def test_closing_does_not_wait_for_ever_for_a_stuck_listener(
     mode: Sync | Async, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdkit.kernel.group_commit.GRACE", 0.01)
-    hk = mode.open(Watched())
+    hk = mode.open(WatchedEngine())
     stuck, free = threading.Event(), threading.Event()
     if isinstance(mode, Async):
 
@@ -264,7 +264,7 @@ def sweeping(groups: Sequence[Group]) -> bool:
     return any(isinstance(command, Sweep) for group in groups for command in group.commands)
 
 
-def test_a_sweep_reports_what_it_did(hk: Any, engine: Watched) -> None:
+def test_a_sweep_reports_what_it_did(hk: Any, engine: WatchedEngine) -> None:
     ids = sorted(hk.hold("p", 1, ttl=60).id for _ in range(3))
     engine.fake.advance(60)
     report = hk.sweep(limit=2)
@@ -276,7 +276,7 @@ def test_a_sweep_reports_what_it_did(hk: Any, engine: Watched) -> None:
     assert (report.expired, report.holds, report.tenants) == (0, (), ())
 
 
-def test_a_tenants_sweep_reports_its_own_holds_only(hk: Any, engine: Watched) -> None:
+def test_a_tenants_sweep_reports_its_own_holds_only(hk: Any, engine: WatchedEngine) -> None:
     ids: dict[str, str] = {}
     for round in range(2):
         for name in ("acme", "globex"):
@@ -295,7 +295,7 @@ def test_a_tenants_sweep_reports_its_own_holds_only(hk: Any, engine: Watched) ->
     assert report.tenants == ("globex", "acme")
 
 
-def test_a_tenants_sweeper_counts_its_own(hk: Any, engine: Watched) -> None:
+def test_a_tenants_sweeper_counts_its_own(hk: Any, engine: WatchedEngine) -> None:
     for name in ("acme", "globex"):
         hk.tenant(name).create_pool("q", 10)
         hk.tenant(name).hold("q", 1, ttl=60)
@@ -306,7 +306,7 @@ def test_a_tenants_sweeper_counts_its_own(hk: Any, engine: Watched) -> None:
     assert hk.sweep().expired == 0
 
 
-def test_a_sweeper_sweeps_and_counts(hk: Any, engine: Watched) -> None:
+def test_a_sweeper_sweeps_and_counts(hk: Any, engine: WatchedEngine) -> None:
     for _ in range(5):
         hk.hold("p", 1, ttl=60)
     engine.fake.advance(60)
@@ -316,7 +316,7 @@ def test_a_sweeper_sweeps_and_counts(hk: Any, engine: Watched) -> None:
     assert [entry.action for entry in hk.journal()].count("hold.expired") == 5
 
 
-def test_a_sweeper_survives_errors(hk: Any, engine: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sweeper_survives_errors(hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "holdkit")
     failures: list[Exception] = [EngineError("disk"), ZeroDivisionError("bug"), ZeroDivisionError("bug")]
 
@@ -342,7 +342,7 @@ def test_a_sweeper_stops_promptly(hk: Any) -> None:
 
 def test_closing_ends_the_whole_crew(mode: Sync | Async) -> None:
     before = set(threading.enumerate())
-    hk = mode.open(Watched())
+    hk = mode.open(WatchedEngine())
     hk.create_pool("p", 10)
     hk.sweeper(every=3600)
     hk.on(None, print)

@@ -18,8 +18,8 @@ from holdkit.engines.port import AddLate, Applied
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.lock_queues import LockQueue
-from tests.support.interrupts import Struck, strike, struck_anywhere
-from tests.support.lockable_engine import Lockable, no_rooms, queued_in_rooms, rooms
+from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
+from tests.support.lockable_engine import LockableEngine, lock_queues_of, no_lock_queues, queued_behind_locks
 from tests.support.modes import PATIENCE, Sync, close_quietly, no_threads_left, wait_until
 from tests.unit.kernel.test_lock_queues import block, hold
 
@@ -29,10 +29,10 @@ T = TypeVar("T")
 # Tasks
 
 
-def run(test: Callable[[AsyncKernel, Lockable], Awaitable[None]]) -> None:
+def run(test: Callable[[AsyncKernel, LockableEngine], Awaitable[None]]) -> None:
     """Run a test on a kernel whose pool `x` is locked."""
     before = set(threading.enumerate())
-    engine = Lockable()
+    engine = LockableEngine()
 
     async def main() -> None:
         hk = AsyncKernel(AsyncExecutor(engine))
@@ -44,13 +44,13 @@ def run(test: Callable[[AsyncKernel, Lockable], Awaitable[None]]) -> None:
         finally:
             engine.unlock()
             await hk.aclose()
-        assert not rooms(hk).open
+        assert not lock_queues_of(hk).open
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
     no_threads_left(before)
 
 
-async def blocked(engine: Lockable) -> None:
+async def blocked(engine: LockableEngine) -> None:
     await asyncio.to_thread(engine.wait_blocked)
 
 
@@ -71,12 +71,12 @@ async def used(hk: AsyncKernel, held: int, consumed: int) -> bool:
 async def started(hk: AsyncKernel, coroutine: Coroutine[Any, Any, T], behind: int) -> asyncio.Task[T]:
     """A task that is queued in a room, with so many in front of it."""
     task = asyncio.create_task(coroutine)
-    await until(lambda: queued_in_rooms(hk) == behind + 1)
+    await until(lambda: queued_behind_locks(hk) == behind + 1)
     return task
 
 
 def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
-    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+    async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         first = asyncio.create_task(hk.hold("x", 1, ttl=60))
         await blocked(engine)
         second = await started(hk, hk.hold("x", 2, ttl=60), 0)
@@ -84,7 +84,7 @@ def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
-        assert queued_in_rooms(hk) == 1
+        assert queued_behind_locks(hk) == 1
         engine.unlock("x")
         await asyncio.gather(first, third)
         assert (await hk.pool("x")).held == 4
@@ -96,16 +96,16 @@ def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
 def test_cancelled_while_waiting_for_a_room_is_certainly_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdkit.kernel.lock_queues.MAX_QUEUES", 1)
 
-    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+    async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         first = asyncio.create_task(hk.hold("x", 1, ttl=60))
         await blocked(engine)
         engine.lock("free")
         second = asyncio.create_task(hk.hold("free", 1, ttl=60))
-        await until(lambda: bool(rooms(hk)._waiting))
+        await until(lambda: bool(lock_queues_of(hk)._waiting))
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
-        assert not rooms(hk)._waiting
+        assert not lock_queues_of(hk)._waiting
         engine.unlock()
         await first
         assert (await hk.pool("free")).held == 0
@@ -114,7 +114,7 @@ def test_cancelled_while_waiting_for_a_room_is_certainly_not_applied(monkeypatch
 
 
 def test_cancelled_in_flight_in_a_room_runs_on() -> None:
-    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+    async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         task = asyncio.create_task(hk.hold("x", 2, ttl=60))
         await blocked(engine)
         task.cancel()
@@ -130,7 +130,7 @@ def test_cancelled_in_flight_in_a_room_runs_on() -> None:
 def test_cancelled_in_flight_and_then_left_out_is_dropped() -> None:
     """Nobody wants it any more, and nothing of it was done."""
 
-    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+    async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         gate, entered = threading.Event(), threading.Event()
 
         def stand(groups: Sequence[Group], wait_for_locks: bool) -> None:
@@ -145,7 +145,7 @@ def test_cancelled_in_flight_and_then_left_out_is_dropped() -> None:
             await task
         gate.set()
         await hk.hold("free", 1, ttl=60)
-        assert not rooms(hk).open
+        assert not lock_queues_of(hk).open
         assert engine.wait_for_locks == []
 
     run(test)
@@ -153,7 +153,7 @@ def test_cancelled_in_flight_and_then_left_out_is_dropped() -> None:
 
 @pytest.mark.parametrize("kind", ["holding", "lease"])
 def test_a_grant_that_nobody_received_is_taken_back_though_its_pool_is_locked_again(kind: str) -> None:
-    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+    async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         async def body() -> None:
             async with getattr(hk, kind)("x", 2, ttl=60):
                 raise AssertionError("never entered")
@@ -182,7 +182,7 @@ def test_a_grant_that_nobody_received_is_taken_back_though_its_pool_is_locked_ag
 def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_a_room() -> None:
     """The body left normally: its confirm stays, wherever it waits, whatever happens to the task that waits for it."""
 
-    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+    async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         engine.unlock("x")
         inside, leave = asyncio.Event(), asyncio.Event()
 
@@ -197,7 +197,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_a_room() -> None
         first = asyncio.create_task(hk.hold("x", 1, ttl=60))
         await blocked(engine)
         leave.set()
-        await until(lambda: queued_in_rooms(hk) == 1)
+        await until(lambda: queued_behind_locks(hk) == 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -209,7 +209,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_a_room() -> None
 
 
 def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_flight_and_then_left_out() -> None:
-    async def test(hk: AsyncKernel, engine: Lockable) -> None:
+    async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         engine.unlock("x")
         inside, leave = asyncio.Event(), asyncio.Event()
 
@@ -243,7 +243,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_flight_and_then_
 
 def test_a_loop_closed_under_a_room_leaves_no_thread() -> None:
     before = set(threading.enumerate())
-    engine = Lockable()
+    engine = LockableEngine()
     loop = asyncio.new_event_loop()
 
     async def begin() -> AsyncKernel:
@@ -270,12 +270,12 @@ def test_a_loop_closed_under_a_room_leaves_no_thread() -> None:
 
 
 @pytest.fixture
-def engine() -> Lockable:
-    return Lockable()
+def engine() -> LockableEngine:
+    return LockableEngine()
 
 
 @pytest.fixture
-def hk(engine: Lockable) -> Iterator[Kernel]:
+def hk(engine: LockableEngine) -> Iterator[Kernel]:
     kernel: Kernel = Sync().open(engine)
     for pool in ("x", "y", "free"):
         kernel.create_pool(pool, 100)
@@ -285,23 +285,23 @@ def hk(engine: Lockable) -> Iterator[Kernel]:
     close_quietly(kernel)
 
 
-def test_a_thread_struck_while_it_waits_in_a_room_is_removed(hk: Kernel, engine: Lockable) -> None:
-    riders = block(hk, engine, [hold(hk, "x")] * 4)
-    (room,) = rooms(hk).open.values()
+def test_a_thread_struck_while_it_waits_in_a_room_is_removed(hk: Kernel, engine: LockableEngine) -> None:
+    callers = block(hk, engine, [hold(hk, "x")] * 4)
+    (room,) = lock_queues_of(hk).open.values()
     woken = room._queue[1].woken
-    strike(riders._threads[2])
+    interrupt(callers._threads[2])
     woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
-    wait_until(lambda: queued_in_rooms(hk) == 2)
+    wait_until(lambda: queued_behind_locks(hk) == 2)
     engine.unlock("x")
-    answers = riders.join()
-    assert isinstance(answers.pop(2), Struck)
+    answers = callers.join()
+    assert isinstance(answers.pop(2), Interrupted)
     assert all(isinstance(answer, Hold) for answer in answers)
     assert hk.pool("x").held == 3
-    no_rooms(hk)
+    no_lock_queues(hk)
 
 
 def test_a_leader_struck_in_a_room_leaves_unknown_what_it_had_sent_and_the_rest_goes_on(
-    hk: Kernel, engine: Lockable
+    hk: Kernel, engine: LockableEngine
 ) -> None:
     mine = hk.hold("y", 1, ttl=60)
     engine.lock("y")
@@ -309,58 +309,58 @@ def test_a_leader_struck_in_a_room_leaves_unknown_what_it_had_sent_and_the_rest_
     def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
         if wait_for_locks and len(groups) == 3:
             engine.after = None
-            raise Struck
+            raise Interrupted
 
     engine.after = bite
-    riders = block(hk, engine, [hold(hk, "y"), *[lambda: hk.extend(mine, by=1)] * 3])
+    callers = block(hk, engine, [hold(hk, "y"), *[lambda: hk.extend(mine, by=1)] * 3])
     engine.unlock("y")
-    first, leader, *sent = riders.join()
+    first, leader, *sent = callers.join()
     assert isinstance(first, Hold)
-    assert isinstance(leader, Struck)
+    assert isinstance(leader, Interrupted)
     assert [type(answer) for answer in sent] == [OutcomeUnknown] * 2
     assert isinstance(hk.hold("y", 1, ttl=60), Hold)
-    no_rooms(hk)
+    no_lock_queues(hk)
 
 
-def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kernel, engine: Lockable) -> None:
-    struck: list[str] = []
+def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kernel, engine: LockableEngine) -> None:
+    interrupted: list[str] = []
     real = LockQueue._take
 
     def take(self: LockQueue, batch: list[Any], **bounds: Any) -> None:
         real(self, batch, **bounds)
-        if len(batch) == 3 and not struck:
-            struck.append("once")
-            raise Struck
+        if len(batch) == 3 and not interrupted:
+            interrupted.append("once")
+            raise Interrupted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LockQueue, "_take", take)
-        riders = block(hk, engine, [hold(hk, "x")] * 4)
+        callers = block(hk, engine, [hold(hk, "x")] * 4)
         engine.unlock("x")
-        first, leader, *others = riders.join()
+        first, leader, *others = callers.join()
     assert isinstance(first, Hold)
-    assert isinstance(leader, Struck)
+    assert isinstance(leader, Interrupted)
     assert all(isinstance(answer, Hold) for answer in others)
     assert hk.pool("x").held == 3
-    no_rooms(hk)
+    no_lock_queues(hk)
 
 
 def test_a_thread_struck_while_it_waits_for_a_room_is_removed(
-    hk: Kernel, engine: Lockable, monkeypatch: pytest.MonkeyPatch
+    hk: Kernel, engine: LockableEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdkit.kernel.lock_queues.MAX_QUEUES", 1)
-    riders = block(hk, engine, [hold(hk, "x")])
+    callers = block(hk, engine, [hold(hk, "x")])
     engine.lock("y")
-    riders.start(hold(hk, "y"))
-    wait_until(lambda: len(rooms(hk)._waiting) == 1)
-    strike(riders._threads[1])
-    (standing,) = rooms(hk)._waiting
+    callers.start(hold(hk, "y"))
+    wait_until(lambda: len(lock_queues_of(hk)._waiting) == 1)
+    interrupt(callers._threads[1])
+    (standing,) = lock_queues_of(hk)._waiting
     standing.woken.release()
-    wait_until(lambda: 1 in riders.results)
-    assert isinstance(riders.results[1], Struck)
+    wait_until(lambda: 1 in callers.results)
+    assert isinstance(callers.results[1], Interrupted)
     engine.unlock()
-    assert isinstance(riders.join()[0], Hold)
+    assert isinstance(callers.join()[0], Hold)
     assert hk.pool("y").held == 0
-    no_rooms(hk)
+    no_lock_queues(hk)
 
 
 class Fickle:
@@ -404,6 +404,6 @@ class Roomier(Fickle):
 @pytest.mark.parametrize("engine", [Fickle, Roomier])
 def test_threads_struck_anywhere_in_rooms_leave_nobody_waiting_and_nothing_applied_twice(engine: type[Fickle]) -> None:
     group_commit = GroupCommit(engine())  # type: ignore[arg-type]
-    struck_anywhere(group_commit, rounds=200)
+    interrupted_anywhere(group_commit, rounds=200)
     assert not group_commit._lock_queues.open
     assert not group_commit._lock_queues._waiting

@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit import AsyncKernel, Hold, InsufficientCapacity
 from holdkit.kernel.batches import BatchRunner
-from tests.support.modes import PATIENCE, Riders, no_threads_left, queued, wait_until
+from tests.support.modes import PATIENCE, CallerThreads, no_threads_left, queued, wait_until
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_threads_share_commits(url: str, batches: list[int], monkeypatch: pytest
     before = set(threading.enumerate())
     with holdkit.connect(url) as hk:
         hk.create_pool("p", 100)
-        riders = Riders()
+        callers = CallerThreads()
         alone = BatchRunner.run
 
         def behind_all(self: BatchRunner, batch: Any, *failed: Any) -> bool:
@@ -57,8 +57,8 @@ def test_threads_share_commits(url: str, batches: list[int], monkeypatch: pytest
             return answers
 
         for _ in range(32):
-            riders.start(take)
-        answers = [answer for taken in riders.join() for answer in taken]
+            callers.start(take)
+        answers = [answer for taken in callers.join() for answer in taken]
         assert sum(isinstance(answer, Hold) for answer in answers) == 100
         assert sum(isinstance(answer, InsufficientCapacity) for answer in answers) == 60
         assert hk.pool("p").available == 0
@@ -95,13 +95,13 @@ def test_a_follower_sees_what_another_kernel_commits(url: str) -> None:
                 names.append(entry.subject)
                 seen.release()
 
-        riders = Riders()
-        riders.start(follow)
+        callers = CallerThreads()
+        callers.start(follow)
         for name in ("a", "b"):
             there.create_pool(name, 1)
             assert seen.acquire(timeout=PATIENCE)
         here.close()
-        riders.join()
+        callers.join()
         assert names == ["a", "b"]
 
 

@@ -25,7 +25,7 @@ from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, PromiseBroken
 from holdkit.kernel.own_transaction import decide_inside, lend
 from holdkit.testing import FakeClock
-from tests.support.modes import PATIENCE, Watched
+from tests.support.modes import PATIENCE, WatchedEngine
 
 PATIENT = holdkit.Limits(lock_timeout="60s")
 
@@ -304,7 +304,7 @@ def test_without_sql_a_turn_is_used_once() -> None:
 
 def test_an_engine_that_lends_nothing() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        lend(Watched(), lambda _: None)
+        lend(WatchedEngine(), lambda _: None)
     assert caught.value.code == "engine_lends_nothing"
 
 
@@ -314,11 +314,11 @@ def test_an_engine_that_lends_nothing() -> None:
 @pytest.mark.parametrize("there", [True, False])
 def test_a_commit_that_failed_is_looked_for(tmp_path: Path, there: bool) -> None:
     """The error comes after the commit (then it is found), or instead of it."""
-    struck: list[str] = []
+    interrupted: list[str] = []
 
-    def strike(statement: str) -> None:
-        if statement == "commit" and armed and not struck:
-            struck.append(statement)
+    def interrupt(statement: str) -> None:
+        if statement == "commit" and armed and not interrupted:
+            interrupted.append(statement)
             if there:
                 (driver,) = armed
                 driver.execute("commit")
@@ -327,7 +327,7 @@ def test_a_commit_that_failed_is_looked_for(tmp_path: Path, there: bool) -> None
             raise error
 
     armed: list[Any] = []
-    engine = SqliteEngine(tmp_path / "holds.db", clock=FakeClock(), on_statement=strike)
+    engine = SqliteEngine(tmp_path / "holds.db", clock=FakeClock(), on_statement=interrupt)
     group = asking(1)
 
     def ask(tx: Any) -> Group:
@@ -340,30 +340,30 @@ def test_a_commit_that_failed_is_looked_for(tmp_path: Path, there: bool) -> None
     else:
         with pytest.raises(OutcomeUnknown):
             decide_inside(engine, group, minted=False, ask=ask)
-    assert struck == ["commit"]
+    assert interrupted == ["commit"]
     assert [*engine.verify()] == []
     engine.close()
 
 
 def test_an_unknown_commit_with_an_operation_id_is_asked_about(tmp_path: Path) -> None:
-    struck: list[str] = []
+    interrupted: list[str] = []
     armed = False
 
-    def strike(statement: str) -> None:
-        if statement == "commit" and armed and not struck:
-            struck.append(statement)
+    def interrupt(statement: str) -> None:
+        if statement == "commit" and armed and not interrupted:
+            interrupted.append(statement)
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode = sqlite3.SQLITE_IOERR
             raise error
 
-    engine = SqliteEngine(tmp_path / "holds.db", clock=FakeClock(), on_statement=strike)
+    engine = SqliteEngine(tmp_path / "holds.db", clock=FakeClock(), on_statement=interrupt)
     armed = True
     assert isinstance(reserve(engine, 1, 1, op="retry"), Done)
-    struck.clear()
+    interrupted.clear()
     group = asking(2)
     (outcome,) = decide_inside(engine, group, minted=True, ask=lambda _: answered(group, 2))
     assert isinstance(outcome, Done)
-    struck.clear()
+    interrupted.clear()
     asked: list[int] = []
 
     def raises_later(_tx: Any) -> Group:

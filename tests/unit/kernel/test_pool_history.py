@@ -10,14 +10,14 @@ import pytest
 
 import holdkit
 from holdkit.engines.memory import MemoryEngine
-from tests.support.kernels import PLACES, Hands, Stage
+from tests.support.kernels import VARIANTS, Hands, Store
 from tests.support.modes import close_quietly
 
 
-@pytest.fixture(params=PLACES, ids="-".join)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     engine, mode = request.param
-    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 
@@ -62,8 +62,8 @@ def tour(hk: Hands) -> list[tuple[str, str]]:
     ]
 
 
-def test_it_has_the_holds_in_order_and_in_pages(stage: Stage) -> None:
-    hk = stage.open()
+def test_it_has_the_holds_in_order_and_in_pages(store: Store) -> None:
+    hk = store.open()
     happened = tour(hk)
     assert told(hk.history("show:4")) == happened
     for limit in (1, 2, 3, 7):
@@ -75,8 +75,8 @@ def test_it_has_the_holds_in_order_and_in_pages(stage: Stage) -> None:
     assert paged(hk, "nobody", 2) == []
 
 
-def test_a_pool_of_the_same_id_of_another_tenant_stays_apart(stage: Stage) -> None:
-    hk = stage.open()
+def test_a_pool_of_the_same_id_of_another_tenant_stays_apart(store: Store) -> None:
+    hk = store.open()
     happened = tour(hk)
     other = Hands.__new__(Hands)
     other.kernel, other.runner = hk.kernel.tenant("other"), hk.runner
@@ -87,20 +87,20 @@ def test_a_pool_of_the_same_id_of_another_tenant_stays_apart(stage: Stage) -> No
     assert told(paged(hk, "show:4", 2)) == happened
 
 
-def test_it_goes_on_where_it_was_and_outlives_the_pool(stage: Stage) -> None:
-    hk = stage.open()
+def test_it_goes_on_where_it_was_and_outlives_the_pool(store: Store) -> None:
+    hk = store.open()
     hk.create_pool("p", 1)
     cursor = hk.history("p")[-1].cursor
     hold = hk.hold("p", ttl=60)
-    stage.clock.advance(60)
+    store.clock.advance(60)
     hk.remove_pool("p")
     later = [("hold.held", hold.id), ("hold.expired", hold.id), ("pool.removed", "p")]
     assert told(hk.history("p", after=cursor)) == later
     assert told(paged(hk, "p", 2)) == [("pool.created", "p"), *later]
 
 
-def test_a_hold_has_its_history_whole_and_behind_a_cursor(stage: Stage) -> None:
-    hk = stage.open()
+def test_a_hold_has_its_history_whole_and_behind_a_cursor(store: Store) -> None:
+    hk = store.open()
     hk.create_pool("p", 1)
     hold = hk.hold("p", ttl=60)
     for _ in range(3):

@@ -15,17 +15,17 @@ from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
 from holdkit.core.model import Limits
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
-from tests.support.modes import PATIENCE, Watched, no_threads_left, wait_until
+from tests.support.modes import PATIENCE, WatchedEngine, no_threads_left, wait_until
 
 T = TypeVar("T")
 
 
-def run(test: Callable[[AsyncKernel, Watched], Awaitable[T]], engine: Watched | None = None) -> T:
+def run(test: Callable[[AsyncKernel, WatchedEngine], Awaitable[T]], engine: WatchedEngine | None = None) -> T:
     """Run a test on a kernel with a pool of 10."""
     before = set(threading.enumerate())
 
     async def main() -> T:
-        watched = engine or Watched()
+        watched = engine or WatchedEngine()
         hk = AsyncKernel(AsyncExecutor(watched))
         await hk.create_pool("p", 10)
         watched.entered = threading.Semaphore(0)
@@ -44,7 +44,7 @@ def run(test: Callable[[AsyncKernel, Watched], Awaitable[T]], engine: Watched | 
     return result
 
 
-async def entered(engine: Watched) -> None:
+async def entered(engine: WatchedEngine) -> None:
     """Wait until a batch stands before the gate, without stopping the loop."""
     await asyncio.to_thread(engine.wait_entered)
 
@@ -57,7 +57,7 @@ async def start(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 def test_all_waiting_tasks_ride_together_from_the_first_batch() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         await hk.create_pool("big", 1000)
         engine.batches.clear()
         holds = await asyncio.gather(*[hk.hold("big", 1, ttl=60) for _ in range(256)])
@@ -68,7 +68,7 @@ def test_all_waiting_tasks_ride_together_from_the_first_batch() -> None:
 
 
 def test_tasks_that_come_back_ride_together_again() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         await hk.create_pool("big", 1000)
         engine.batches.clear()
 
@@ -85,7 +85,7 @@ def test_tasks_that_come_back_ride_together_again() -> None:
 def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
     """The pump gives the woken their turn before it takes the next batch; else batches alternate between the two halves."""
 
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         async def twice() -> None:
             await hk.put_record("k", "a", "1")
             await hk.put_record("k", "a", "2")
@@ -103,7 +103,7 @@ def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
 
 
 def test_cancelled_while_queued_is_certainly_not_applied() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         engine.gate.clear()
         first = await start(hk.hold("p", 1, ttl=60))
         await entered(engine)
@@ -122,7 +122,7 @@ def test_cancelled_while_queued_is_certainly_not_applied() -> None:
 
 
 def test_cancelled_in_flight_runs_on() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         engine.gate.clear()
         task = await start(hk.hold("p", 2, ttl=60))
         await entered(engine)
@@ -138,7 +138,7 @@ def test_cancelled_in_flight_runs_on() -> None:
 
 @pytest.mark.parametrize("block", ["holding", "lease"])
 def test_a_hold_granted_to_a_cancelled_block_is_released_again(block: str) -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         async def body() -> None:
             async with getattr(hk, block)("p", 2, ttl=60):
                 raise AssertionError("never entered")
@@ -161,7 +161,7 @@ def test_a_hold_granted_to_a_cancelled_block_is_released_again(block: str) -> No
 
 
 def test_a_block_cancelled_in_the_same_turn_as_its_grant_is_released_too() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         async def body() -> None:
             async with hk.holding("p", 2, ttl=60):
                 raise AssertionError("never entered")
@@ -185,7 +185,7 @@ def test_a_block_cancelled_in_the_same_turn_as_its_grant_is_released_too() -> No
 
 
 def test_a_replayed_grant_is_not_taken_back_from_whoever_got_it_first() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         first = await hk.hold("p", 2, ttl=60, op="op-1")
 
         async def body() -> None:
@@ -210,7 +210,7 @@ def test_a_replayed_grant_is_not_taken_back_from_whoever_got_it_first() -> None:
 def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> None:
     """The body left normally: its confirm stays in the queue, whatever happens to the task that waits for it."""
 
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         inside, leave = asyncio.Event(), asyncio.Event()
 
         async def body() -> None:
@@ -240,7 +240,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> N
 
 
 def test_a_body_that_is_cancelled_releases() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         inside = asyncio.Event()
 
         async def body() -> None:
@@ -260,7 +260,7 @@ def test_a_body_that_is_cancelled_releases() -> None:
 
 
 def test_closing_finishes_what_is_queued_and_refuses_what_comes() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         engine.gate.clear()
         tasks = [await start(hk.hold("p", 1, ttl=60))]
         await entered(engine)
@@ -280,7 +280,7 @@ def test_closing_finishes_what_is_queued_and_refuses_what_comes() -> None:
 
 
 def test_a_cancelled_close_can_be_called_again() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         engine.gate.clear()
         held = await start(hk.hold("p", 1, ttl=60))
         await entered(engine)
@@ -298,7 +298,7 @@ def test_a_cancelled_close_can_be_called_again() -> None:
 
 def test_a_kernel_belongs_to_its_loop() -> None:
     async def open_one() -> AsyncKernel:
-        engine = Watched()
+        engine = WatchedEngine()
         return AsyncKernel(AsyncExecutor(engine))
 
     async def use(hk: AsyncKernel) -> None:
@@ -316,7 +316,7 @@ def test_a_kernel_belongs_to_its_loop() -> None:
 
 def test_a_loop_closed_under_a_batch_leaves_no_thread_behind() -> None:
     before = set(threading.enumerate())
-    engine = Watched()
+    engine = WatchedEngine()
 
     async def leave_in_flight() -> AsyncKernel:
         hk = AsyncKernel(AsyncExecutor(engine))
@@ -347,7 +347,7 @@ def test_a_forgotten_kernel_takes_its_thread_along() -> None:
 
 
 def test_a_writer_struck_by_a_base_exception_serves_the_next_batch() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         def exit_once(_: Any) -> None:
             engine.before = None
             raise SystemExit
@@ -361,7 +361,7 @@ def test_a_writer_struck_by_a_base_exception_serves_the_next_batch() -> None:
 
 
 def test_an_async_kernel_reads_off_the_loop() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         reading = threading.Event()
         free = threading.Event()
 
@@ -381,7 +381,7 @@ def test_an_async_kernel_reads_off_the_loop() -> None:
 
 
 def test_cancelling_does_not_count_against_the_queue() -> None:
-    async def test(hk: AsyncKernel, engine: Watched) -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         engine.gate.clear()
         first = await start(hk.hold("p", 1, ttl=60))
         await entered(engine)
@@ -396,14 +396,14 @@ def test_cancelling_does_not_count_against_the_queue() -> None:
             await hk.get("0" * 32)
         assert hk._executor.group_commit._queued == 0
 
-    run(test, Watched(limits=Limits(max_queue=2)))
+    run(test, WatchedEngine(limits=Limits(max_queue=2)))
 
 
 def test_a_cancelled_connect_closes_what_it_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     opening, go = threading.Event(), threading.Event()
-    engine = Watched()
+    engine = WatchedEngine()
 
-    def slow(*_: Any, **__: Any) -> Watched:
+    def slow(*_: Any, **__: Any) -> WatchedEngine:
         opening.set()
         assert go.wait(PATIENCE)
         return engine

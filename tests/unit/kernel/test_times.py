@@ -15,7 +15,7 @@ import holdkit.client
 from holdkit.core.model import SECOND
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync
-from tests.support.servers import live
+from tests.support.servers import live_server
 
 NOON = 1_700_049_600 * SECOND
 AT = datetime(2023, 11, 15, 12, tzinfo=UTC)
@@ -43,7 +43,7 @@ def clock() -> FakeClock:
 def hk(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Any]:
     """A kernel of either kind, and a client at a server."""
     if request.param == "remote":
-        with live(clock=clock) as server, holdkit.client.connect(server.url, key=server.admin) as made:
+        with live_server(clock=clock) as server, holdkit.client.connect(server.url, key=server.admin) as made:
             yield made
         return
     kind = Sync() if request.param == "sync" else Async()
@@ -143,7 +143,7 @@ def test_clocks_that_no_calendar_knows(clock: FakeClock) -> None:
 
 
 def test_over_http(clock: FakeClock) -> None:
-    with live(clock=clock) as server, server.client() as http:
+    with live_server(clock=clock) as server, server.client() as http:
         http.post("/v1/pools", json={"id": "p", "total": 1}, headers={"Idempotency-Key": "k0"})
         hold = http.post("/v1/holds", json={"pool": "p", "deadline": LATER}, headers={"Idempotency-Key": "k"}).json()
         (listed,) = http.get("/v1/holds").json()["items"]

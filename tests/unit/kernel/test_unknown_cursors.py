@@ -11,7 +11,7 @@ from holdkit import CursorLost, OutcomeUnknown
 from holdkit.core.commands import Group, PutRecord
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from tests.support.modes import Async, Sync, Watched
+from tests.support.modes import Async, Sync, WatchedEngine
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def keeps(groups: Sequence[Group]) -> bool:
 class Lost:
     """The answers of the first keeps are lost; what they wrote is there at once, late, or never."""
 
-    def __init__(self, engine: Watched, times: int = 1, *, lands: bool) -> None:
+    def __init__(self, engine: WatchedEngine, times: int = 1, *, lands: bool) -> None:
         self._engine, self._left, self._lands = engine, times, lands
         self.waiting: list[tuple[int, Sequence[Group]]] = []
         engine.before = self._before
@@ -60,7 +60,7 @@ class Lost:
         self.waiting.clear()
 
 
-def test_a_keep_that_happened_though_nobody_said_so_is_the_followers_own(hk: Any, engine: Watched) -> None:
+def test_a_keep_that_happened_though_nobody_said_so_is_the_followers_own(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcde")
     Lost(engine, lands=True)
     assert names(hk.follow("mail", wait=False)) == ["p", *"abcde"]
@@ -68,7 +68,7 @@ def test_a_keep_that_happened_though_nobody_said_so_is_the_followers_own(hk: Any
 
 
 @pytest.mark.parametrize("after", ["b", "d"])
-def test_a_keep_that_happens_late_is_the_followers_own(hk: Any, engine: Watched, after: str) -> None:
+def test_a_keep_that_happens_late_is_the_followers_own(hk: Any, engine: WatchedEngine, after: str) -> None:
     make(hk, *"abcde")
     lost = Lost(engine, lands=False)
     seen = []
@@ -80,7 +80,7 @@ def test_a_keep_that_happens_late_is_the_followers_own(hk: Any, engine: Watched,
     assert names(hk.follow("mail", wait=False)) == []
 
 
-def test_unknown_keeps_neither_loop_nor_stop_delivery(hk: Any, engine: Watched) -> None:
+def test_unknown_keeps_neither_loop_nor_stop_delivery(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcde")
     lost = Lost(engine, times=100, lands=False)
     assert names(hk.follow("mail", wait=False)) == ["p", *"abcde"]
@@ -88,7 +88,9 @@ def test_unknown_keeps_neither_loop_nor_stop_delivery(hk: Any, engine: Watched) 
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["kept before", "new name"])
-def test_a_follower_that_begins_again_knows_what_it_had_sent_before(hk: Any, engine: Watched, before: bool) -> None:
+def test_a_follower_that_begins_again_knows_what_it_had_sent_before(
+    hk: Any, engine: WatchedEngine, before: bool
+) -> None:
     if before:
         assert names(hk.follow("mail", wait=False)) == ["p"]
     make(hk, *"abcd")
@@ -104,7 +106,9 @@ def test_a_follower_that_begins_again_knows_what_it_had_sent_before(hk: Any, eng
     assert names(hk.follow("mail", wait=False)) == []
 
 
-def test_a_restarted_process_knows_what_its_predecessor_had_sent(hk: Any, engine: Watched, mode: Sync | Async) -> None:
+def test_a_restarted_process_knows_what_its_predecessor_had_sent(
+    hk: Any, engine: WatchedEngine, mode: Sync | Async
+) -> None:
     """Whoever begins under a name takes over from the one before it, which is told if it lives still."""
     make(hk, *"abcd")
     assert names(hk.follow("mail", wait=False)) == ["p", *"abcd"]
@@ -123,7 +127,7 @@ def test_a_restarted_process_knows_what_its_predecessor_had_sent(hk: Any, engine
     restarted.close()
 
 
-def test_who_writes_after_it_began_is_no_predecessor(hk: Any, engine: Watched) -> None:
+def test_who_writes_after_it_began_is_no_predecessor(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcdef")
     first, second = iter(hk.follow("mail", wait=False)), iter(hk.follow("mail", wait=False))
     assert next(second).subject == "p"
@@ -135,7 +139,7 @@ def test_who_writes_after_it_began_is_no_predecessor(hk: Any, engine: Watched) -
 
 @pytest.mark.parametrize("lands", [True, False])
 def test_another_follower_is_known_as_another_also_behind_an_unknown_keep(
-    hk: Any, engine: Watched, lands: bool
+    hk: Any, engine: WatchedEngine, lands: bool
 ) -> None:
     make(hk, *"abcdefghi")
     first = iter(hk.follow("mail", wait=False))
@@ -148,7 +152,7 @@ def test_another_follower_is_known_as_another_also_behind_an_unknown_keep(
         list(first)
 
 
-def test_a_place_that_was_removed_is_not_written_again(hk: Any, engine: Watched) -> None:
+def test_a_place_that_was_removed_is_not_written_again(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcd")
     following = iter(hk.follow("mail", wait=False))
     assert [next(following).subject for _ in range(3)] == ["p", "a", "b"]

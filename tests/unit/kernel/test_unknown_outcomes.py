@@ -20,10 +20,10 @@ from holdkit import (
 from holdkit.core.commands import Group, ResizePool
 from holdkit.core.model import Leg, Limits
 from holdkit.core.reading import ReadHistory
-from tests.support.modes import Async, Sync, Watched, batch_of
+from tests.support.modes import Async, Sync, WatchedEngine, batch_of
 
 
-def lose_once(engine: Watched, *, written: bool, then: Callable[[], BaseException] | None = None) -> None:
+def lose_once(engine: WatchedEngine, *, written: bool, then: Callable[[], BaseException] | None = None) -> None:
     """The next batch's answer is lost, after it was written or before; then every batch fails as `then` says."""
 
     def lose(_: Sequence[Group]) -> None:
@@ -43,7 +43,7 @@ def lose_once(engine: Watched, *, written: bool, then: Callable[[], BaseExceptio
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_minted_hold_is_a_retry_key(hk: Any, engine: Watched, written: bool) -> None:
+def test_a_minted_hold_is_a_retry_key(hk: Any, engine: WatchedEngine, written: bool) -> None:
     lose_once(engine, written=written)
     hold = hk.hold("p", 3, ttl=60, metadata={"a": 1})
     assert (hold.state, hold.deadline, hold.metadata) == ("held", 60_000_000, {"a": 1})
@@ -53,7 +53,7 @@ def test_a_minted_hold_is_a_retry_key(hk: Any, engine: Watched, written: bool) -
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_an_operation_id_is_a_retry_key(hk: Any, engine: Watched, written: bool) -> None:
+def test_an_operation_id_is_a_retry_key(hk: Any, engine: WatchedEngine, written: bool) -> None:
     hold = hk.hold("p", 3, ttl=60)
     lose_once(engine, written=written)
     assert hk.confirm(hold, op="op-1", quantity=2, keep_rest=True).legs[0].confirmed == 2
@@ -63,7 +63,7 @@ def test_an_operation_id_is_a_retry_key(hk: Any, engine: Watched, written: bool)
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_refusal_that_was_lost_is_a_refusal(hk: Any, engine: Watched, written: bool) -> None:
+def test_a_refusal_that_was_lost_is_a_refusal(hk: Any, engine: WatchedEngine, written: bool) -> None:
     lose_once(engine, written=written)
     with pytest.raises(InsufficientCapacity):
         hk.hold("p", 11, ttl=60)
@@ -72,7 +72,7 @@ def test_a_refusal_that_was_lost_is_a_refusal(hk: Any, engine: Watched, written:
         hk.hold("none", 1, ttl=60, op="op-1")
 
 
-def test_a_consume_is_answered_from_the_journal_or_stays_unknown(hk: Any, engine: Watched) -> None:
+def test_a_consume_is_answered_from_the_journal_or_stays_unknown(hk: Any, engine: WatchedEngine) -> None:
     lose_once(engine, written=True)
     spent = hk.consume("p", 3)
     assert (spent.state, spent.legs[0].confirmed) == ("confirmed", 3)
@@ -84,7 +84,7 @@ def test_a_consume_is_answered_from_the_journal_or_stays_unknown(hk: Any, engine
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_what_has_no_retry_key_is_never_sent_twice(hk: Any, engine: Watched, written: bool) -> None:
+def test_what_has_no_retry_key_is_never_sent_twice(hk: Any, engine: WatchedEngine, written: bool) -> None:
     hold = hk.hold("p", 4, ttl=60)
     chosen = {"id": "1" * 32, "owner": "mine"}
     calls: list[Callable[[], Any]] = [
@@ -106,7 +106,7 @@ def test_what_has_no_retry_key_is_never_sent_twice(hk: Any, engine: Watched, wri
 
 @pytest.mark.parametrize("error", [Overloaded("busy"), EngineError("disk"), OutcomeUnknown("again"), ValueError("odd")])
 @pytest.mark.parametrize("op", [None, "op-1"])
-def test_being_turned_away_does_not_settle_it(hk: Any, engine: Watched, error: Exception, op: str | None) -> None:
+def test_being_turned_away_does_not_settle_it(hk: Any, engine: WatchedEngine, error: Exception, op: str | None) -> None:
     lose_once(engine, written=False, then=lambda: error)
     with pytest.raises(OutcomeUnknown, match="the connection was lost"):
         hk.hold("p", 1, ttl=60, op=op)
@@ -115,7 +115,7 @@ def test_being_turned_away_does_not_settle_it(hk: Any, engine: Watched, error: E
 
 
 def test_a_full_operation_table_does_not_settle_it(mode: Sync | Async) -> None:
-    engine = Watched(limits=Limits(max_operations=1))
+    engine = WatchedEngine(limits=Limits(max_operations=1))
     hk = mode.open(engine)
     hk.create_pool("p", 10, op="op-1")
     lose_once(engine, written=False)
@@ -125,7 +125,7 @@ def test_a_full_operation_table_does_not_settle_it(mode: Sync | Async) -> None:
 
 
 def test_a_short_retry_window_proves_nothing(mode: Sync | Async) -> None:
-    engine = Watched(limits=Limits(retry_window=1))
+    engine = WatchedEngine(limits=Limits(retry_window=1))
     hk = mode.open(engine)
     lose_once(engine, written=True)
     with pytest.raises(OutcomeUnknown):
@@ -133,7 +133,7 @@ def test_a_short_retry_window_proves_nothing(mode: Sync | Async) -> None:
     hk.close()
 
 
-def test_a_hold_that_expired_meanwhile_was_granted_all_the_same(hk: Any, engine: Watched) -> None:
+def test_a_hold_that_expired_meanwhile_was_granted_all_the_same(hk: Any, engine: WatchedEngine) -> None:
     """The journal says that it was born; that it cannot be placed again (its deadline has passed) is no refusal."""
     lose_once(engine, written=True)
     landed = engine.after
@@ -150,7 +150,7 @@ def test_a_hold_that_expired_meanwhile_was_granted_all_the_same(hk: Any, engine:
     assert len(hk.history(hold)) == 1
 
 
-def test_a_first_attempt_that_lands_late_is_found(hk: Any, engine: Watched) -> None:
+def test_a_first_attempt_that_lands_late_is_found(hk: Any, engine: WatchedEngine) -> None:
     """It is not in the journal when it is looked for, and in the way when it is placed again."""
     lost: list[Group] = []
 
@@ -176,7 +176,7 @@ def test_a_first_attempt_that_lands_late_is_found(hk: Any, engine: Watched) -> N
     assert len(hk.history(hold)) == 1
 
 
-def test_where_others_write_a_refusal_of_the_second_attempt_settles_nothing(hk: Any, engine: Watched) -> None:
+def test_where_others_write_a_refusal_of_the_second_attempt_settles_nothing(hk: Any, engine: WatchedEngine) -> None:
     """A server may run what it was sent after the connection is gone: the first attempt lands behind the second one's refusal."""
     engine.alone = False
     lost: list[Group] = []
@@ -195,7 +195,7 @@ def test_where_others_write_a_refusal_of_the_second_attempt_settles_nothing(hk: 
     assert hk.pool("p").held == 3, "so it was no refusal"
 
 
-def test_each_rider_of_a_lost_batch_is_answered_for_itself(hk: Any, engine: Watched) -> None:
+def test_each_rider_of_a_lost_batch_is_answered_for_itself(hk: Any, engine: WatchedEngine) -> None:
     hold = hk.hold("p", 1, ttl=60)
     calls = [
         lambda: hk.hold("p", 1, ttl=60),
@@ -209,14 +209,14 @@ def test_each_rider_of_a_lost_batch_is_answered_for_itself(hk: Any, engine: Watc
             raise OutcomeUnknown("the connection was lost")
 
     engine.after = lose
-    with batch_of(hk, engine, calls) as riders:
+    with batch_of(hk, engine, calls) as callers:
         pass
-    assert [type(answer) for answer in riders.join()] == [Hold, OutcomeUnknown, Hold, InsufficientCapacity]
+    assert [type(answer) for answer in callers.join()] == [Hold, OutcomeUnknown, Hold, InsufficientCapacity]
     assert (hk.pool("p").held, hk.pool("p").consumed) == (2, 1)
     assert hk.verify().ok
 
 
-def test_when_the_engine_stays_silent_it_is_asked_once(hk: Any, engine: Watched) -> None:
+def test_when_the_engine_stays_silent_it_is_asked_once(hk: Any, engine: WatchedEngine) -> None:
     """A batch of many must not become many waits on a disk that is gone."""
     asked: list[int] = []
 
@@ -226,13 +226,13 @@ def test_when_the_engine_stays_silent_it_is_asked_once(hk: Any, engine: Watched)
             raise OutcomeUnknown("the disk is gone")
 
     engine.before = gone
-    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 9) as riders:
+    with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 9) as callers:
         pass
-    assert [type(answer) for answer in riders.join()] == [OutcomeUnknown] * 9
+    assert [type(answer) for answer in callers.join()] == [OutcomeUnknown] * 9
     assert asked == [1, 9, 1]
 
 
-def test_changed_limits_are_told_without_another_look(hk: Any, engine: Watched) -> None:
+def test_changed_limits_are_told_without_another_look(hk: Any, engine: WatchedEngine) -> None:
     """One that failed after the commit would deny what is done."""
 
     def fail(_: object) -> None:

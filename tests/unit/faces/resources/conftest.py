@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kernels import PLACES
-from tests.unit.faces.resources.shows import Theatre
+from tests.support.kernels import VARIANTS
+from tests.unit.faces.resources.shows import ShowStore
 
 
-@pytest.fixture(params=PLACES, ids="-".join)
-def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ShowStore]:
     engine, mode = request.param
-    made = Theatre(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    made = ShowStore(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
-    made.stage.close()
+    made.store.close()

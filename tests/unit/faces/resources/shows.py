@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from holdkit import Resource
-from tests.support.kernels import Hands, Stage
+from tests.support.kernels import Hands, Store
 
 
 class Shows(Resource[str, Any]):
@@ -33,23 +33,23 @@ class Shows(Resource[str, Any]):
         return int(row[0])
 
 
-class Theatre:
+class ShowStore:
     """A stage with shows."""
 
     def __init__(
         self, engine: str, mode: str, folder: Path, migrated: Callable[..., str] | None = None, **options: Any
     ) -> None:
-        self.stage = Stage(engine, mode, folder, migrated)
-        self.hk = self.stage.open(**options)
+        self.store = Store(engine, mode, folder, migrated)
+        self.hk = self.store.open(**options)
         self.sql = engine in ("sqlite", "postgres")
         self.shows = Shows()
         if self.sql:
             self.write("create table shows (id text primary key, seats integer)")
 
     def connect(self, **options: Any) -> Any:
-        if self.stage.engine == "postgres":
-            return psycopg.connect(self.stage.url, **options)
-        return sqlite3.connect(self.stage.file, **options)
+        if self.store.engine == "postgres":
+            return psycopg.connect(self.store.url, **options)
+        return sqlite3.connect(self.store.file, **options)
 
     def write(self, sql: str) -> None:
         connection = self.connect()
@@ -57,7 +57,7 @@ class Theatre:
         connection.commit()
         connection.close()
 
-    def seat(self, show: str, seats: int) -> None:
+    def set_seats(self, show: str, seats: int) -> None:
         """The application changes its mind."""
         self.shows.seats[show] = seats
         if self.sql:

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 import holdkit
 from holdkit import InvalidRequest, Resource
-from tests.support.kernels import PLACES, differences
-from tests.unit.faces.resources.shows import Theatre, in_a_loop
+from tests.support.kernels import VARIANTS, differences
+from tests.unit.faces.resources.shows import ShowStore, in_a_loop
 
 SPELLINGS = (
     ("commit",),
@@ -43,22 +43,22 @@ class Ending(Resource[str, None]):
         return 5
 
 
-@pytest.fixture(params=[place for place in PLACES if place[0] in ("sqlite", "postgres")], ids="-".join)
-def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
+@pytest.fixture(params=[place for place in VARIANTS if place[0] in ("sqlite", "postgres")], ids="-".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ShowStore]:
     yield from opened(request, tmp_path)
 
 
 @pytest.fixture(params=[("sqlite", "sync"), ("sqlite", "async"), ("postgres", "sync")], ids="-".join)
-def joined(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
+def joined(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ShowStore]:
     """Where a caller's connection is a sync one."""
     yield from opened(request, tmp_path)
 
 
-def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[Theatre]:
+def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[ShowStore]:
     engine, mode = request.param
-    made = Theatre(engine, mode, folder, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    made = ShowStore(engine, mode, folder, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
-    made.stage.close()
+    made.store.close()
 
 
 def saying(words: tuple[str, ...]) -> Callable[[Any], None]:
@@ -69,30 +69,30 @@ def saying(words: tuple[str, ...]) -> Callable[[Any], None]:
     return end
 
 
-def check_refused(theatre: Theatre, **call: Any) -> None:
+def check_refused(store: ShowStore, **call: Any) -> None:
     with pytest.raises(InvalidRequest) as no:
-        theatre.resource(Ending(call.pop("end"))).hold("a", ttl=60, **call)
+        store.resource(Ending(call.pop("end"))).hold("a", ttl=60, **call)
     assert (no.value.field, no.value.code, no.value.effect) == ("tx", "transaction_ended", "none")
 
 
-def check_nothing_held(theatre: Theatre) -> None:
-    assert theatre.hk.holds() == []
-    assert "hold.held" not in [entry.action for entry in theatre.hk.journal()]
-    assert differences(theatre.hk) == ()
-    assert theatre.resource(Ending(lambda tx: None)).hold("a", ttl=60).state == "held", "the next one is as ever"
+def check_nothing_held(store: ShowStore) -> None:
+    assert store.hk.holds() == []
+    assert "hold.held" not in [entry.action for entry in store.hk.journal()]
+    assert differences(store.hk) == ()
+    assert store.resource(Ending(lambda tx: None)).hold("a", ttl=60).state == "held", "the next one is as ever"
 
 
 @pytest.mark.parametrize("words", [*SPELLINGS, *POSTGRES], ids="; ".join)
-def test_in_a_transaction_of_ours(theatre: Theatre, words: tuple[str, ...]) -> None:
-    if words in POSTGRES and theatre.stage.engine != "postgres":
+def test_in_a_transaction_of_ours(store: ShowStore, words: tuple[str, ...]) -> None:
+    if words in POSTGRES and store.store.engine != "postgres":
         return
-    check_refused(theatre, end=saying(words))
-    check_nothing_held(theatre)
+    check_refused(store, end=saying(words))
+    check_nothing_held(store)
 
 
 @pytest.mark.parametrize("words", [*SPELLINGS, *POSTGRES], ids="; ".join)
-def test_in_a_callers_transaction(joined: Theatre, words: tuple[str, ...]) -> None:
-    if words in POSTGRES and joined.stage.engine != "postgres":
+def test_in_a_callers_transaction(joined: ShowStore, words: tuple[str, ...]) -> None:
+    if words in POSTGRES and joined.store.engine != "postgres":
         return
     tx = joined.connect()
     check_refused(joined, end=saying(words), tx=tx)
@@ -102,7 +102,7 @@ def test_in_a_callers_transaction(joined: Theatre, words: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize("method", ["commit", "rollback"])
-def test_by_a_method_of_the_callers_connection(joined: Theatre, method: str) -> None:
+def test_by_a_method_of_the_callers_connection(joined: ShowStore, method: str) -> None:
     tx = joined.connect()
     check_refused(joined, end=lambda tx: getattr(tx, method)(), tx=tx)
     tx.rollback()
@@ -110,10 +110,10 @@ def test_by_a_method_of_the_callers_connection(joined: Theatre, method: str) -> 
     check_nothing_held(joined)
 
 
-def test_a_savepoint_of_the_callers_own_is_no_end(joined: Theatre) -> None:
+def test_a_savepoint_of_the_callers_own_is_no_end(joined: ShowStore) -> None:
     """But going back behind the call is: what was locked is locked no longer."""
     tx = joined.connect()
-    tx.execute("begin" if joined.stage.engine == "sqlite" else "select 1")
+    tx.execute("begin" if joined.store.engine == "sqlite" else "select 1")
     tx.execute("savepoint mine")
     inner = saying(("savepoint inner1", "rollback to inner1", "savepoint inner2"))
     assert joined.resource(Ending(inner)).hold("a", ttl=60, tx=tx).state == "held"
@@ -127,8 +127,8 @@ def test_a_savepoint_of_the_callers_own_is_no_end(joined: Theatre) -> None:
 @pytest.mark.parametrize(
     "end", [lambda tx: tx.commit(), lambda tx: tx.rollback(), lambda tx: tx.execute(sa.text("commit"))]
 )
-def test_through_sqlalchemy(joined: Theatre, kind: type[Any], end: Callable[[Any], None]) -> None:
-    url = joined.stage.url.replace("postgresql://", "postgresql+psycopg://")
+def test_through_sqlalchemy(joined: ShowStore, kind: type[Any], end: Callable[[Any], None]) -> None:
+    url = joined.store.url.replace("postgresql://", "postgresql+psycopg://")
     engine = sa.create_engine(url)
     with Session(engine) if kind is Session else engine.connect() as tx:
         check_refused(joined, end=end, tx=tx)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdkit import InsufficientCapacity, InvalidRequest, Limits, PoolNotFound, Resource, WindowClosed
-from tests.support.kernels import PLACES, differences
-from tests.unit.faces.resources.shows import Theatre
+from tests.support.kernels import VARIANTS, differences
+from tests.unit.faces.resources.shows import ShowStore
 
 HOUR = 3600
 LENGTH = 4 * HOUR * 1_000_000
@@ -44,20 +44,20 @@ class Moved(Quota):
         return self.end
 
 
-@pytest.fixture(params=PLACES, ids="-".join)
-def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]:
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ShowStore]:
     """Room for 50 pools."""
     engine, mode = request.param
     migrated = request.getfixturevalue("migrated") if engine == "postgres" else None
-    made = Theatre(engine, mode, tmp_path, migrated, limits=Limits(max_pools=50))
+    made = ShowStore(engine, mode, tmp_path, migrated, limits=Limits(max_pools=50))
     yield made
-    made.stage.close()
+    made.store.close()
 
 
-def test_a_rate_limit_written_with_consume_runs_for_ever(small: Theatre) -> None:
+def test_a_rate_limit_written_with_consume_runs_for_ever(small: ShowStore) -> None:
     """Weeks of requests, in windows that together are far more than there is room for, and nobody sweeps."""
     quota = small.resource(Quota())
-    clock = small.stage.clock
+    clock = small.store.clock
     for turn in range(WEEKS * 7 * 6):
         window = clock.now() // LENGTH
         quota.consume(f"client-{turn % 40}", window)
@@ -72,9 +72,9 @@ def test_a_rate_limit_written_with_consume_runs_for_ever(small: Theatre) -> None
     assert differences(small.hk) == ()
 
 
-def test_a_closed_window_refuses_and_goes_with_what_was_consumed(theatre: Theatre) -> None:
-    quota = theatre.resource(Quota(total=3))
-    clock = theatre.stage.clock
+def test_a_closed_window_refuses_and_goes_with_what_was_consumed(store: ShowStore) -> None:
+    quota = store.resource(Quota(total=3))
+    clock = store.store.clock
     window = clock.now() // LENGTH
     paid, open_ = quota.consume("a", window), quota.hold("a", window, ttl=10 * HOUR)
     assert quota.pool("a", window).closes == (window + 1) * LENGTH
@@ -88,7 +88,7 @@ def test_a_closed_window_refuses_and_goes_with_what_was_consumed(theatre: Theatr
     with pytest.raises(WindowClosed):
         quota.confirm(open_, quantity=2, overage="if_available")
     assert quota.extend(open_, 60).state == "held"
-    assert theatre.hk.return_units(paid).legs[0].returned == 1
+    assert store.hk.return_units(paid).legs[0].returned == 1
     assert quota.release(late).state == "released"
     quota.sweep()
     assert quota.pool("a", window).held == 1
@@ -99,14 +99,14 @@ def test_a_closed_window_refuses_and_goes_with_what_was_consumed(theatre: Theatr
         quota.consume("a", window)
     quota.sweep()
     assert quota.pools() == []
-    assert differences(theatre.hk) == ()
+    assert differences(store.hk) == ()
 
 
-def test_another_answer_counts_at_once_and_is_journaled(theatre: Theatre) -> None:
+def test_another_answer_counts_at_once_and_is_journaled(store: ShowStore) -> None:
     moved = Moved()
     moved.total = 9
-    quota = theatre.resource(moved)
-    now = datetime.fromtimestamp(theatre.stage.clock.now() / 1e6, UTC)
+    quota = store.resource(moved)
+    now = datetime.fromtimestamp(store.store.clock.now() / 1e6, UTC)
     quota.consume("a", 1)
     for end in (now + timedelta(hours=2), now + timedelta(hours=1), None, now + timedelta(hours=3)):
         moved.end = end
@@ -118,34 +118,34 @@ def test_another_answer_counts_at_once_and_is_journaled(theatre: Theatre) -> Non
         quota.consume("a", 1)
     ends = [
         effect.pool.closes
-        for entry in theatre.hk.journal()
+        for entry in store.hk.journal()
         for effect in entry.pools
         if entry.action == "pool.resized" and not effect.total
     ]
     assert len(ends) == 5
-    assert ends[-1] == theatre.stage.clock.now(), "the answer stands, though the command was refused"
-    assert differences(theatre.hk) == ()
+    assert ends[-1] == store.store.clock.now(), "the answer stands, though the command was refused"
+    assert differences(store.hk) == ()
 
 
 @pytest.mark.parametrize(
     ("answer", "code"),
     [(datetime(2030, 1, 1), "closes_naive"), (7, "closes_malformed"), ("2030-01-01", "closes_malformed")],  # noqa: DTZ001
 )
-def test_nonsense_is_refused_and_nothing_written(theatre: Theatre, answer: Any, code: str) -> None:
+def test_nonsense_is_refused_and_nothing_written(store: ShowStore, answer: Any, code: str) -> None:
     moved = Moved()
     moved.end = answer
-    quota = theatre.resource(moved)
+    quota = store.resource(moved)
     with pytest.raises(InvalidRequest) as no:
         quota.consume("a", 1)
     assert (no.value.field, no.value.code) == ("closes", code)
-    assert [entry.action for entry in theatre.hk.journal() if entry.action != "pool.created"] == []
+    assert [entry.action for entry in store.hk.journal() if entry.action != "pool.created"] == []
     assert quota.holds() == []
 
 
-def test_a_window_that_never_closes_is_as_before(small: Theatre) -> None:
+def test_a_window_that_never_closes_is_as_before(small: ShowStore) -> None:
     quota = small.resource(Moved(total=1))
     quota.consume("a", 1)
-    small.stage.clock.advance(400 * 24 * HOUR)
+    small.store.clock.advance(400 * 24 * HOUR)
     small.hk.sweep()
     with pytest.raises(InsufficientCapacity):
         quota.consume("a", 1)

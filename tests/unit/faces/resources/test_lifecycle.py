@@ -9,16 +9,16 @@ import pytest
 import holdkit
 from holdkit import Actor, HoldExpired, InsufficientCapacity, InvalidRequest, OperationConflict, ReleaseReason, Resource
 from tests.support.kernels import differences
-from tests.unit.faces.resources.shows import Shows, Theatre
+from tests.unit.faces.resources.shows import Shows, ShowStore
 
 
-def told(theatre: Theatre) -> list[str]:
-    return [str(entry.action) for entry in theatre.hk.journal()]
+def told(store: ShowStore) -> list[str]:
+    return [str(entry.action) for entry in store.hk.journal()]
 
 
-def test_a_life(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 2)
-    seats = theatre.resource()
+def test_a_life(store: ShowStore) -> None:
+    store.set_seats("hamlet", 2)
+    seats = store.resource()
     assert seats.face.kind == "show.seats"
     first = seats.hold("hamlet", None, 1, ttl=900, actor=Actor.user("7"), correlation_id="request-1", entity="cart:1")
     second = seats.hold("hamlet", ttl="5m")
@@ -36,33 +36,33 @@ def test_a_life(theatre: Theatre) -> None:
         ("hold.confirmed", None, None),
     ]
     assert [str(entry.action) for entry in seats.history(second)] == ["hold.held", "hold.extended", "hold.released"]
-    assert differences(theatre.hk) == ()
+    assert differences(store.hk) == ()
 
 
-def test_the_deadline_frees_and_the_sweep_says_so(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 1)
-    seats = theatre.resource()
+def test_the_deadline_frees_and_the_sweep_says_so(store: ShowStore) -> None:
+    store.set_seats("hamlet", 1)
+    seats = store.resource()
     late = seats.hold("hamlet", ttl=60)
-    theatre.stage.clock.advance(60)
+    store.store.clock.advance(60)
     with pytest.raises(HoldExpired):
         seats.confirm(late)
-    theatre.stage.clock.advance(1)
+    store.store.clock.advance(1)
     kept = seats.hold("hamlet", ttl=60)  # no sweep was needed
-    theatre.stage.clock.advance(60)
+    store.store.clock.advance(60)
     report = seats.sweep()
     assert (report.expired, report.more) == (1, False)
     assert seats.sweep().expired == 0
     assert [str(entry.action) for entry in seats.history(kept)] == ["hold.held", "hold.expired"]
-    assert differences(theatre.hk) == ()
+    assert differences(store.hk) == ()
 
 
-def test_the_capacity_is_as_the_application_says_now(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 1)
-    seats = theatre.resource()
+def test_the_capacity_is_as_the_application_says_now(store: ShowStore) -> None:
+    store.set_seats("hamlet", 1)
+    seats = store.resource()
     first = seats.hold("hamlet", ttl=900)
-    theatre.seat("hamlet", 3)
+    store.set_seats("hamlet", 3)
     seats.hold("hamlet", None, 2, ttl=900)
-    theatre.seat("hamlet", 2)
+    store.set_seats("hamlet", 2)
     with pytest.raises(InsufficientCapacity) as refused:
         seats.hold("hamlet", ttl=900)
     assert (refused.value.available, refused.value.total) == (0, 2)
@@ -70,24 +70,24 @@ def test_the_capacity_is_as_the_application_says_now(theatre: Theatre) -> None:
     assert (pool.total, pool.held, pool.over) == (2, 3, True)
     assert seats.confirm(first).state == "confirmed"  # nothing was cancelled
     (other,) = [each.hold for each in seats.holds("hamlet", state="held")]
-    theatre.hk.release(other.id, force=True, reason="the balcony is closed")
+    store.hk.release(other.id, force=True, reason="the balcony is closed")
     assert seats.hold("hamlet", ttl=900).state == "held"
-    assert told(theatre).count("pool.resized") in (2, 3)  # PostgreSQL makes the row first, with nothing in it
-    assert differences(theatre.hk) == ()
+    assert told(store).count("pool.resized") in (2, 3)  # PostgreSQL makes the row first, with nothing in it
+    assert differences(store.hk) == ()
 
 
-def test_consume(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 1)
-    seats = theatre.resource()
+def test_consume(store: ShowStore) -> None:
+    store.set_seats("hamlet", 1)
+    seats = store.resource()
     assert seats.consume("hamlet", entity="order:1").state == "confirmed"
     with pytest.raises(InsufficientCapacity):
         seats.consume("hamlet")
 
 
-def test_keys_and_windows_are_apart(theatre: Theatre) -> None:
+def test_keys_and_windows_are_apart(store: ShowStore) -> None:
     for show in ("hamlet", "macbeth"):
-        theatre.seat(show, 1)
-    seats = theatre.resource()
+        store.set_seats(show, 1)
+    seats = store.resource()
     holds = [seats.hold(show, night, ttl=60) for show in ("hamlet", "macbeth") for night in (None, 1, "1")]
     assert len(holds) == 6
     assert {(each.key, each.window) for each in seats.holds()} == {
@@ -95,7 +95,7 @@ def test_keys_and_windows_are_apart(theatre: Theatre) -> None:
     }
     assert [each.window for each in seats.holds("hamlet")] == ["1", 1, None]
     assert [each.key for each in seats.holds(window=1)] == ["hamlet", "macbeth"]
-    assert [each.hold for each in seats.holds("macbeth", "1")] == [theatre.hk.get(holds[5])]
+    assert [each.hold for each in seats.holds("macbeth", "1")] == [store.hk.get(holds[5])]
     assert seats.holds("macbeth", "1", state="confirmed") == []
     assert [(each.key, each.pool.held) for each in seats.pools("macbeth")] == [("macbeth", 1)] * 3
     paged: list[Any] = []
@@ -104,33 +104,33 @@ def test_keys_and_windows_are_apart(theatre: Theatre) -> None:
     assert paged == seats.holds()
     pages = seats.pools(limit=4)
     assert len(pages + seats.pools(after=pages[-1])) == 6
-    assert theatre.resource().named(holds[1]) == ("hamlet", 1)
+    assert store.resource().named(holds[1]) == ("hamlet", 1)
 
 
-def test_tenants_are_apart(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 1)
-    seats = theatre.resource()
+def test_tenants_are_apart(store: ShowStore) -> None:
+    store.set_seats("hamlet", 1)
+    seats = store.resource()
     seats.hold("hamlet", ttl=60)
-    acme = type(seats)(theatre.hk, theatre.hk.kernel.tenant("acme").resource(theatre.shows))
+    acme = type(seats)(store.hk, store.hk.kernel.tenant("acme").resource(store.shows))
     acme.hold("hamlet", ttl=60)
     assert len(seats.holds()) == len(acme.holds()) == 1
 
 
-def test_a_retry_is_answered_from_its_record(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 1)
-    seats = theatre.resource()
+def test_a_retry_is_answered_from_its_record(store: ShowStore) -> None:
+    store.set_seats("hamlet", 1)
+    seats = store.resource()
     first = seats.hold("hamlet", ttl=60, op="req-1")
-    theatre.seat("hamlet", 9)
+    store.set_seats("hamlet", 9)
     again = seats.hold("hamlet", ttl=60, op="req-1")
     assert (again.id, again.owner, again.replayed) == (first.id, first.owner, True)
     assert seats.pool("hamlet").total == 1
     with pytest.raises(OperationConflict):
         seats.hold("hamlet", None, 2, ttl=60, op="req-1")
-    theatre.seat("macbeth", 0)
+    store.set_seats("macbeth", 0)
     for _ in range(2):
         with pytest.raises(InsufficientCapacity):
             seats.hold("macbeth", ttl=60, op="req-2")
-        theatre.seat("macbeth", 5)  # the refusal was recorded too
+        store.set_seats("macbeth", 5)  # the refusal was recorded too
 
 
 class Counted(Shows):
@@ -141,10 +141,10 @@ class Counted(Shows):
         return self.counted
 
 
-def test_the_applications_own_count(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 5)
-    resource = Counted(theatre.shows.seats)
-    seats = theatre.resource(resource)
+def test_the_applications_own_count(store: ShowStore) -> None:
+    store.set_seats("hamlet", 5)
+    resource = Counted(store.shows.seats)
+    seats = store.resource(resource)
     resource.counted = 3
     with pytest.raises(InsufficientCapacity) as refused:
         seats.hold("hamlet", None, 3, ttl=60)
@@ -155,7 +155,7 @@ def test_the_applications_own_count(theatre: Theatre) -> None:
     resource.counted = 5
     with pytest.raises(InsufficientCapacity):
         seats.hold("hamlet", ttl=60)
-    assert differences(theatre.hk) == ()
+    assert differences(store.hk) == ()
 
 
 class Unhappy(Exception):
@@ -177,9 +177,9 @@ BAD = [(True, "capacity_not_whole"), (1.0, "capacity_not_whole"), (None, "capaci
        (10**40, "capacity_out_of_range")]  # fmt: skip
 
 
-def test_bad_answers_write_nothing(theatre: Theatre) -> None:
+def test_bad_answers_write_nothing(store: ShowStore) -> None:
     resource = Answers()
-    face = theatre.resource(resource)
+    face = store.resource(resource)
     for answer, code in BAD:
         resource.answer = answer
         with pytest.raises(InvalidRequest) as caught:
@@ -188,15 +188,15 @@ def test_bad_answers_write_nothing(theatre: Theatre) -> None:
     resource.answer = Unhappy("no database today")
     with pytest.raises(Unhappy):
         face.hold("a", ttl=60)
-    assert told(theatre) == []
+    assert told(store) == []
     resource.answer = 2**53 - 1
     assert face.hold("a", ttl=60).state == "held"
-    assert differences(theatre.hk) == ()
+    assert differences(store.hk) == ()
 
 
-def test_bad_calls(theatre: Theatre) -> None:
-    theatre.seat("hamlet", 1)
-    seats = theatre.resource()
+def test_bad_calls(store: ShowStore) -> None:
+    store.set_seats("hamlet", 1)
+    seats = store.resource()
     for call, field, code in (
         ({}, "ttl", "ttl_required"),
         ({"ttl": -1}, "ttl", "ttl_too_short"),
@@ -211,54 +211,54 @@ def test_bad_calls(theatre: Theatre) -> None:
         with pytest.raises(InvalidRequest) as caught:
             seats.hold("hamlet", **call)
         assert (caught.value.field, caught.value.code) == (field, code)
-    assert theatre.shows.asked == []  # nobody was bothered
-    assert told(theatre) == []
+    assert store.shows.asked == []  # nobody was bothered
+    assert told(store) == []
     with pytest.raises(InvalidRequest):
         seats.named("lamp")
 
 
-def test_a_callback_into_the_kernel_is_refused_at_once(theatre: Theatre) -> None:
+def test_a_callback_into_the_kernel_is_refused_at_once(store: ShowStore) -> None:
     caught: list[str] = []
 
     class Calling(Resource[str, None]):
         kind = "calling"
 
         def capacity(self, tx: Any, key: str, window: None) -> int:
-            if theatre.stage.mode == "sync":
+            if store.store.mode == "sync":
                 with pytest.raises(InvalidRequest) as refused:
-                    theatre.hk.create_pool("p", 1)
+                    store.hk.create_pool("p", 1)
                 caught.append(refused.value.code)
                 with pytest.raises(InvalidRequest) as refused:
                     face.hold("b", ttl=60)
                 caught.append(refused.value.code)
             return 1
 
-    face = theatre.resource(Calling())
+    face = store.resource(Calling())
     assert face.hold("a", ttl=60).state == "held"
-    assert caught == ([] if theatre.stage.mode == "async" else ["tx_open_here"] * 2)
+    assert caught == ([] if store.store.mode == "async" else ["tx_open_here"] * 2)
 
 
 class Bare(Resource[str, None]):
     kind = "bare"
 
 
-def test_kinds(theatre: Theatre) -> None:
+def test_kinds(store: ShowStore) -> None:
     for kind, code in (("", "kind_required"), ("  ", "kind_required"), ("x" * 65, "kind_too_long"), (5, "kind_not_text"),
                        ("a\nb", "kind_unprintable"), ("a/b", "kind_malformed"), ("~a", "kind_malformed"),
                        (" a", "kind_malformed"), (None, "kind_not_text")):  # fmt: skip
         made: Any = type("Made", (Answers,), {"kind": kind})
         with pytest.raises(InvalidRequest) as caught:
-            theatre.hk.kernel.resource(made())
+            store.hk.kernel.resource(made())
         assert (caught.value.field, caught.value.code) == ("kind", code)
-    theatre.resource(Shows())
-    theatre.resource(Shows())  # the same class may come again
+    store.resource(Shows())
+    store.resource(Shows())  # the same class may come again
     other: Any = type("Other", (Answers,), {"kind": Shows.kind})
     with pytest.raises(InvalidRequest) as caught:
-        theatre.hk.kernel.resource(other())
+        store.hk.kernel.resource(other())
     assert caught.value.code == "kind_taken"
     for wrong, code in ((Shows, "resource_not_made"), (5, "resource_malformed"), (Bare(), "capacity_missing")):
         with pytest.raises(InvalidRequest) as caught:
-            theatre.hk.kernel.resource(wrong)
+            store.hk.kernel.resource(wrong)
         assert caught.value.code == code
 
 

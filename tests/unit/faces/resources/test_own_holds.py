@@ -8,7 +8,7 @@ import pytest
 
 from holdkit import HoldNotFound, InvalidRequest, Resource
 from tests.support.kernels import differences
-from tests.unit.faces.resources.shows import Theatre
+from tests.unit.faces.resources.shows import ShowStore
 
 
 class Seat(NamedTuple):
@@ -42,11 +42,11 @@ VERBS: dict[str, dict[str, Any]] = {"confirm": {}, "commit": {}, "release": {}, 
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_hold_of_another_kind_is_refused(theatre: Theatre, verb: str) -> None:
-    chairs, others = theatre.resource(Chairs()), theatre.resource(Counted())
-    theatre.hk.create_pool("plain", 1)
+def test_a_hold_of_another_kind_is_refused(store: ShowStore, verb: str) -> None:
+    chairs, others = store.resource(Chairs()), store.resource(Counted())
+    store.hk.create_pool("plain", 1)
     mine, foreign = chairs.hold(Seat("A", 1), ttl=600), others.hold(Seat("A", 1), ttl=600)
-    plain = theatre.hk.hold("plain", 1, ttl=600)
+    plain = store.hk.hold("plain", 1, ttl=600)
     for hold in (foreign, plain):
         owner = {} if verb == "history" else {"owner": hold.owner}
         for named, more in ((hold, {}), (hold.ticket, {}), (hold.id, owner)):
@@ -54,21 +54,21 @@ def test_a_hold_of_another_kind_is_refused(theatre: Theatre, verb: str) -> None:
                 getattr(chairs, verb)(named, **VERBS[verb], **more)
             assert (no.value.field, no.value.code) == ("hold", "hold_foreign")
             assert "chairs" in str(no.value)
-    assert [theatre.hk.get(hold).version for hold in (foreign, plain)] == [1, 1]
+    assert [store.hk.get(hold).version for hold in (foreign, plain)] == [1, 1]
     getattr(chairs, verb)(mine.ticket, **VERBS[verb])
     if verb != "history":
         with pytest.raises(HoldNotFound):
             getattr(chairs, verb)("0" * 32, owner="x", **VERBS[verb])
-    assert differences(theatre.hk) == ()
+    assert differences(store.hk) == ()
 
 
-def test_a_pool_is_seen_before_the_first_hold(theatre: Theatre) -> None:
+def test_a_pool_is_seen_before_the_first_hold(store: ShowStore) -> None:
     resource = Chairs()
-    chairs = theatre.resource(resource)
+    chairs = store.resource(resource)
     key = Seat("A", 7)
     pool = chairs.pool(key)
     assert (pool.total, pool.held, pool.consumed, pool.available, pool.version) == (4, 0, 0, 4, 0)
-    assert list(theatre.hk.journal()) == [], "nothing is written"
+    assert list(store.hk.journal()) == [], "nothing is written"
     hold = chairs.hold(key, ttl=60)
     asked = len(resource.asked)
     seen = chairs.pool(key)
@@ -77,15 +77,15 @@ def test_a_pool_is_seen_before_the_first_hold(theatre: Theatre) -> None:
     chairs.release(hold)
     chairs.sweep()
     assert chairs.pool(key).available == 4
-    assert theatre.resource(Counted()).pool(key).available == 1
+    assert store.resource(Counted()).pool(key).available == 1
 
 
-def test_a_pool_is_seen_in_a_callers_transaction(theatre: Theatre) -> None:
-    if not theatre.sql or (theatre.stage.engine == "postgres" and theatre.stage.mode == "async"):
-        assert theatre.resource(Chairs()).pool(Seat("A", 1)).total == 4
+def test_a_pool_is_seen_in_a_callers_transaction(store: ShowStore) -> None:
+    if not store.sql or (store.store.engine == "postgres" and store.store.mode == "async"):
+        assert store.resource(Chairs()).pool(Seat("A", 1)).total == 4
         return
-    chairs = theatre.resource(Chairs())
-    tx = theatre.connect()
+    chairs = store.resource(Chairs())
+    tx = store.connect()
     assert chairs.pool(Seat("A", 1), tx=tx).version == 0
     chairs.hold(Seat("A", 1), ttl=60, tx=tx)
     assert chairs.pool(Seat("A", 1), tx=tx).held == 1
@@ -95,8 +95,8 @@ def test_a_pool_is_seen_in_a_callers_transaction(theatre: Theatre) -> None:
     tx.close()
 
 
-def test_a_key_may_be_a_named_tuple(theatre: Theatre) -> None:
-    chairs = theatre.resource(Chairs())
+def test_a_key_may_be_a_named_tuple(store: ShowStore) -> None:
+    chairs = store.resource(Chairs())
     hold = chairs.hold(Seat("B", 2), ttl=60)
     (each,) = chairs.holds()
     assert (each.key, type(each.key), each.hold.id) == (Seat("B", 2), Seat, hold.id)

@@ -12,7 +12,7 @@ import pytest
 
 import holdkit
 from holdkit import InsufficientCapacity, InvalidRequest, Resource
-from tests.unit.faces.resources.shows import Shows, Theatre, in_a_loop
+from tests.unit.faces.resources.shows import Shows, ShowStore, in_a_loop
 
 
 class AsyncShows(Resource[str, None]):
@@ -37,17 +37,17 @@ class AsyncShows(Resource[str, None]):
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     migrated = request.getfixturevalue("migrated") if request.param == "postgres" else None
-    made = Theatre(request.param, "sync", tmp_path, migrated)
-    made.seat("hamlet", 1)
+    made = ShowStore(request.param, "sync", tmp_path, migrated)
+    made.set_seats("hamlet", 1)
     yield made
-    made.stage.close()
+    made.store.close()
 
 
-def test_both_or_neither(theatre: Theatre) -> None:
-    seats = theatre.resource()
-    tx = theatre.connect()
+def test_both_or_neither(store: ShowStore) -> None:
+    seats = store.resource()
+    tx = store.connect()
     seats.hold("hamlet", ttl=60, tx=tx)
     assert seats.holds() == []  # not before the caller has committed
     tx.rollback()
@@ -60,26 +60,26 @@ def test_both_or_neither(theatre: Theatre) -> None:
     tx.commit()
     tx.close()
     assert (seats.pool("hamlet").total, seats.pool("hamlet").held, seats.pool("hamlet").consumed) == (3, 2, 1)
-    assert theatre.hk.verify().ok
+    assert store.hk.verify().ok
 
 
-def test_a_capacity_that_raises_leaves_the_caller_in_charge(theatre: Theatre) -> None:
+def test_a_capacity_that_raises_leaves_the_caller_in_charge(store: ShowStore) -> None:
     class Nowhere(Shows):
         kind = "nowhere"
 
         def capacity(self, tx: Any, key: str, window: Any) -> int:
             raise LookupError(key)
 
-    tx = theatre.connect()
+    tx = store.connect()
     with pytest.raises(LookupError):
-        theatre.resource(Nowhere()).hold("hamlet", ttl=60, tx=tx)
-    theatre.resource().hold("hamlet", ttl=60, tx=tx)
+        store.resource(Nowhere()).hold("hamlet", ttl=60, tx=tx)
+    store.resource().hold("hamlet", ttl=60, tx=tx)
     tx.commit()
     tx.close()
-    assert len(theatre.resource().holds()) == 1
+    assert len(store.resource().holds()) == 1
 
 
-def test_a_plain_call_from_inside_is_refused(theatre: Theatre) -> None:
+def test_a_plain_call_from_inside_is_refused(store: ShowStore) -> None:
     caught: list[str] = []
 
     class Calling(Shows):
@@ -87,26 +87,26 @@ def test_a_plain_call_from_inside_is_refused(theatre: Theatre) -> None:
 
         def capacity(self, tx: Any, key: str, window: Any) -> int:
             with pytest.raises(InvalidRequest) as refused:
-                theatre.hk.create_pool("p", 1)
+                store.hk.create_pool("p", 1)
             caught.append(refused.value.code)
-            theatre.hk.create_pool("joined", 1, tx=tx)  # with its tx it may
+            store.hk.create_pool("joined", 1, tx=tx)  # with its tx it may
             return 1
 
-    tx = theatre.connect()
-    theatre.resource(Calling()).hold("hamlet", ttl=60, tx=tx)
+    tx = store.connect()
+    store.resource(Calling()).hold("hamlet", ttl=60, tx=tx)
     tx.commit()
     tx.close()
     assert caught == ["tx_open_here"]
-    assert theatre.hk.pool("joined").total == 1
+    assert store.hk.pool("joined").total == 1
 
 
-def test_an_async_answer_is_not_for_threads(theatre: Theatre) -> None:
+def test_an_async_answer_is_not_for_threads(store: ShowStore) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        theatre.hk.kernel.resource(AsyncShows())
+        store.hk.kernel.resource(AsyncShows())
     assert caught.value.code == "capacity_async"
 
 
-def test_an_answer_that_turns_out_to_be_a_coroutine(theatre: Theatre) -> None:
+def test_an_answer_that_turns_out_to_be_a_coroutine(store: ShowStore) -> None:
     class Hidden(Shows):
         kind = "hidden"
 
@@ -117,7 +117,7 @@ def test_an_answer_that_turns_out_to_be_a_coroutine(theatre: Theatre) -> None:
             return later()
 
     with pytest.raises(InvalidRequest) as caught:
-        theatre.resource(Hidden()).hold("hamlet", ttl=60)
+        store.resource(Hidden()).hold("hamlet", ttl=60)
     assert caught.value.code == "capacity_not_whole"
 
 

@@ -32,7 +32,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-class Strike(Struct, frozen=True):
+class Fault(Struct, frozen=True):
     """Where, and how."""
 
     at: int
@@ -40,18 +40,18 @@ class Strike(Struct, frozen=True):
     what: What = "kill"
 
 
-class Points:
+class FaultPoints:
     """Counts the points that are passed; strikes at one of them."""
 
     def __init__(self) -> None:
         self.passed = 0
-        self.strike: Strike | None = None
-        self.struck = False
+        self.fault: Fault | None = None
+        self.hit = False
         self.watch: Callable[[], None] | None = None
         """Called at every point, once something was struck: a rival, for example."""
 
-    def arm(self, strike: Strike | None) -> None:
-        self.passed, self.strike, self.struck = 0, strike, False
+    def arm(self, fault: Fault | None) -> None:
+        self.passed, self.fault, self.hit = 0, fault, False
 
     def around(self, work: Callable[[], T], *, timeout: type[Exception] = holdkit.OutcomeUnknown) -> T:
         here, self.passed = self.passed, self.passed + 1
@@ -63,23 +63,23 @@ class Points:
     def _pass(self, here: int, when: When, timeout: type[Exception]) -> None:
         if self.watch is not None:
             self.watch()
-        strike = self.strike
-        if strike is None or (strike.at, strike.when) != (here, when):
+        fault = self.fault
+        if fault is None or (fault.at, fault.when) != (here, when):
             return
-        self.strike, self.struck = None, True
-        if strike.what == "kill":
+        self.fault, self.hit = None, True
+        if fault.what == "kill":
             raise Killed
-        if strike.what == "timeout":
+        if fault.what == "timeout":
             raise timeout("nobody can say")
         if when == "before":
             raise holdkit.EngineError("nothing was done")
         raise timeout("an error behind the commit: nobody can say")
 
 
-class Struck:
+class FaultyEngine:
     """An engine whose writes are points, as long as it is `on`. Its parts are the inner engine's."""
 
-    def __init__(self, inner: Engine, points: Points) -> None:
+    def __init__(self, inner: Engine, points: FaultPoints) -> None:
         self.inner, self.points, self.on = inner, points, False
         self.url, self.lanes, self.clock = inner.url, inner.lanes, inner.clock
         self.limits, self.stored, self.durability = inner.limits, inner.stored, inner.durability
@@ -113,7 +113,7 @@ class Sale(holdkit.Saga):
 
     name = "sale"
 
-    def __init__(self, points: Points, look: Callable[[], Kernel]) -> None:
+    def __init__(self, points: FaultPoints, look: Callable[[], Kernel]) -> None:
         self.points, self.look = points, look
         self.effects: list[tuple[int, str]] = []
         self.undone = 0
@@ -138,13 +138,13 @@ class Sale(holdkit.Saga):
         self.undone += 1
 
 
-class Theatre:
+class SaleScenario:
     """One pool of one unit, one saga, one rival, on a given engine."""
 
     def __init__(self, inner: Engine, clock: FakeClock, pool: str = "p") -> None:
         self.clock, self.inner, self.pool = clock, inner, pool
-        self.points = Points()
-        self.engine = Struck(inner, self.points)
+        self.points = FaultPoints()
+        self.engine = FaultyEngine(inner, self.points)
         self.calm = Kernel(Executor(inner))
         self.calm.create_pool(pool, 1)
         self.sale = Sale(self.points, lambda: self.calm)
@@ -161,11 +161,11 @@ class Theatre:
                 self.calm.consume(self.pool, 1)
                 self.won = True
 
-    def run(self, saga_id: str, strike: Strike | None) -> str:
+    def run(self, saga_id: str, fault: Fault | None) -> str:
         """Run the saga in a new process, which may be struck: what its caller was told."""
-        return self._told(strike, lambda hk: hk.sagas.register(self.sale).run(saga_id, {"pool": self.pool}).phase)
+        return self._told(fault, lambda hk: hk.sagas.register(self.sale).run(saga_id, {"pool": self.pool}).phase)
 
-    def recover(self, strike: Strike | None = None) -> str:
+    def recover(self, fault: Fault | None = None) -> str:
         """Recover in a new process, which may be struck."""
 
         def recover(hk: Kernel) -> str:
@@ -173,10 +173,10 @@ class Theatre:
             hk.sagas.recover()
             return "recovered"
 
-        return self._told(strike, recover)
+        return self._told(fault, recover)
 
-    def _told(self, strike: Strike | None, work: Callable[[Kernel], str]) -> str:
-        self.points.arm(strike)
+    def _told(self, fault: Fault | None, work: Callable[[Kernel], str]) -> str:
+        self.points.arm(fault)
         self.engine.on = True
         try:
             return str(work(self.driver()))

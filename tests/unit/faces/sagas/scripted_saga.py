@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import holdkit
-from tests.support.kernels import Hands, Stage
+from tests.support.kernels import Hands, Store
 
 Told = Callable[[Any, holdkit.SagaStep], Any]
 
 
-class Errand(holdkit.Saga):
+class ScriptedSaga(holdkit.Saga):
     """Holds `intent["pool"]`; whatever else it does is said by the test. Its methods are coroutines where it `awaits`."""
 
     name = "errand"
@@ -42,7 +42,7 @@ class Errand(holdkit.Saga):
         return self._move("undo", intent, step)
 
 
-class AsyncErrand(Errand):
+class AsyncScriptedSaga(ScriptedSaga):
     """The same as coroutines."""
 
     async def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
@@ -77,10 +77,10 @@ def sagas_of(hands: Hands) -> Face:
     return Face(hands, hands.kernel.sagas)
 
 
-def opened(stage: Stage, **moves: Told) -> tuple[Hands, Face, Face, Errand]:
+def opened(store: Store, **moves: Told) -> tuple[Hands, Face, Face, ScriptedSaga]:
     """A kernel with one pool of 2, its sagas, and an errand registered there."""
-    hands = stage.open()
+    hands = store.open()
     hands.create_pool("p", 2, exist_ok=True)
-    errand = (AsyncErrand if stage.mode == "async" else Errand)(**moves)
+    errand = (AsyncScriptedSaga if store.mode == "async" else ScriptedSaga)(**moves)
     sagas = sagas_of(hands)
     return hands, sagas, sagas.register(errand), errand

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdkit.engines.postgres.migrating import migrate_to
-from tests.unit.faces.sagas.test_fault_matrix import KILLS, STRIKES, played
+from tests.unit.faces.sagas.test_fault_matrix import FAULTS, KILLS, played
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +18,6 @@ def postgres_template(postgres_server: Any) -> str:
 
 
 def test_r17_with_lanes_apart(tmp_path: Path, postgres_url: str) -> None:
-    found = played(tmp_path, postgres_url, strikes=STRIKES[::5], every=len(KILLS) * 3 + 1)
+    found = played(tmp_path, postgres_url, strikes=FAULTS[::5], every=len(KILLS) * 3 + 1)
     assert sum(found.values()) > 20
     assert found["done"] > 5

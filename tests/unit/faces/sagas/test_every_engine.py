@@ -11,8 +11,8 @@ import pytest
 
 import holdkit
 from holdkit.core.commands import PutRecord
-from tests.support.kernels import PLACES, Hands, Stage, differences
-from tests.unit.faces.sagas.scripted_saga import Errand, opened, sagas_of
+from tests.support.kernels import VARIANTS, Hands, Store, differences
+from tests.unit.faces.sagas.scripted_saga import ScriptedSaga, opened, sagas_of
 
 INTENT = {"pool": "p"}
 
@@ -21,10 +21,10 @@ class Gone(BaseException):
     """The process is gone."""
 
 
-@pytest.fixture(params=PLACES, ids="-".join)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     engine, mode = request.param
-    made = Stage(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
     made.close()
 
@@ -40,25 +40,25 @@ def vanish(*_: Any) -> Any:
     raise Gone
 
 
-def test_a_lease_is_told_by_the_engines_clock_to_the_slot(stage: Stage) -> None:
-    _, sagas, errand, moves = opened(stage, effect=vanish)
+def test_a_lease_is_told_by_the_engines_clock_to_the_slot(store: Store) -> None:
+    _, sagas, errand, moves = opened(store, effect=vanish)
     with pytest.raises(Gone):
         errand.run("a", INTENT)
     del moves.moves["effect"]
-    stage.clock.advance(29.999999)
+    store.clock.advance(29.999999)
     with pytest.raises(holdkit.SagaBusy) as busy:
         errand.run("a", INTENT)
     assert busy.value.retry_after == pytest.approx(0.000001)
     assert sagas.recover() == holdkit.RecoveryReport(busy=1)
     assert moves.calls.count("effect") == 1
-    stage.clock.advance(0.000001)
+    store.clock.advance(0.000001)
     assert errand.run("a", INTENT).epoch == 2
     assert moves.calls.count("effect") == 2
 
 
-def test_what_the_effect_is_told(stage: Stage) -> None:
+def test_what_the_effect_is_told(store: Store) -> None:
     seen: list[holdkit.SagaStep] = []
-    hk, _, errand, _ = opened(stage, effect=lambda _intent, step: seen.append(step))
+    hk, _, errand, _ = opened(store, effect=lambda _intent, step: seen.append(step))
     with holdkit.context(actor="user:7", correlation_id="request-9"):
         record = errand.run("a", INTENT)
     (step,) = seen
@@ -75,8 +75,8 @@ def test_what_the_effect_is_told(stage: Stage) -> None:
     assert [entry.action for entry in hk.history(record.hold)] == ["hold.held", "hold.extended", "hold.confirmed"]
 
 
-def test_begun_and_left_to_recovery(stage: Stage) -> None:
-    _, sagas, errand, moves = opened(stage)
+def test_begun_and_left_to_recovery(store: Store) -> None:
+    _, sagas, errand, moves = opened(store)
     assert errand.begin("a", INTENT).phase == "reserving"
     assert errand.begin("a", INTENT).epoch == 0
     assert moves.calls == []
@@ -84,11 +84,11 @@ def test_begun_and_left_to_recovery(stage: Stage) -> None:
     assert errand.begin("a", INTENT).phase == "done"
 
 
-def test_to_raise_before_the_point_of_no_return_means_to_abort(stage: Stage) -> None:
+def test_to_raise_before_the_point_of_no_return_means_to_abort(store: Store) -> None:
     def no(_intent: Any, _step: holdkit.SagaStep) -> None:
         raise LookupError("the account is closed\x00")
 
-    hk, sagas, errand, moves = opened(stage, validate=no)
+    hk, sagas, errand, moves = opened(store, validate=no)
     with pytest.raises(LookupError):
         errand.run("a", INTENT)
     record = sagas.get("a")
@@ -98,12 +98,12 @@ def test_to_raise_before_the_point_of_no_return_means_to_abort(stage: Stage) -> 
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 0)
 
 
-def test_poison_is_parked_and_stops_nobody(stage: Stage) -> None:
+def test_poison_is_parked_and_stops_nobody(store: Store) -> None:
     def fail(intent: Any, step: holdkit.SagaStep) -> None:
         if step.id == "b":
             raise ValueError("always")
 
-    hk, sagas, errand, moves = opened(stage, effect=fail)
+    hk, sagas, errand, moves = opened(store, effect=fail)
     for name in ("a", "b", "c"):
         if name == "c":
             hk.resize_pool("p", 3)
@@ -111,7 +111,7 @@ def test_poison_is_parked_and_stops_nobody(stage: Stage) -> None:
     assert sagas.recover() == holdkit.RecoveryReport(done=2, failed=1)
     assert sagas.recover() == holdkit.RecoveryReport(failed=1)
     assert [record.id for record in sagas.stuck("1s")] == []
-    stage.clock.advance(1)
+    store.clock.advance(1)
     assert [record.id for record in sagas.stuck("1s")] == ["b"]
     assert sagas.recover() == holdkit.RecoveryReport(parked=1)
     assert sagas.recover() == holdkit.RecoveryReport()
@@ -127,8 +127,8 @@ def test_poison_is_parked_and_stops_nobody(stage: Stage) -> None:
     assert differences(hk) == ()
 
 
-def test_what_cannot_be_read_is_set_aside(stage: Stage) -> None:
-    hk, sagas, errand, _ = opened(stage)
+def test_what_cannot_be_read_is_set_aside(store: Store) -> None:
+    hk, sagas, errand, _ = opened(store)
     errand.begin("good", INTENT)
     newer = '{"format":2,"name":"errand","phase":"frobnicating"}'
     foreign = msgspec.json.decode(hk.record("~saga", "good").body) | {"name": "of another service"}
@@ -147,13 +147,13 @@ def test_what_cannot_be_read_is_set_aside(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("how", "phase", "consumed"), [("done", "done", 1), ("cancelled", "aborted", 0)])
-def test_an_operator_ends_it(stage: Stage, how: Any, phase: str, consumed: int) -> None:
-    hk, sagas, errand, moves = opened(stage, effect=vanish)
+def test_an_operator_ends_it(store: Store, how: Any, phase: str, consumed: int) -> None:
+    hk, sagas, errand, moves = opened(store, effect=vanish)
     with pytest.raises(Gone):
         errand.run("a", INTENT)
     with pytest.raises(holdkit.SagaBusy):
         sagas.resolve("a", how, reason="I looked")
-    stage.clock.advance(30)
+    store.clock.advance(30)
     assert sagas.resolve("a", how, reason="I looked").phase == phase
     assert sagas.resolve("a", how, reason="again").phase == phase
     with pytest.raises(holdkit.InvalidRequest, match="already"):
@@ -171,26 +171,26 @@ def test_an_operator_ends_it(stage: Stage, how: Any, phase: str, consumed: int) 
     assert differences(hk) == ()
 
 
-def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(stage: Stage) -> None:
-    hk, sagas, errand, moves = opened(stage, effect=vanish)
+def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store) -> None:
+    hk, sagas, errand, moves = opened(store, effect=vanish)
     with pytest.raises(Gone):
         errand.run("a", INTENT)
     hold = sagas.get("a").hold
     with pytest.raises(holdkit.NotOwner):
         hk.release(hold)  # nobody has its token
     hk.release(hold, force=True, reason="admin_override")
-    stage.clock.advance(30)
+    store.clock.advance(30)
     assert sagas.recover() == holdkit.RecoveryReport(parked=1)
     assert sagas.get("a").error.kind == "HoldLost"
     assert moves.calls.count("effect") == 1
 
 
-def test_ended_sagas_are_forgotten_after_the_retention(stage: Stage) -> None:
-    hk, sagas, errand, moves = opened(stage)
+def test_ended_sagas_are_forgotten_after_the_retention(store: Store) -> None:
+    hk, sagas, errand, moves = opened(store)
     errand.run("a", INTENT)
-    stage.clock.advance(30 * 86_400 - 1)
+    store.clock.advance(30 * 86_400 - 1)
     assert sagas.recover().pruned == 0
-    stage.clock.advance(1)
+    store.clock.advance(1)
     assert sagas.recover() == holdkit.RecoveryReport(pruned=1)
     assert sagas.get("a") is None
     assert all(hk.records(kind) == [] for kind in ("~saga", "~saga.open", "~saga.ended", "~saga.parked"))
@@ -198,8 +198,8 @@ def test_ended_sagas_are_forgotten_after_the_retention(stage: Stage) -> None:
     assert moves.calls.count("effect") == 2
 
 
-def test_tenants_share_nothing(stage: Stage) -> None:
-    hk, sagas, errand, _ = opened(stage)
+def test_tenants_share_nothing(store: Store) -> None:
+    hk, sagas, errand, _ = opened(store)
     errand.run("a", INTENT)
     acme = hk.kernel.tenant("acme")
     theirs = Hands.__new__(Hands)
@@ -209,7 +209,7 @@ def test_tenants_share_nothing(stage: Stage) -> None:
     assert [record.id for record in sagas.list(phase="done")] == ["a"]
 
 
-class Once(Errand):
+class Once(ScriptedSaga):
     """One failure is enough to park it."""
 
     max_attempts = 1
@@ -218,7 +218,7 @@ class Once(Errand):
 DAY = 86_400
 
 
-def fail_once(errand: Errand) -> None:
+def fail_once(errand: ScriptedSaga) -> None:
     """Its effect may have happened, and fails the first time it is run."""
 
     def fail(_intent: Any, _step: holdkit.SagaStep) -> str:
@@ -230,19 +230,19 @@ def fail_once(errand: Errand) -> None:
 
 
 @pytest.mark.parametrize(("how", "phase"), [("done", "done"), ("cancelled", "aborted")])
-def test_the_retention_of_a_resolved_saga_begins_with_its_end(stage: Stage, how: Any, phase: str) -> None:
+def test_the_retention_of_a_resolved_saga_begins_with_its_end(store: Store, how: Any, phase: str) -> None:
     """Parked for 29 days, then resolved: two days later it is not forgotten, and its effect is not run again."""
-    hk, sagas, _, _ = opened(stage)
+    hk, sagas, _, _ = opened(store)
     once = Once()
     fail_once(once)
     errand = sagas.register(once)
     with pytest.raises(holdkit.SagaParked):
         errand.run("a", INTENT)
     hk.release(sagas.get("a").hold, force=True, reason="admin_override")
-    stage.clock.advance(29 * DAY)
+    store.clock.advance(29 * DAY)
     ended = sagas.resolve("a", how, reason="I looked")
     assert (ended.phase, ended.since_slot, ended.begun_slot) == (phase, 29 * DAY * 1_000_000, 0)
-    stage.clock.advance(2 * DAY)
+    store.clock.advance(2 * DAY)
     assert sagas.recover() == holdkit.RecoveryReport()
     hk.sweep()
     assert sagas.get("a") == ended
@@ -252,21 +252,21 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(stage: Stage, how:
         with pytest.raises(holdkit.SagaCancelled):
             errand.run("a", INTENT)
     assert once.calls.count("effect") == 1
-    stage.clock.advance(28 * DAY - 0.000001)
+    store.clock.advance(28 * DAY - 0.000001)
     assert sagas.recover().pruned == 0
-    stage.clock.advance(0.000001)
+    store.clock.advance(0.000001)
     assert sagas.recover().pruned == 1
     assert sagas.get("a") is None
     assert differences(hk) == ()
 
 
-def test_a_new_life_is_not_stopped_by_the_holds_of_the_last(stage: Stage) -> None:
+def test_a_new_life_is_not_stopped_by_the_holds_of_the_last(store: Store) -> None:
     """The saga is forgotten, and what it confirmed is not: its hold has the id of the first attempt for a year to come."""
-    hk, sagas, _, _ = opened(stage)
+    hk, sagas, _, _ = opened(store)
     once = Once()
     errand = sagas.register(once)
     first = errand.run("a", INTENT)
-    stage.clock.advance(30 * DAY)
+    store.clock.advance(30 * DAY)
     assert sagas.recover().pruned == 1
     again = errand.run("a", INTENT)
     assert (again.phase, again.attempt, once.calls.count("effect")) == ("done", 2, 2)
@@ -274,15 +274,15 @@ def test_a_new_life_is_not_stopped_by_the_holds_of_the_last(stage: Stage) -> Non
     assert differences(hk) == ()
 
 
-def test_a_phase_begins_with_the_write_that_begins_it(stage: Stage) -> None:
+def test_a_phase_begins_with_the_write_that_begins_it(store: Store) -> None:
     """Every step takes a second here: `since` names the first write of a phase, neither the one before nor a later one."""
 
     def later(_intent: Any, _step: holdkit.SagaStep) -> str:
-        stage.clock.advance(1)
+        store.clock.advance(1)
         return "p"
 
-    _, sagas, errand, moves = opened(stage, reserve=later, validate=later, effect=later)
-    stage.clock.advance(1)
+    _, sagas, errand, moves = opened(store, reserve=later, validate=later, effect=later)
+    store.clock.advance(1)
     ended = errand.run("a", INTENT)
     assert (ended.phase, ended.begun_slot, ended.since_slot) == ("done", 1_000_000, 4_000_000)
     assert sagas.get("a") == ended
@@ -291,33 +291,33 @@ def test_a_phase_begins_with_the_write_that_begins_it(stage: Stage) -> None:
         errand.run("b", INTENT)
     seen = sagas.get("b")
     assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("reserving", 1, 4_000_000, 4_000_000)
-    stage.clock.advance(30)  # past its lease
+    store.clock.advance(30)  # past its lease
     moves.moves |= {"validate": later, "effect": vanish}
     with pytest.raises(Gone):
         errand.run("b", INTENT)
     seen = sagas.get("b")
     assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("finalizing", 2, 4_000_000, 37_000_000)
-    stage.clock.advance(299.999999)
+    store.clock.advance(299.999999)
     assert sagas.stuck("5m") == []
-    stage.clock.advance(0.000001)
+    store.clock.advance(0.000001)
     assert [(record.id, record.since_slot) for record in sagas.stuck("5m")] == [("b", 37_000_000)]
 
 
-def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(stage: Stage) -> None:
+def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(store: Store) -> None:
     def no(_intent: Any, _step: holdkit.SagaStep) -> None:
-        stage.clock.advance(1)
+        store.clock.advance(1)
         raise LookupError("closed")
 
-    hk, sagas, errand, moves = opened(stage, validate=no)
+    hk, sagas, errand, moves = opened(store, validate=no)
     with pytest.raises(LookupError):
         errand.run("a", INTENT)
     assert sagas.get("a").since_slot == 1_000_000
-    stage.clock.advance(20 * DAY)
+    store.clock.advance(20 * DAY)
     del moves.moves["validate"]
     errand.run("a", INTENT)
     assert [row.slot for row in hk.records("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
-    stage.clock.advance(29 * DAY)
+    store.clock.advance(29 * DAY)
     assert sagas.recover().pruned == 0
-    stage.clock.advance(DAY)
+    store.clock.advance(DAY)
     assert sagas.recover().pruned == 1
     assert hk.records("~saga.ended") == hk.records("~saga") == []

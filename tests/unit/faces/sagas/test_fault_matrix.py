@@ -26,7 +26,7 @@ from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.faces._sync.saga_driving import Driver
 from holdkit.testing import FakeClock
-from tests.unit.faces.sagas.faulty_engine import Strike, Theatre
+from tests.unit.faces.sagas.faulty_engine import Fault, SaleScenario
 
 EVERYTHING = os.environ.get("HOLDKIT_FAULTS", "") == "all"
 LEASE, TTL = 30, 300
@@ -34,35 +34,35 @@ POINTS = 7
 """begin, reserve, hold, validate, pass, effect, confirm."""
 RECOVERED = 7
 """take the lease, and the same."""
-STRIKES = [
-    Strike(at, when, what)
+FAULTS = [
+    Fault(at, when, what)
     for at in range(POINTS)
     for when in ("before", "after")
     for what in ("kill", "error", "timeout")
 ]
-KILLS = [Strike(at, when) for at in range(RECOVERED) for when in ("before", "after")]
+KILLS = [Fault(at, when) for at in range(RECOVERED) for when in ("before", "after")]
 WORLDS = list(product((False, True), (LEASE, TTL)))
 """Whether there is a rival; how long until somebody recovers."""
 
 
-def play(theatre: Theatre, saga_id: str, first: Strike | None, kills: list[Strike], rival: bool, pause: int) -> str:
+def play(scenario: SaleScenario, saga_id: str, first: Fault | None, kills: list[Fault], rival: bool, pause: int) -> str:
     """One cell of the matrix; gives the phase in which the saga ended."""
-    theatre.sale.effects.clear()
-    theatre.won = False
-    told = theatre.run(saga_id, first)
-    assert first is None or theatre.points.struck, f"{first} hit nothing"
-    theatre.points.watch = theatre.rival if rival else None
+    scenario.sale.effects.clear()
+    scenario.won = False
+    told = scenario.run(saga_id, first)
+    assert first is None or scenario.points.hit, f"{first} hit nothing"
+    scenario.points.watch = scenario.rival if rival else None
     for kill in [*kills, None, None]:
-        theatre.clock.advance(pause)
-        theatre.recover(kill)
-    theatre.points.watch = None
-    return check(theatre, saga_id, told)
+        scenario.clock.advance(pause)
+        scenario.recover(kill)
+    scenario.points.watch = None
+    return check(scenario, saga_id, told)
 
 
-def check(theatre: Theatre, saga_id: str, told: str) -> str:
-    hk, effects = theatre.calm, theatre.sale.effects
+def check(scenario: SaleScenario, saga_id: str, told: str) -> str:
+    hk, effects = scenario.calm, scenario.sale.effects
     seen = hk.sagas.get(saga_id)
-    pool = hk.pool(theatre.pool)
+    pool = hk.pool(scenario.pool)
     if seen is None:  # it was never begun
         assert told in ("killed", "EngineError", "OutcomeUnknown")
         assert effects == []
@@ -74,17 +74,17 @@ def check(theatre: Theatre, saga_id: str, told: str) -> str:
         assert len({op for _, op in effects}) <= 1, "one saga, two operation ids"
         assert told != "done" or phase == "done"
         assert hk.records("~saga.open") == []
-        _journal_is_in_order(theatre, saga_id)
-    assert (pool.held, pool.consumed) == (0, (phase == "done") + theatre.won)
-    assert not (phase == "done" and theatre.won), "the unit was spent twice"
+        _journal_is_in_order(scenario, saga_id)
+    assert (pool.held, pool.consumed) == (0, (phase == "done") + scenario.won)
+    assert not (phase == "done" and scenario.won), "the unit was spent twice"
     return phase
 
 
-def _journal_is_in_order(theatre: Theatre, saga_id: str) -> None:
+def _journal_is_in_order(scenario: SaleScenario, saga_id: str) -> None:
     """Phases go forward only, epochs grow, and each step was written once."""
     bodies = [
         msgspec.json.decode(entry.entry.record.body)
-        for entry in theatre.calm.history(f"~saga/{saga_id}")
+        for entry in scenario.calm.history(f"~saga/{saga_id}")
         if entry.entry.record is not None
     ]
     phases = [body["phase"] for body in bodies]
@@ -92,11 +92,11 @@ def _journal_is_in_order(theatre: Theatre, saga_id: str) -> None:
     assert phases.count("done") + phases.count("aborted") == 1
     assert [body.get("epoch", 0) for body in bodies] == sorted(body.get("epoch", 0) for body in bodies)
     attempts = [body["hold"] for body in bodies if "hold" in body]
-    ended = [theatre.calm.get(hold).state for hold in dict.fromkeys(attempts)]
+    ended = [scenario.calm.get(hold).state for hold in dict.fromkeys(attempts)]
     assert ended.count(State.CONFIRMED) == phases.count("done")
 
 
-def theatres(tmp_path: Path, kind: str) -> Generator[Theatre, None, None]:
+def theatres(tmp_path: Path, kind: str) -> Generator[SaleScenario, None, None]:
     """A fresh pool for every scene, on one engine; a fresh engine now and then, so that none grows large."""
     count = 0
     while True:
@@ -110,7 +110,7 @@ def theatres(tmp_path: Path, kind: str) -> Generator[Theatre, None, None]:
             engine = PostgresEngine(kind, clock=clock)
         try:
             for scene in range(50):
-                yield Theatre(engine, clock, f"p{count}.{scene}")
+                yield SaleScenario(engine, clock, f"p{count}.{scene}")
         finally:
             differences = list(engine.verify())
             engine.close()
@@ -119,15 +119,15 @@ def theatres(tmp_path: Path, kind: str) -> Generator[Theatre, None, None]:
 
 
 def played(
-    tmp_path: Path, kind: str, *, strikes: list[Strike] = STRIKES, pairs: bool = False, every: int = 1
+    tmp_path: Path, kind: str, *, strikes: list[Fault] = FAULTS, pairs: bool = False, every: int = 1
 ) -> dict[str, int]:
     """The whole matrix, or every n-th cell of it: how often each end was reached."""
     found: dict[str, int] = {}
     cells = list(product(strikes, recoveries(pairs), WORLDS))[::every]
     with closing(theatres(tmp_path, kind)) as stages:
-        for number, (theatre, (first, kills, (rival, pause))) in enumerate(zip(stages, cells, strict=False)):
+        for number, (scenario, (first, kills, (rival, pause))) in enumerate(zip(stages, cells, strict=False)):
             try:
-                ended = play(theatre, f"s{number}", first, kills, rival, pause)
+                ended = play(scenario, f"s{number}", first, kills, rival, pause)
             except AssertionError as wrong:
                 raise AssertionError(f"{first} then {kills}, rival={rival}, pause={pause}: {wrong}") from wrong
             found[ended] = found.get(ended, 0) + 1
@@ -135,7 +135,7 @@ def played(
     return found
 
 
-def recoveries(pairs: bool) -> list[list[Strike]]:
+def recoveries(pairs: bool) -> list[list[Fault]]:
     """Recovery is not killed, killed once, at every point; twice, at the same point or (`pairs`) at every pair."""
     twice = [[one, two] for one in KILLS for two in KILLS if pairs or one == two]
     return [[], *([kill] for kill in KILLS), *twice]
@@ -144,18 +144,18 @@ def recoveries(pairs: bool) -> list[list[Strike]]:
 def test_the_undisturbed_run_has_these_points() -> None:
     """Else the matrix would miss some."""
 
-    def theatre() -> Theatre:
+    def scenario() -> SaleScenario:
         clock = FakeClock()
-        return Theatre(MemoryEngine(clock=clock), clock)
+        return SaleScenario(MemoryEngine(clock=clock), clock)
 
-    assert play(theatre(), "calm", None, [], rival=False, pause=LEASE) == "done"
-    ran = theatre()
+    assert play(scenario(), "calm", None, [], rival=False, pause=LEASE) == "done"
+    ran = scenario()
     ran.run("calm", None)
     assert ran.points.passed == POINTS
-    recovered = theatre()
-    recovered.run("begun", Strike(0, "after"))
+    recovered = scenario()
+    recovered.run("begun", Fault(0, "after"))
     recovered.clock.advance(LEASE)
-    recovered.recover(Strike(99, "after"))
+    recovered.recover(Fault(99, "after"))
     assert recovered.points.passed == RECOVERED
 
 
@@ -179,4 +179,4 @@ def test_canary_releasing_behind_the_point_of_no_return(tmp_path: Path, monkeypa
     rolled_forward = Driver._roll_forward
     monkeypatch.setattr(Driver, "_roll_forward", give_up)
     with pytest.raises(AssertionError, match="aborted, and its effect ran 1 times"):
-        played(tmp_path, "memory", strikes=[Strike(5, "after")])
+        played(tmp_path, "memory", strikes=[Fault(5, "after")])

@@ -13,7 +13,7 @@ from holdkit.core.commands import PutRecord
 from holdkit.faces import saga_records
 from holdkit.faces._sync import saga_driving, saga_store
 from holdkit.testing import FakeClock
-from tests.unit.faces.sagas.scripted_saga import Errand
+from tests.unit.faces.sagas.scripted_saga import ScriptedSaga
 
 
 def sleep_and_wake(url: str) -> tuple[str, list[Any], holdkit.Kernel]:
@@ -31,9 +31,9 @@ def sleep_and_wake(url: str) -> tuple[str, list[Any], holdkit.Kernel]:
             told.append(other.sagas.recover())
         return f"by {step.epoch}"
 
-    other.sagas.register(Errand(effect=work))
+    other.sagas.register(ScriptedSaga(effect=work))
     try:
-        said = hk.sagas.register(Errand(effect=work)).run("a", {"pool": "p"}).result
+        said = hk.sagas.register(ScriptedSaga(effect=work)).run("a", {"pool": "p"}).result
     except holdkit.HoldkitError as error:
         said = f"{type(error).__name__}: {error}"
     return said, told, hk
@@ -81,11 +81,11 @@ def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(mon
 
     with holdkit.connect("memory://", clock=clock) as hk:
         hk.create_pool("p", 2)
-        errand = hk.sagas.register(Errand(validate=refuse))
+        errand = hk.sagas.register(ScriptedSaga(validate=refuse))
         with pytest.raises(LookupError):
             errand.run("a", {"pool": "p"})
         clock.advance(30 * 86_400)
-        other = holdkit.Kernel(hk._executor).sagas.register(Errand(effect=vanish))
+        other = holdkit.Kernel(hk._executor).sagas.register(ScriptedSaga(effect=vanish))
         now = saga_store.SagaReads._now
 
         def slowly(self: Any) -> int:  # the old ones are listed by then

@@ -11,7 +11,7 @@ from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
 from holdkit.testing.sim.disk import Faults, PowerCut, SimDisk
 from holdkit.testing.sim.plan import Fault
-from tests.unit.faces.sagas.scripted_saga import Errand
+from tests.unit.faces.sagas.scripted_saga import ScriptedSaga
 
 
 class Machine:
@@ -20,7 +20,7 @@ class Machine:
     def __init__(self, dice: int) -> None:
         self.faults, self.clock, self.dice = Faults(Counter()), FakeClock(), Random(dice)
         self.disk = SimDisk(self.faults.before)
-        self.errand = Errand()
+        self.errand = ScriptedSaga()
         self.hk = self.boot()
         self.hk.create_pool("p", 1)
 

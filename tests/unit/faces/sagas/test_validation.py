@@ -16,8 +16,8 @@ from holdkit.faces._sync.sagas import Sagas
 from holdkit.faces.saga_records import hold_id_of
 from holdkit.kernel._sync.executor import Executor
 from tests.support.modes import PATIENCE
-from tests.unit.faces.sagas.faulty_engine import Points, Struck
-from tests.unit.faces.sagas.scripted_saga import AsyncErrand, Errand
+from tests.unit.faces.sagas.faulty_engine import FaultPoints, FaultyEngine
+from tests.unit.faces.sagas.scripted_saga import AsyncScriptedSaga, ScriptedSaga
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def hk() -> Iterator[holdkit.Kernel]:
         yield kernel
 
 
-def named(**fields: Any) -> type[Errand]:
-    return type("Made", (Errand,), fields)
+def named(**fields: Any) -> type[ScriptedSaga]:
+    return type("Made", (ScriptedSaga,), fields)
 
 
 BAD: list[tuple[Callable[[Sagas], Any], str, str]] = [
     (lambda sagas: sagas.register(object()), "saga", "saga_malformed"),
     (lambda sagas: sagas.register(holdkit.Saga), "saga", "saga_malformed"),
-    (lambda sagas: sagas.register(AsyncErrand), "saga", "saga_async"),
+    (lambda sagas: sagas.register(AsyncScriptedSaga), "saga", "saga_async"),
     (lambda sagas: sagas.register(named(effect_in=lambda *_: None)), "saga", "saga_malformed"),
     (lambda sagas: sagas.register(named(name="")), "name", "name_required"),
     (lambda sagas: sagas.register(named(name="x" * 101)), "name", "name_too_long"),
@@ -42,13 +42,13 @@ BAD: list[tuple[Callable[[Sagas], Any], str, str]] = [
     (lambda sagas: sagas.register(named(lease="soon")), "lease", "lease_malformed"),
     (lambda sagas: sagas.register(named(lease="2d")), "lease", "lease_out_of_range"),
     (lambda sagas: sagas.register(named(max_attempts=0)), "max_attempts", "max_attempts_out_of_range"),
-    (lambda sagas: sagas.register(Errand).run("", {}), "id", "id_required"),
-    (lambda sagas: sagas.register(Errand).run("x" * 201, {}), "id", "id_too_long"),
-    (lambda sagas: sagas.register(Errand).run("a\x00", {}), "id", "id_unprintable"),
-    (lambda sagas: sagas.register(Errand).run("a", {"x": float("nan")}), "intent", "intent_not_finite"),
-    (lambda sagas: sagas.register(Errand).run("a", object()), "intent", "intent_not_json"),
-    (lambda sagas: sagas.register(Errand).run("a", "x" * 20_000), "intent", "intent_too_large"),
-    (lambda sagas: sagas.register(Errand).begin("a", {}, tx=object()), "tx", "tx_unsupported"),
+    (lambda sagas: sagas.register(ScriptedSaga).run("", {}), "id", "id_required"),
+    (lambda sagas: sagas.register(ScriptedSaga).run("x" * 201, {}), "id", "id_too_long"),
+    (lambda sagas: sagas.register(ScriptedSaga).run("a\x00", {}), "id", "id_unprintable"),
+    (lambda sagas: sagas.register(ScriptedSaga).run("a", {"x": float("nan")}), "intent", "intent_not_finite"),
+    (lambda sagas: sagas.register(ScriptedSaga).run("a", object()), "intent", "intent_not_json"),
+    (lambda sagas: sagas.register(ScriptedSaga).run("a", "x" * 20_000), "intent", "intent_too_large"),
+    (lambda sagas: sagas.register(ScriptedSaga).begin("a", {}, tx=object()), "tx", "tx_unsupported"),
     (lambda sagas: sagas.recover(limit=0), "limit", "limit_out_of_range"),
     (lambda sagas: sagas.list(phase="maybe"), "phase", "phase_unknown"),
     (lambda sagas: sagas.list(limit=1_001), "limit", "limit_out_of_range"),
@@ -70,7 +70,7 @@ def test_refused_at_the_door(hk: holdkit.Kernel, call: Callable[[Sagas], Any], f
 
 @pytest.mark.parametrize("what", [{"nowhere": 1}, {"p": 0}, {"p": 6}, 5, None, {"p": 10**20}])
 def test_what_cannot_be_held_aborts(hk: holdkit.Kernel, what: Any) -> None:
-    errand = hk.sagas.register(Errand(reserve=lambda _intent, _step: what))
+    errand = hk.sagas.register(ScriptedSaga(reserve=lambda _intent, _step: what))
     with pytest.raises((holdkit.Refused, holdkit.InvalidRequest)):
         errand.run("a", {"pool": "p"})
     assert [record.phase for record in hk.sagas.list()] == ["aborted"]
@@ -82,7 +82,7 @@ def test_what_cannot_be_held_aborts(hk: holdkit.Kernel, what: Any) -> None:
 )
 def test_a_saga_cannot_reach_behind_a_face(hk: holdkit.Kernel, what: Any) -> None:
     hk.items.add(["a", "b"])
-    errand = hk.sagas.register(Errand(reserve=lambda _intent, _step: what))
+    errand = hk.sagas.register(ScriptedSaga(reserve=lambda _intent, _step: what))
     with pytest.raises(holdkit.InvalidRequest) as caught:
         errand.run("x", {"pool": "p"})
     assert caught.value.code in ("pool_reserved", "closes_reserved")
@@ -90,7 +90,9 @@ def test_a_saga_cannot_reach_behind_a_face(hk: holdkit.Kernel, what: Any) -> Non
 
 
 def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
-    errand = hk.sagas.register(Errand(reserve=lambda _intent, _step: [holdkit.items("seat"), holdkit.key("mail", "x")]))
+    errand = hk.sagas.register(
+        ScriptedSaga(reserve=lambda _intent, _step: [holdkit.items("seat"), holdkit.key("mail", "x")])
+    )
     with pytest.raises(holdkit.PoolNotFound, match="'seat'") as missing:
         errand.run("a", {"pool": "p"})
     assert "~" not in str(missing.value)
@@ -101,7 +103,7 @@ def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(1, True), (0, False), (1, 1.0), ({"n": 1}, {"n": True})])
 def test_intents_that_only_look_alike_are_not_the_same(hk: holdkit.Kernel, first: Any, second: Any) -> None:
-    errand = hk.sagas.register(Errand)
+    errand = hk.sagas.register(ScriptedSaga)
     errand.begin("a", first)
     assert errand.begin("a", first).intent == first
     with pytest.raises(holdkit.OperationConflict):
@@ -119,13 +121,13 @@ def give(result: Any, _intent: Any, _step: holdkit.SagaStep) -> Any:
 
 def test_a_result_that_json_cannot_carry_is_dropped_and_the_saga_is_done(hk: holdkit.Kernel) -> None:
     for number, result in enumerate([object(), "x" * 100_000, "\ud800"]):
-        errand = hk.sagas.register(Errand(effect=partial(give, result)))
+        errand = hk.sagas.register(ScriptedSaga(effect=partial(give, result)))
         assert (errand.run(f"a{number}", {"pool": "p"}).result, hk.pool("p").consumed) == (None, number + 1)
 
 
 def test_a_registered_name_is_replaced(hk: holdkit.Kernel) -> None:
-    hk.sagas.register(Errand(effect=lambda _intent, _step: "old")).begin("a", {"pool": "p"})
-    hk.sagas.register(Errand(effect=lambda _intent, _step: "new"))
+    hk.sagas.register(ScriptedSaga(effect=lambda _intent, _step: "old")).begin("a", {"pool": "p"})
+    hk.sagas.register(ScriptedSaga(effect=lambda _intent, _step: "new"))
     hk.sagas.recover()
     record = hk.sagas.get("a")
     assert record is not None
@@ -136,7 +138,7 @@ def test_many_recoverers_at_once_run_each_effect_once() -> None:
     ran: list[str] = []
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 100)
-        errand = hk.sagas.register(Errand(effect=lambda _intent, step: ran.append(step.id)))
+        errand = hk.sagas.register(ScriptedSaga(effect=lambda _intent, step: ran.append(step.id)))
         for number in range(40):
             errand.begin(f"s{number}", {"pool": "p"})
         threads = [threading.Thread(target=hk.sagas.recover) for _ in range(4)]
@@ -174,7 +176,7 @@ def test_the_lease_is_renewed_while_the_application_works(method: str) -> None:
         hk.create_pool("p", 1)
         moves: dict[str, Callable[[Any, holdkit.SagaStep], Any]] = {"validate": no} if method == "undo" else {}
         moves[method] = renewed_twice(hk, lambda: "p")
-        errand = hk.sagas.register(type("Short", (Errand,), {"lease": 0.03})(**moves))
+        errand = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(**moves))
         if method == "undo":
             with pytest.raises(LookupError):
                 errand.run("a", {"pool": "p"})
@@ -189,7 +191,7 @@ def test_the_lease_is_renewed_while_the_application_works(method: str) -> None:
 def test_a_hold_id_that_somebody_has_taken_is_passed_over(hk: holdkit.Kernel) -> None:
     for attempt in (1, 2):
         hk.hold("p", 1, ttl=60, id=hold_id_of("", "a", attempt))
-    record = hk.sagas.register(Errand()).run("a", {"pool": "p"})
+    record = hk.sagas.register(ScriptedSaga()).run("a", {"pool": "p"})
     assert (record.phase, record.attempt, hk.pool("p").consumed) == ("done", 3, 1)
 
 
@@ -200,7 +202,7 @@ def test_an_error_of_ours_is_quoted_without_its_prefix() -> None:
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 1)
         with pytest.raises(holdkit.OutcomeUnknown, match="go on with it: the archive is full"):
-            hk.sagas.register(Errand(effect=fail)).run("a", {"pool": "p"})
+            hk.sagas.register(ScriptedSaga(effect=fail)).run("a", {"pool": "p"})
 
 
 def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
@@ -208,7 +210,7 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     engine = MemoryEngine()
     lost = threading.Event()
 
-    class Silent(Struck):
+    class Silent(FaultyEngine):
         def apply(self, groups: Any, *, wait_for_locks: bool = False) -> Any:
             applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
             if self.on and not lost.is_set():
@@ -216,7 +218,7 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
                 raise holdkit.OutcomeUnknown("the reply was lost")
             return applied
 
-    silent = Silent(engine, Points())
+    silent = Silent(engine, FaultPoints())
     hk = holdkit.Kernel(Executor(silent))
     hk.create_pool("p", 1)
 
@@ -229,7 +231,7 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
         while (now := hk.record("~saga", step.id)) is not None and now.version == seen.version:
             pause.wait(0.001)
 
-    errand = hk.sagas.register(type("Short", (Errand,), {"lease": 0.03})(effect=wait))
+    errand = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(effect=wait))
     assert errand.run("a", {"pool": "p"}).phase == "done"
     hk.close()
     engine.close()
@@ -239,7 +241,7 @@ def test_holds_that_are_over_before_they_are_seen_end_in_a_refusal_that_says_so(
     minutes = iter(range(1_000))
     with holdkit.connect("memory://", clock=lambda: next(minutes) * 60_000_000) as hk:  # each look takes a ttl
         hk.create_pool("p", 5)
-        errand = hk.sagas.register(Errand())
+        errand = hk.sagas.register(ScriptedSaga())
         with pytest.raises(holdkit.HoldExpired, match="before it could be looked at"):
             errand.run("a", {"pool": "p"})
         found = hk.sagas.get("a")

@@ -20,13 +20,13 @@ from holdkit.faces.allowances import Meter
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.opening import open_engine
 from holdkit.testing import FakeClock
-from tests.support.modes import PATIENCE, Async, Sync, Watched
+from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 
 
-class Lagging(Watched):
+class Lagging(WatchedEngine):
     """An engine that decides by its own clock, while its callers read another: as with a database on another machine."""
 
     def __init__(self, lag: float) -> None:
@@ -111,7 +111,7 @@ def test_a_budget_is_resized_in_the_window_that_runs_there(mode: Sync | Async) -
 
 def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(mode: Sync | Async) -> None:
     """The commit's fate was lost, and by the time it is asked for the window has gone: that refusal is no proof."""
-    engine = Watched(FakeClock(start=59 * SECOND))
+    engine = WatchedEngine(FakeClock(start=59 * SECOND))
     hk = mode.open(engine)
     api = hk.rates("api", Allowance(1, per="minute"))
 
@@ -129,7 +129,7 @@ def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(mode: Sync
 
 
 def test_an_unknown_that_happened_is_found_in_a_later_window(mode: Sync | Async) -> None:
-    engine = Watched(FakeClock(start=59 * SECOND))
+    engine = WatchedEngine(FakeClock(start=59 * SECOND))
     hk = mode.open(engine)
     api = hk.rates("api", Allowance(1, per="minute"))
 
@@ -163,7 +163,7 @@ def test_on_postgres_the_servers_clock_counts(mode: Sync | Async, lag: int, post
 
 def test_a_hold_granted_to_a_cancelled_block_is_released() -> None:
     async def main() -> list[str]:
-        engine = Watched()
+        engine = WatchedEngine()
         hk = AsyncKernel(AsyncExecutor(engine))
         llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
         engine.gate.clear()
