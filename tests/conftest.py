@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from holdkit.engines.postgres.migrating import Layout
 from holdkit.testing.postgres import ServerAddress
 from holdkit.testing.postgres.shared import memory
 from tests.support.databases import Database, Databases
+from tests.support.kernels import VARIANTS, Store
+from tests.support.modes import Async, Sync
+from tests.support.threads import no_threads_left
 
 pytest_plugins = ["holdkit.testing.postgres.plugin"]
 
@@ -101,6 +105,25 @@ def migrated(postgres_kept: Databases) -> Iterator[Migrated]:
     yield take
     for database in taken:
         database.give_back()
+
+
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Every engine, sync and async."""
+    engine, mode = request.param
+    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def mode(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
+    """Sync and async, for kernels on an engine that the test makes; no thread of ours may be left."""
+    before = set(threading.enumerate())
+    made = Sync() if request.param == "sync" else Async()
+    yield made
+    made.close()
+    no_threads_left(before)
 
 
 def words(values: Any) -> Iterator[str]:

@@ -1,5 +1,3 @@
-"""The stages: every engine in sync and async, or the durable one in both."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -7,19 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kernels import VARIANTS, Store
-
-
-@pytest.fixture(params=VARIANTS, ids="-".join)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    engine, mode = request.param
-    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
-    yield made
-    made.close()
+from tests.support.kernels import Store
 
 
 @pytest.fixture(params=["sync", "async"])
 def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """SQLite, sync and async."""
     made = Store("sqlite", request.param, tmp_path)
     yield made
     made.close()

@@ -19,10 +19,10 @@ def test_b01_a_long_hold_never_hides_a_short_one(store: Store, first: str) -> No
     for name in (first, *(deadlines.keys() - {first})):
         hk.hold("p", 5, deadline=deadlines[name] * SECOND, owner=name)
     store.clock.set(20 * SECOND)
-    hk = store.again(hk)
+    hk = store.reopen(hk)
     assert hk.pool("p").available == 5
     assert hk.hold("p", 5, ttl=60).state == "held"
-    hk = store.again(hk)
+    hk = store.reopen(hk)
     assert (hk.pool("p").held, hk.pool("p").available) == (10, 0)
     assert differences(hk) == ()
 
@@ -78,7 +78,7 @@ def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(store: Store
     assert hk.confirm(holds[0], op="pay-0").state == "confirmed"
     assert hk.release(holds[1], op="drop-1").state == "released"
     assert hk.confirm(holds[2], op="pay-2", entity="order:2").state == "confirmed"
-    hk = store.again(hk)
+    hk = store.reopen(hk)
     for answer in (hk.confirm(holds[0], op="pay-0"), hk.release(holds[1], op="drop-1")):
         assert answer.replayed, "the hold itself remembers the operation that ended it"
     with pytest.raises(holdkit.OperationConflict):
@@ -109,7 +109,7 @@ def test_b05_expiring_twice_is_a_quiet_no_op(store: Store, first: str) -> None:
         again = hk.expire(hold)
         assert (again.state, again.ended_slot) == ("expired", hold.deadline)
         assert hk.sweep().expired == 0
-        hk = store.again(hk)
+        hk = store.reopen(hk)
     assert hk.journal(after=end) == []
     assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.expired"]
 
@@ -123,7 +123,7 @@ def test_b06_a_late_confirm_is_late_whether_or_not_anybody_swept(store: Store, l
     for _ in range(2):
         with pytest.raises(holdkit.HoldExpired):
             hk.confirm(hold)
-        hk = store.again(hk)
+        hk = store.reopen(hk)
     pool = hk.pool("p")
     assert (pool.held, pool.consumed, pool.available) == (0, 0, 3)
     assert hk.get(hold).ended_slot == hold.deadline

@@ -22,7 +22,7 @@ def test_b8_claim_confirm_claim_again(store: Store) -> None:
             hk.claims.reserve("email", "alice@example.com", ttl=300)
         assert (refused.value.claim, refused.value.state, refused.value.remaining) == (claim.id, "confirmed", None)
         assert claim.owner not in f"{refused.value} {refused.value.details}"
-        hk = store.again(hk)
+        hk = store.reopen(hk)
     store.clock.advance(40 * 86_400)  # the hold has retired: the key remembers by itself
     hk.sweep()
     with pytest.raises(holdkit.AlreadyClaimed):

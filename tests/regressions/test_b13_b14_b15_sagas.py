@@ -8,7 +8,7 @@ import pytest
 
 import holdkit
 from tests.support.kernels import Store, differences
-from tests.unit.faces.sagas.scripted_saga import opened, sagas_of
+from tests.unit.faces.sagas.scripted_saga import opened
 
 
 def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(store: Store) -> None:
@@ -20,9 +20,9 @@ def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(store: Stor
             raise OSError("input/output error")
         return step.op
 
-    hk, sagas, errand, moves = opened(store, effect=write)
+    hk, sagas, registered, saga = opened(store, effect=write)
     with pytest.raises(holdkit.OutcomeUnknown, match="input/output error"):
-        errand.run("order-1", {"pool": "p"})
+        registered.run("order-1", {"pool": "p"})
     hk.consume("p", 1)
     store.clock.advance(86_400)  # far beyond the hold's first deadline
     hk.sweep()
@@ -35,32 +35,32 @@ def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(store: Stor
     assert sagas.get("order-1").result == "saga:order-1:1"
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 2)
     assert sagas.recover() == holdkit.RecoveryReport()
-    assert moves.calls.count("effect") == 2
+    assert saga.calls.count("effect") == 2
     assert differences(hk) == ()
 
 
 def test_b14_a_saga_whose_reply_was_lost_is_run_again(store: Store) -> None:
-    hk, _, errand, moves = opened(store)
-    first = errand.run("order-1", {"pool": "p"})
-    hk = store.again(hk)
-    errand = sagas_of(hk).register(moves)
-    assert errand.run("order-1", {"pool": "p"}) == first
-    assert moves.calls.count("effect") == 1
+    hk, _, registered, saga = opened(store)
+    first = registered.run("order-1", {"pool": "p"})
+    hk = store.reopen(hk)
+    registered = hk.sagas.register(saga)
+    assert registered.run("order-1", {"pool": "p"}) == first
+    assert saga.calls.count("effect") == 1
     assert hk.pool("p").consumed == 1
     with pytest.raises(holdkit.OperationConflict):
-        errand.run("order-1", {"pool": "q"})
+        registered.run("order-1", {"pool": "q"})
 
 
 def test_b15_an_aborted_saga_does_not_block_its_next_attempt(store: Store) -> None:
-    hk, sagas, errand, moves = opened(store)
+    hk, sagas, registered, saga = opened(store)
     rival = hk.hold("p", 2, ttl=3600)
     for _ in range(3):
         with pytest.raises(holdkit.InsufficientCapacity):
-            errand.run("order-1", {"pool": "p"})
+            registered.run("order-1", {"pool": "p"})
         assert sagas.get("order-1").phase == "aborted"
     hk.release(rival)
-    assert errand.run("order-1", {"pool": "p"}).phase == "done"
-    assert moves.calls == ["reserve", "undo"] * 3 + ["reserve", "validate", "effect"]
+    assert registered.run("order-1", {"pool": "p"}).phase == "done"
+    assert saga.calls == ["reserve", "undo"] * 3 + ["reserve", "validate", "effect"]
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 1)
     assert differences(hk) == ()
 
@@ -78,9 +78,9 @@ def test_b15_a_dead_attempt_does_not_stand_in_the_way_of_the_next(store: Store) 
             died.append(step.attempt)
             raise Gone
 
-    hk, sagas, errand, _ = opened(store, validate=look, reserve=lambda _intent, _step: {"p": 2})
+    hk, sagas, registered, _ = opened(store, validate=look, reserve=lambda _intent, _step: {"p": 2})
     with pytest.raises(Gone):
-        errand.run("order-1", {"pool": "p"})
+        registered.run("order-1", {"pool": "p"})
     assert hk.pool("p").held == 2
     store.clock.advance(30)  # the lease is over, the hold is not
     assert sagas.recover().done == 1

@@ -93,7 +93,7 @@ def test_b14_every_command_has_one_effect_however_often_it_is_sent(store: Store)
         c = hk.consume("p", 3, op="consume")
         hk.put_record("note", "1", "{}", op="note")
         store.clock.advance(1)
-        hk = store.again(hk)
+        hk = store.reopen(hk)
     assert hk.get(a).deadline == 70_000_000
     assert (hk.pool("p").total, hk.pool("p").held, hk.pool("p").consumed) == (12, 0, 4)
     assert hk.record("note", "1").version == 1
@@ -129,7 +129,7 @@ def test_b14_another_worker_asks_again(store: Store) -> None:
     first = all_of_it("user:7")
     end = len(hk.journal(limit=1_000))
     store.clock.advance(1)
-    hk = store.again(hk)
+    hk = store.reopen(hk)
     assert all_of_it("job:retry") == first
     assert len(hk.journal(limit=1_000)) == end
     assert {hold.actor for hold in hk.holds()} == {"user:7"}

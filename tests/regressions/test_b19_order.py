@@ -17,7 +17,7 @@ def test_b19_held_and_confirmed_in_the_same_instant(store: Store) -> None:
         hk.extend(hold, by=1)
         hk.confirm(hold, quantity=1, keep_rest=True)
         hk.release(hold)
-    hk = store.again(hk)
+    hk = store.reopen(hk)
     for hold in holds:
         history = hk.history(hold)
         assert [entry.action for entry in history] == [

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from tests.support.kernels import Hands, Store, differences
+from tests.support.kernels import Store, differences
 
 CLOSED = """
 create trigger journal_is_closed before insert on holdkit_journal
@@ -34,7 +34,7 @@ def everything(file: Path) -> dict[str, list[tuple[Any, ...]]]:
         return {name: connection.execute(f'select * from "{name}"').fetchall() for name in sorted(tables)}
 
 
-COMMANDS: dict[str, Callable[[Hands, holdkit.Hold, holdkit.Hold], Any]] = {
+COMMANDS: dict[str, Callable[[Any, holdkit.Hold, holdkit.Hold], Any]] = {
     "create_pool": lambda hk, held, paid: hk.create_pool("q", 1, op="x"),
     "resize_pool": lambda hk, held, paid: hk.resize_pool("p", 50),
     "hold": lambda hk, held, paid: hk.hold("p", 1, ttl=60, op="x"),

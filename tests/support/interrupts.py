@@ -13,7 +13,7 @@ from typing import Any
 from holdkit import CreatePool, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.kernel.group_commit import GroupCommit
-from tests.support.modes import PATIENCE, wait_until
+from tests.support.threads import PATIENCE, wait_until
 
 THREADS = 6
 

@@ -1,10 +1,10 @@
-"""Where the B-tests play: an engine, a colour and a clock, behind one sync face, so that each test is written once."""
+"""Kernels on every engine, sync and async, behind sync calls, with a clock that the test moves."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,89 +12,50 @@ import holdkit
 from holdkit.kernel.limits import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Told, read_story, run_story, run_story_async
+from tests.support.modes import Async, Sync
 
 VARIANTS = [(engine, mode) for engine in ("memory", "log", "sqlite", "postgres") for mode in ("sync", "async")]
 
 
-class Hands:
-    """A kernel of either colour whose methods are called plainly: an async one is driven to its end, call by call."""
-
-    def __init__(self, url: str, mode: str, **options: Any) -> None:
-        self.runner = asyncio.Runner() if mode == "async" else None
-        if self.runner is None:
-            self.kernel: Any = holdkit.connect(url, **options)
-        else:
-            self.kernel = self.runner.run(holdkit.connect_async(url, **options))
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return _plainly(getattr(self.kernel, name), self.runner)
-
-    @property
-    def claims(self) -> Any:
-        """The face, called plainly too."""
-        return _Face(self.kernel.claims, self.runner)
-
-    @property
-    def items(self) -> Any:
-        """The face, called plainly too."""
-        return _Face(self.kernel.items, self.runner)
-
-    def close(self) -> None:
-        if self.runner is None:
-            self.kernel.close()
-        else:
-            self.runner.run(self.kernel.aclose())
-            self.runner.close()
-
-
-class _Face:
-    def __init__(self, face: Any, runner: asyncio.Runner | None) -> None:
-        self._face, self._runner = face, runner
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return _plainly(getattr(self._face, name), self._runner)
-
-
-def _plainly(method: Callable[..., Any], runner: asyncio.Runner | None) -> Callable[..., Any]:
-    """A method of either colour, called as a sync one."""
-    if runner is None or not inspect.iscoroutinefunction(method):
-        return method
-    return lambda *positional, **options: runner.run(method(*positional, **options))
-
-
 class Store:
-    """One engine in one colour, in a folder of its own."""
+    """What one engine keeps, in a folder or database of its own, and the kernels that a test opens on it."""
 
     def __init__(self, engine: str, mode: str, folder: Path, migrated: Callable[..., str] | None = None) -> None:
         """`migrated` gives the URL of a database with our tables."""
-        self.engine, self.mode, self.durable = engine, mode, engine != "memory"
+        self.engine, self.durable = engine, engine != "memory"
+        self.mode: Sync | Async = Sync() if mode == "sync" else Async()
         self.file = folder / "holds.db"
         urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{self.file}"}
         self.url = urls.get(engine, "")
         self._migrated = migrated
         self.clock = FakeClock()
-        self.opened: list[Hands] = []
+        self._opened: list[Any] = []
 
-    def open(self, limits: holdkit.Limits | None = None) -> Hands:
-        """A kernel on this stage, closed when the test is over."""
+    def open(self, limits: holdkit.Limits | None = None) -> Any:
+        """A kernel, closed when the test is over."""
         if not self.url:
             assert self._migrated is not None
             self.url = self._migrated(limits=asked_slots(limits))
-        self.opened.append(Hands(self.url, self.mode, clock=self.clock, limits=limits))
-        return self.opened[-1]
+        self._opened.append(self.mode.connect(self.url, clock=self.clock, limits=limits))
+        return self._opened[-1]
 
-    def again(self, hands: Hands) -> Hands:
-        """The same storage, closed and opened again where it is durable."""
+    @cached_property
+    def hk(self) -> Any:
+        """A kernel, for tests that need no more than one."""
+        return self.open()
+
+    def reopen(self, hk: Any) -> Any:
+        """Close a kernel and open another one, where that forgets nothing."""
         if not self.durable:
-            return hands
-        hands.close()
-        self.opened.remove(hands)
+            return hk
+        self._opened.remove(hk)
+        hk.close()
         return self.open()
 
     def tell(self, text: str) -> Told:
         """Run a story here."""
         story = read_story(text)
-        if self.mode == "sync":
+        if self.mode.name == "sync":
             return run_story(
                 story, lambda clock, limits: holdkit.connect(self.url, clock=clock, limits=limits), durable=self.durable
             )
@@ -106,11 +67,13 @@ class Store:
         return asyncio.run(told)
 
     def close(self) -> None:
-        for hands in self.opened:
-            hands.close()
+        """Close every kernel that a test has left open."""
+        for hk in self._opened:
+            hk.close()
+        self.mode.close()
 
 
-def differences(hands: Hands) -> tuple[holdkit.Difference, ...]:
+def differences(hk: Any) -> tuple[holdkit.Difference, ...]:
     """What `verify` finds; nothing, if all is well."""
-    found: tuple[holdkit.Difference, ...] = hands.verify().differences
+    found: tuple[holdkit.Difference, ...] = hk.verify().differences
     return found

@@ -15,7 +15,8 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
 from holdkit.engines.port import AddLate, Applied, BatchRejected
 from holdkit.testing import FakeClock
-from tests.support.modes import PATIENCE, Driven, wait_until
+from tests.support.modes import unwrapped
+from tests.support.threads import PATIENCE, wait_until
 
 T = TypeVar("T")
 
@@ -141,8 +142,7 @@ class GrowingEngine(LockableEngine):
 
 
 def lock_queues_of(kernel: Any) -> Any:
-    thing = kernel._thing if isinstance(kernel, Driven) else kernel
-    return thing._executor.group_commit._lock_queues
+    return unwrapped(kernel)._executor.group_commit._lock_queues
 
 
 def queued_behind_locks(kernel: Any) -> int:
@@ -153,5 +153,5 @@ def queued_behind_locks(kernel: Any) -> int:
 def no_lock_queues(kernel: Any) -> None:
     """All rooms have gone, and the main queue has its whole bound again."""
     wait_until(lambda: not lock_queues_of(kernel).open and not lock_queues_of(kernel)._waiting)
-    thing = kernel._thing if isinstance(kernel, Driven) else kernel
+    thing = unwrapped(kernel)
     wait_until(lambda: thing._executor.group_commit.bound == thing.limits.max_queue)

@@ -21,7 +21,8 @@ from holdkit.engines.postgres import PostgresEngine
 from holdkit.kernel.prepare import Mint
 from holdkit.testing import FakeClock
 from tests.support.frameworks import make_tables
-from tests.support.modes import CallerThreads, Sync, wait_until
+from tests.support.modes import Sync
+from tests.support.threads import CallerThreads, wait_until
 
 POOLS = [f"p{number}" for number in range(6)]
 

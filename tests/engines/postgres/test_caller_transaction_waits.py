@@ -22,7 +22,7 @@ from holdkit.core.commands import Group, PlaceHold
 from holdkit.core.model import SECOND, Leg
 from holdkit.engines.settings import StoredLimits
 from tests.support.frameworks import Application, Psycopg, PsycopgAsync, make_tables
-from tests.support.modes import CallerThreads, wait_until
+from tests.support.threads import CallerThreads, wait_until
 
 
 @pytest.fixture

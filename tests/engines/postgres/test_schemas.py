@@ -23,7 +23,7 @@ from holdkit.engines.postgres.statements import load, migrations
 from holdkit.errors import EngineError
 from holdkit.testing import FakeClock
 from tests.engines.postgres.engine_calls import ask
-from tests.support.modes import PATIENCE
+from tests.support.threads import PATIENCE
 
 NAMES = ["shop", "order", "_2"]
 """Plain; a word of SQL; as short and strange as a name may be."""

@@ -13,8 +13,8 @@ import holdkit
 from holdkit.client import NotAdmitted, connect_async
 from holdkit.client.stream import Place
 from tests.integration.conftest import Clients
-from tests.support.modes import PATIENCE, wait_until
 from tests.support.servers import LiveServer, live_server
+from tests.support.threads import PATIENCE, wait_until
 from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdkit import InsufficientCapacity, InvalidRequest, JournalEntry, PoolNotFound
 from tests.support.frameworks import ON_POSTGRES, ON_SQLITE, Application, Django, make_tables
-from tests.support.modes import PATIENCE
+from tests.support.threads import PATIENCE
 
 WHERE = [("postgres", kind) for kind in ON_POSTGRES] + [("sqlite", kind) for kind in ON_SQLITE]
 

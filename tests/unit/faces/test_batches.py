@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdkit
 from holdkit import Allowance, ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold, units
-from tests.support.kernels import VARIANTS, Hands, Store, differences
-
-
-@pytest.fixture(params=VARIANTS, ids="-".join)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    engine, mode = request.param
-    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
-    yield made
-    made.close()
+from tests.support.kernels import Store, differences
 
 
 @pytest.fixture
-def hk(store: Store) -> Hands:
-    hands = store.open()
-    hands.create_pool("show:42", total=3)
-    hands.items.add(["seat:A1", "seat:A2", "seat:A3"])
-    return hands
+def hk(store: Store) -> Any:
+    store.hk.create_pool("show:42", total=3)
+    store.hk.items.add(["seat:A1", "seat:A2", "seat:A3"])
+    return store.hk
 
 
-def budget(hk: Hands) -> Any:
-    """So many tokens a day; its method `units`, called plainly."""
-    made = hk.kernel.budgets("llm", tokens=Allowance(10, per="day"))
-    if hk.runner is None:
-        return made.units
-    return lambda *given: hk.runner.run(made.units(*given))
+def budget(hk: Any) -> Any:
+    """So many tokens a day: the method `units` of its budget."""
+    return hk.budgets("llm", tokens=Allowance(10, per="day")).units
 
 
-def everything(hk: Hands) -> Any:
+def everything(hk: Any) -> Any:
     return (units("show:42", 2), hk.claims.key("email", "a@b.c"), *hk.items.legs(["seat:A2", "seat:A1"]))
 
 
-def test_a_batch_takes_what_faces_give(hk: Hands) -> None:
+def test_a_batch_takes_what_faces_give(hk: Any) -> None:
     tokens = budget(hk)
     held, alone, spent = hk.apply([
         PlaceHold(legs=everything(hk), ttl=60, owner="me"),
@@ -61,7 +47,7 @@ def test_a_batch_takes_what_faces_give(hk: Hands) -> None:
     assert differences(hk) == ()
 
 
-def test_a_refusal_is_a_value_in_the_callers_words(hk: Hands) -> None:
+def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     mine = hk.claims.reserve("email", "a@b.c", ttl=60)
     hk.items.finalize(hk.items.reserve(["seat:A1"]))
     email = hk.claims.key("email", "a@b.c")
@@ -89,7 +75,7 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Hands) -> None:
     assert [item.state for item in hk.items.states(["seat:A2"])] == ["available"]
 
 
-def test_a_batch_of_faces_is_retried_like_any_other(hk: Hands, store: Store) -> None:
+def test_a_batch_of_faces_is_retried_like_any_other(hk: Any, store: Store) -> None:
     """Of a budget the operation stands for what was asked, not for the window that ran then."""
     tokens = budget(hk)
 
@@ -112,7 +98,7 @@ def test_a_batch_of_faces_is_retried_like_any_other(hk: Hands, store: Store) -> 
     assert differences(hk) == ()
 
 
-def test_a_budget_that_is_spent_says_so(hk: Hands, store: Store) -> None:
+def test_a_budget_that_is_spent_says_so(hk: Any, store: Store) -> None:
     tokens = budget(hk)
     late = tokens("team-a", 1)
     spent, short = hk.apply([Consume(legs=tokens("team-a", 8)), Consume(legs=tokens("team-a", 3))])
@@ -123,7 +109,7 @@ def test_a_budget_that_is_spent_says_so(hk: Hands, store: Store) -> None:
     assert hk.apply([Consume(legs=tokens("team-a", 1), op="late")])[0].state == "confirmed"
 
 
-def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Hands) -> None:
+def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Any) -> None:
     behind = Leg("~claim/res_" + "0" * 32, 1, 1)
     key = hk.claims.key("email", "x")
     wrong: list[tuple[Any, str]] = [

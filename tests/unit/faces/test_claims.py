@@ -14,7 +14,6 @@ import holdkit
 from holdkit.core.reading import FindHold
 from holdkit.faces._sync import claims as module
 from holdkit.testing import FakeClock
-from tests.regressions.conftest import store  # noqa: F401  (every engine, sync and async)
 from tests.support.kernels import Store, differences
 
 
@@ -50,7 +49,7 @@ def test_a_claim_is_frozen_and_travels_whole(hk: Any) -> None:
     assert claim != "claim"
 
 
-def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(store: Store) -> None:  # noqa: F811
+def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(store: Store) -> None:
     hk = store.open()
     claim = hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60), entity="user:1")
     store.clock.advance(401 * 86_400)
@@ -74,7 +73,7 @@ def test_a_key_that_outlived_its_hold_is_forgotten_with_a_reason(store: Store) -
     assert differences(hk) == ()
 
 
-def test_an_entity_with_many_keys(store: Store) -> None:  # noqa: F811
+def test_an_entity_with_many_keys(store: Store) -> None:
     hk = store.open()
     for number in range(5):
         hk.claims.confirm(hk.claims.reserve("alias", f"{number}", ttl=60), entity="user:1")
@@ -87,7 +86,7 @@ def test_an_entity_with_many_keys(store: Store) -> None:  # noqa: F811
     assert hk.claims.find(entity="user:1", active_only=True) is None
 
 
-def test_a_retry_of_a_reserve_is_answered_as_it_was(store: Store) -> None:  # noqa: F811
+def test_a_retry_of_a_reserve_is_answered_as_it_was(store: Store) -> None:
     """Also in a later life of the key: a recorded answer is about the life that stood in the way."""
     hk = store.open()
     first = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
@@ -114,7 +113,7 @@ def test_a_retry_of_a_reserve_is_answered_as_it_was(store: Store) -> None:  # no
     assert differences(hk) == ()
 
 
-def test_a_retry_by_id_is_the_same_in_a_later_life(store: Store) -> None:  # noqa: F811
+def test_a_retry_by_id_is_the_same_in_a_later_life(store: Store) -> None:
     hk = store.open()
     mine = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
     released = hk.claims.release(mine.id, owner="me", op="release")
@@ -139,7 +138,7 @@ NAMES: dict[str, Callable[[holdkit.Claim], tuple[Any, dict[str, Any]]]] = {
 }
 
 
-def test_a_retry_is_the_same_however_the_claim_is_named(store: Store) -> None:  # noqa: F811
+def test_a_retry_is_the_same_however_the_claim_is_named(store: Store) -> None:
     hk = store.open()
     steps: list[tuple[str, dict[str, Any]]] = [
         ("extend", {"by": 10}),
@@ -166,7 +165,7 @@ def test_a_retry_is_the_same_however_the_claim_is_named(store: Store) -> None:  
     assert differences(hk) == ()
 
 
-def test_how_long_a_key_is_taken(store: Store) -> None:  # noqa: F811
+def test_how_long_a_key_is_taken(store: Store) -> None:
     hk = store.open()
     store.clock.advance(1)
     claim = hk.claims.reserve("email", "a@b.c", ttl=60)
@@ -215,7 +214,7 @@ def test_a_key_that_a_saga_holds_without_a_deadline(hk: Any) -> None:
     assert seen == [None, True, True, None, None]
 
 
-def test_a_key_that_was_freed_does_not_hide_the_next(store: Store) -> None:  # noqa: F811
+def test_a_key_that_was_freed_does_not_hide_the_next(store: Store) -> None:
     hk = store.open()
     for number in range(4):
         hk.claims.confirm(hk.claims.reserve("alias", f"{number}", ttl=60), entity="user:1")

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdkit
 from holdkit import items, key, units
-from tests.support.kernels import VARIANTS, Hands, Store
+from tests.support.kernels import Store
 
 
-@pytest.fixture(params=VARIANTS, ids="-".join)
-def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hands]:
-    engine, mode = request.param
-    store = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
-    hands = store.open()
-    hands.create_pool("show:42", total=3)
-    hands.items.add(["seat:A1", "seat:A2", "seat:A3"])
-    yield hands
-    store.close()
+@pytest.fixture
+def hk(store: Store) -> Any:
+    store.hk.create_pool("show:42", total=3)
+    store.hk.items.add(["seat:A1", "seat:A2", "seat:A3"])
+    return store.hk
 
 
 def everything(quantity: int = 2) -> list[object]:
     return [units("show:42", quantity), key("email", "a@b.c"), items("seat:A2", "seat:A1")]
 
 
-def test_one_hold_takes_all_of_it_and_confirms_all_of_it(hk: Hands) -> None:
+def test_one_hold_takes_all_of_it_and_confirms_all_of_it(hk: Any) -> None:
     hold = hk.hold(everything(), ttl=60)
     assert len(hold.legs) == 4
     assert hk.pool("show:42").held == 2
@@ -44,7 +41,7 @@ def test_one_hold_takes_all_of_it_and_confirms_all_of_it(hk: Hands) -> None:
     assert hk.verify().ok
 
 
-def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Hands) -> None:
+def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Any) -> None:
     hk.hold(everything(), ttl=60)
     with pytest.raises(holdkit.InsufficientCapacity) as refused:
         hk.hold([*everything(), key("email", "other")], ttl=60)
@@ -62,7 +59,7 @@ def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Hands) -> 
     assert alone.value.subject == "email:a@b.c"
 
 
-def test_what_is_part_of_a_hold_is_ended_with_it(hk: Hands) -> None:
+def test_what_is_part_of_a_hold_is_ended_with_it(hk: Any) -> None:
     hold = hk.hold(everything(), ttl=60, owner="me")
     claim = hk.claims.find(key="email:a@b.c")
     ends: list[Callable[[], object]] = [
@@ -82,7 +79,7 @@ def test_what_is_part_of_a_hold_is_ended_with_it(hk: Hands) -> None:
     assert [item.state for item in hk.items.states(["seat:A1"])] == ["available"]
 
 
-def test_a_leg_of_ones_own_cannot_reach_behind_a_face(hk: Hands) -> None:
+def test_a_leg_of_ones_own_cannot_reach_behind_a_face(hk: Any) -> None:
     behind = holdkit.Leg("~claim/res_" + "0" * 32, 1, 1)
     for what in ([behind], [behind, key("email", "x")], [key("email", "x"), holdkit.Leg("show:42", label="mine")]):
         with pytest.raises(holdkit.InvalidRequest) as wrong:

@@ -14,7 +14,6 @@ import holdkit
 from holdkit.core.reading import FindHold
 from holdkit.testing import FakeClock
 from tests.engines.postgres.engine_calls import await_waiter, caller
-from tests.regressions.conftest import store  # noqa: F401  (every engine, sync and async)
 from tests.support.kernels import Store, differences
 
 YEARS = 401 * 86_400
@@ -32,7 +31,7 @@ def not_confirmed(forget: Callable[[], object], *, replayed: bool = False) -> No
 
 
 @pytest.mark.parametrize("age", [0, YEARS])
-def test_a_key_is_freed_once(store: Store, age: int) -> None:  # noqa: F811
+def test_a_key_is_freed_once(store: Store, age: int) -> None:
     hk = store.open()
     claim = confirmed(hk)
     store.clock.advance(age)
@@ -49,7 +48,7 @@ def test_a_key_is_freed_once(store: Store, age: int) -> None:  # noqa: F811
     assert differences(hk) == ()
 
 
-def test_an_old_claim_does_not_free_the_key_of_somebody_else(store: Store) -> None:  # noqa: F811
+def test_an_old_claim_does_not_free_the_key_of_somebody_else(store: Store) -> None:
     hk = store.open()
     old = confirmed(hk)
     store.clock.advance(YEARS)

@@ -1,4 +1,4 @@
-"""Both colours, one fixture."""
+"""A kernel, sync and async, on an engine that can be stopped, watched and broken."""
 
 from __future__ import annotations
 
@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.modes import Async, Sync, WatchedEngine, close_quietly, no_threads_left
-
-
-@pytest.fixture(params=["sync", "async"])
-def mode(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
-    before = set(threading.enumerate())
-    mode = Sync() if request.param == "sync" else Async()
-    yield mode
-    mode.close()
-    no_threads_left(before)
+from tests.support.modes import Async, Sync, close_quietly
+from tests.support.watched_engine import WatchedEngine
 
 
 @pytest.fixture

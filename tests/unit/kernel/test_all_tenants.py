@@ -11,7 +11,8 @@ import pytest
 import holdkit
 from holdkit import ALL, CursorLost, InvalidRequest
 from holdkit.testing import FakeClock
-from tests.support.modes import Async, Sync, WatchedEngine
+from tests.support.modes import Async, Sync
+from tests.support.watched_engine import WatchedEngine
 from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 

@@ -15,7 +15,8 @@ import pytest
 import holdkit
 from holdkit import ConfirmHold, CreatePool, InvalidRequest, Leg, Limits, PlaceHold, Sweep
 from holdkit.testing import FakeClock
-from tests.support.modes import Async, Sync, WatchedEngine
+from tests.support.modes import Async, Sync
+from tests.support.watched_engine import WatchedEngine
 
 ID = "1" * 32
 Malformed: Any = PlaceHold  # what a type checker would not let through

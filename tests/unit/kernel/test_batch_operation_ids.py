@@ -11,7 +11,7 @@ from msgspec import structs
 
 import holdkit
 from holdkit import ConfirmHold, CreatePool, Hold, InvalidRequest, Leg, OperationConflict, OutcomeUnknown, PlaceHold
-from tests.support.modes import WatchedEngine
+from tests.support.watched_engine import WatchedEngine
 from tests.unit.kernel.test_unknown_outcomes import lose_once
 
 

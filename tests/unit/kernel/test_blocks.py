@@ -21,7 +21,9 @@ from holdkit import (
 )
 from holdkit.core.commands import Group
 from holdkit.core.model import Limits
-from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine
+from tests.support.modes import Async, Sync
+from tests.support.threads import PATIENCE
+from tests.support.watched_engine import WatchedEngine
 
 
 def actions(hk: Any) -> list[str]:

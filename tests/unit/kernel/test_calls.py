@@ -45,7 +45,8 @@ from holdkit import (
 )
 from holdkit.kernel.context import Context, current
 from holdkit.testing import FakeClock
-from tests.support.modes import CallerThreads, WatchedEngine, batch_of
+from tests.support.threads import CallerThreads
+from tests.support.watched_engine import WatchedEngine, batch_of
 
 # Context
 

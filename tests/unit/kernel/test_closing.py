@@ -12,7 +12,9 @@ import pytest
 import holdkit
 from holdkit import EngineError, Hold, PlaceHold
 from holdkit.core.model import Leg
-from tests.support.modes import Async, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
+from tests.support.modes import Async, Sync
+from tests.support.threads import CallerThreads, wait_until
+from tests.support.watched_engine import WatchedEngine, batch_of, queued
 
 
 def every_call(hk: Any) -> list[Callable[[], Any]]:

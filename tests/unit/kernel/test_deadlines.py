@@ -22,7 +22,9 @@ from holdkit.kernel import context, leader_queue
 from holdkit.kernel.context import Context
 from holdkit.kernel.workers import AsyncSignal, AsyncWorker
 from tests.support.lockable_engine import LockableEngine
-from tests.support.modes import Async, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
+from tests.support.modes import Async, Sync
+from tests.support.threads import CallerThreads, wait_until
+from tests.support.watched_engine import WatchedEngine, batch_of, queued
 
 SOON = "50ms"
 NEVER = "1h"

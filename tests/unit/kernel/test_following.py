@@ -15,7 +15,9 @@ from holdkit.core.reading import ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from tests.support.modes import PATIENCE, Async, CallerThreads, Sync, WatchedEngine, wait_until
+from tests.support.modes import Async, Sync
+from tests.support.threads import PATIENCE, CallerThreads, wait_until
+from tests.support.watched_engine import WatchedEngine
 
 
 @pytest.fixture

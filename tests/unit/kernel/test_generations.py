@@ -19,7 +19,8 @@ from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.cursor import generation_of
 from holdkit.kernel.import_ import move_in
 from holdkit.kernel.opening import open_engine
-from tests.support.modes import Async, Sync, WatchedEngine, close_quietly
+from tests.support.modes import Async, Sync, close_quietly
+from tests.support.watched_engine import WatchedEngine
 
 
 def names(entries: Any) -> list[str]:

@@ -22,7 +22,9 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Leg, Limits
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import HoldkitError
-from tests.support.modes import Async, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
+from tests.support.modes import Async, Sync
+from tests.support.threads import CallerThreads, wait_until
+from tests.support.watched_engine import WatchedEngine, batch_of, queued
 
 
 def marked(groups: Sequence[Group], mark: str) -> bool:

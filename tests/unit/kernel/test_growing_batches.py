@@ -15,7 +15,8 @@ from holdkit.engines.port import BatchRejected
 from holdkit.kernel.lock_queues import LockQueue
 from tests.support.interrupts import Interrupted
 from tests.support.lockable_engine import GrowingEngine, lock_queues_of, no_lock_queues
-from tests.support.modes import Sync, wait_until
+from tests.support.modes import Sync
+from tests.support.threads import wait_until
 from tests.unit.kernel.test_lock_queues import block, hold, opened
 
 

@@ -17,7 +17,9 @@ from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
 from holdkit.kernel.batches import BatchRunner
 from tests.support.lockable_engine import LockableEngine
-from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine, batch_of, queued
+from tests.support.modes import Async, Sync
+from tests.support.threads import PATIENCE
+from tests.support.watched_engine import WatchedEngine, batch_of, queued
 from tests.unit.kernel.test_loop_batches import kernel
 
 

@@ -18,7 +18,9 @@ from holdkit.core.reading import JournalRow
 from holdkit.engines.port import Applied
 from holdkit.kernel.group_commit import GroupCommit
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
-from tests.support.modes import PATIENCE, CallerThreads, Sync, WatchedEngine, batch_of, queued, wait_until
+from tests.support.modes import Sync
+from tests.support.threads import PATIENCE, CallerThreads, wait_until
+from tests.support.watched_engine import WatchedEngine, batch_of, queued
 
 
 @pytest.fixture

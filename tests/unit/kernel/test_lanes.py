@@ -20,7 +20,8 @@ from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.cursor import decode_cursor, encode_cursor, generation_of
 from holdkit.kernel.results import Position
 from tests.support.laned_engine import LanedEngine
-from tests.support.modes import Async, CallerThreads, Sync, close_quietly
+from tests.support.modes import Async, Sync, close_quietly
+from tests.support.threads import CallerThreads
 
 LANES = 5
 POOLS = [f"p{number}" for number in range(12)]

@@ -15,7 +15,9 @@ import pytest
 from holdkit import EngineError, InvalidRequest, Sweep
 from holdkit.core.commands import Group
 from holdkit.engines.memory import MemoryEngine
-from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine, no_threads_left, wait_until
+from tests.support.modes import Async, Sync
+from tests.support.threads import PATIENCE, no_threads_left, wait_until
+from tests.support.watched_engine import WatchedEngine
 
 
 class Ear:

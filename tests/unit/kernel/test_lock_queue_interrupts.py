@@ -20,7 +20,8 @@ from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.lock_queues import LockQueue
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
 from tests.support.lockable_engine import LockableEngine, lock_queues_of, no_lock_queues, queued_behind_locks
-from tests.support.modes import PATIENCE, Sync, close_quietly, no_threads_left, wait_until
+from tests.support.modes import Sync, close_quietly
+from tests.support.threads import PATIENCE, no_threads_left, wait_until
 from tests.unit.kernel.test_lock_queues import block, hold
 
 T = TypeVar("T")

@@ -21,7 +21,8 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Leg, Limits
 from holdkit.engines.port import BatchRejected
 from tests.support.lockable_engine import LockableEngine, lock_queues_of, no_lock_queues, queued_behind_locks
-from tests.support.modes import PATIENCE, Async, CallerThreads, Sync, close_quietly, wait_until
+from tests.support.modes import Async, Sync, close_quietly
+from tests.support.threads import PATIENCE, CallerThreads, wait_until
 
 
 @pytest.fixture

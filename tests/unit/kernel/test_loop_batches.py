@@ -19,7 +19,7 @@ from holdkit.engines.port import Applied, NeedsThread
 from holdkit.kernel import async_group_commit
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import MOST, SPLIT
-from tests.support.modes import PATIENCE
+from tests.support.threads import PATIENCE
 
 
 class Winged(MemoryEngine):

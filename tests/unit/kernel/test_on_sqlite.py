@@ -12,7 +12,8 @@ import pytest
 import holdkit
 from holdkit import AsyncKernel, Hold, InsufficientCapacity
 from holdkit.kernel.batches import BatchRunner
-from tests.support.modes import PATIENCE, CallerThreads, no_threads_left, queued, wait_until
+from tests.support.threads import PATIENCE, CallerThreads, no_threads_left, wait_until
+from tests.support.watched_engine import queued
 
 
 @pytest.fixture

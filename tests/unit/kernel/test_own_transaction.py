@@ -25,7 +25,8 @@ from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, PromiseBroken
 from holdkit.kernel.own_transaction import decide_inside, lend
 from holdkit.testing import FakeClock
-from tests.support.modes import PATIENCE, WatchedEngine
+from tests.support.threads import PATIENCE
+from tests.support.watched_engine import WatchedEngine
 
 PATIENT = holdkit.Limits(lock_timeout="60s")
 

@@ -15,7 +15,8 @@ from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
 from holdkit.core.model import Limits
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
-from tests.support.modes import PATIENCE, WatchedEngine, no_threads_left, wait_until
+from tests.support.threads import PATIENCE, no_threads_left, wait_until
+from tests.support.watched_engine import WatchedEngine
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from holdkit import CursorLost, OutcomeUnknown
 from holdkit.core.commands import Group, PutRecord
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from tests.support.modes import Async, Sync, WatchedEngine
+from tests.support.modes import Async, Sync
+from tests.support.watched_engine import WatchedEngine
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,8 @@ from holdkit import (
 from holdkit.core.commands import Group, ResizePool
 from holdkit.core.model import Leg, Limits
 from holdkit.core.reading import ReadHistory
-from tests.support.modes import Async, Sync, WatchedEngine, batch_of
+from tests.support.modes import Async, Sync
+from tests.support.watched_engine import WatchedEngine, batch_of
 
 
 def lose_once(engine: WatchedEngine, *, written: bool, then: Callable[[], BaseException] | None = None) -> None:

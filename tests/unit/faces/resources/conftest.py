@@ -16,4 +16,4 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ShowStore]
     engine, mode = request.param
     made = ShowStore(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
-    made.store.close()
+    made.close()

@@ -1,4 +1,4 @@
-"""Where resources play: an engine, a colour, and the application's own table of capacities."""
+"""A resource for tests: shows with seats, as many as the application says in its own table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from holdkit import Resource
-from tests.support.kernels import Hands, Store
+from tests.support.kernels import Store
 
 
 class Shows(Resource[str, Any]):
@@ -33,23 +33,24 @@ class Shows(Resource[str, Any]):
         return int(row[0])
 
 
-class ShowStore:
-    """A stage with shows."""
+class ShowStore(Store):
+    """A store with shows, whose seats are in the application's own table."""
 
     def __init__(
         self, engine: str, mode: str, folder: Path, migrated: Callable[..., str] | None = None, **options: Any
     ) -> None:
-        self.store = Store(engine, mode, folder, migrated)
-        self.hk = self.store.open(**options)
+        super().__init__(engine, mode, folder, migrated)
+        self.hk = self.open(**options)
         self.sql = engine in ("sqlite", "postgres")
         self.shows = Shows()
         if self.sql:
             self.write("create table shows (id text primary key, seats integer)")
 
     def connect(self, **options: Any) -> Any:
-        if self.store.engine == "postgres":
-            return psycopg.connect(self.store.url, **options)
-        return sqlite3.connect(self.store.file, **options)
+        """The application's own connection."""
+        if self.engine == "postgres":
+            return psycopg.connect(self.url, **options)
+        return sqlite3.connect(self.file, check_same_thread=False, **options)  # an async kernel has its own thread
 
     def write(self, sql: str) -> None:
         connection = self.connect()
@@ -63,23 +64,9 @@ class ShowStore:
         if self.sql:
             self.write(f"insert into shows values ('{show}', {seats}) on conflict (id) do update set seats = {seats}")
 
-    def resource(self, resource: Resource[Any, Any] | None = None) -> Played:
-        """A resource's kernel, called plainly in either colour."""
-        return Played(self.hk, self.hk.kernel.resource(resource or self.shows))
-
-
-class Played:
-    """A resource's kernel of either colour whose methods are called plainly."""
-
-    def __init__(self, hands: Hands, face: Any) -> None:
-        self.face, self._runner = face, hands.runner
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method, runner = getattr(self.face, name), self._runner
-        if runner is None:
-            found: Callable[..., Any] = method
-            return found
-        return lambda *positional, **options: runner.run(method(*positional, **options))
+    def resource(self, resource: Resource[Any, Any] | None = None) -> Any:
+        """The kernel of a resource."""
+        return self.hk.resource(resource or self.shows)
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -58,7 +58,7 @@ def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[ShowStore]:
     engine, mode = request.param
     made = ShowStore(engine, mode, folder, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
-    made.store.close()
+    made.close()
 
 
 def saying(words: tuple[str, ...]) -> Callable[[Any], None]:
@@ -84,7 +84,7 @@ def check_nothing_held(store: ShowStore) -> None:
 
 @pytest.mark.parametrize("words", [*SPELLINGS, *POSTGRES], ids="; ".join)
 def test_in_a_transaction_of_ours(store: ShowStore, words: tuple[str, ...]) -> None:
-    if words in POSTGRES and store.store.engine != "postgres":
+    if words in POSTGRES and store.engine != "postgres":
         return
     check_refused(store, end=saying(words))
     check_nothing_held(store)
@@ -92,7 +92,7 @@ def test_in_a_transaction_of_ours(store: ShowStore, words: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("words", [*SPELLINGS, *POSTGRES], ids="; ".join)
 def test_in_a_callers_transaction(joined: ShowStore, words: tuple[str, ...]) -> None:
-    if words in POSTGRES and joined.store.engine != "postgres":
+    if words in POSTGRES and joined.engine != "postgres":
         return
     tx = joined.connect()
     check_refused(joined, end=saying(words), tx=tx)
@@ -113,7 +113,7 @@ def test_by_a_method_of_the_callers_connection(joined: ShowStore, method: str) -
 def test_a_savepoint_of_the_callers_own_is_no_end(joined: ShowStore) -> None:
     """But going back behind the call is: what was locked is locked no longer."""
     tx = joined.connect()
-    tx.execute("begin" if joined.store.engine == "sqlite" else "select 1")
+    tx.execute("begin" if joined.engine == "sqlite" else "select 1")
     tx.execute("savepoint mine")
     inner = saying(("savepoint inner1", "rollback to inner1", "savepoint inner2"))
     assert joined.resource(Ending(inner)).hold("a", ttl=60, tx=tx).state == "held"
@@ -128,7 +128,7 @@ def test_a_savepoint_of_the_callers_own_is_no_end(joined: ShowStore) -> None:
     "end", [lambda tx: tx.commit(), lambda tx: tx.rollback(), lambda tx: tx.execute(sa.text("commit"))]
 )
 def test_through_sqlalchemy(joined: ShowStore, kind: type[Any], end: Callable[[Any], None]) -> None:
-    url = joined.store.url.replace("postgresql://", "postgresql+psycopg://")
+    url = joined.url.replace("postgresql://", "postgresql+psycopg://")
     engine = sa.create_engine(url)
     with Session(engine) if kind is Session else engine.connect() as tx:
         check_refused(joined, end=end, tx=tx)

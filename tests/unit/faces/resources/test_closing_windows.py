@@ -51,13 +51,13 @@ def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ShowStore]
     migrated = request.getfixturevalue("migrated") if engine == "postgres" else None
     made = ShowStore(engine, mode, tmp_path, migrated, limits=Limits(max_pools=50))
     yield made
-    made.store.close()
+    made.close()
 
 
 def test_a_rate_limit_written_with_consume_runs_for_ever(small: ShowStore) -> None:
     """Weeks of requests, in windows that together are far more than there is room for, and nobody sweeps."""
     quota = small.resource(Quota())
-    clock = small.store.clock
+    clock = small.clock
     for turn in range(WEEKS * 7 * 6):
         window = clock.now() // LENGTH
         quota.consume(f"client-{turn % 40}", window)
@@ -74,7 +74,7 @@ def test_a_rate_limit_written_with_consume_runs_for_ever(small: ShowStore) -> No
 
 def test_a_closed_window_refuses_and_goes_with_what_was_consumed(store: ShowStore) -> None:
     quota = store.resource(Quota(total=3))
-    clock = store.store.clock
+    clock = store.clock
     window = clock.now() // LENGTH
     paid, open_ = quota.consume("a", window), quota.hold("a", window, ttl=10 * HOUR)
     assert quota.pool("a", window).closes == (window + 1) * LENGTH
@@ -106,7 +106,7 @@ def test_another_answer_counts_at_once_and_is_journaled(store: ShowStore) -> Non
     moved = Moved()
     moved.total = 9
     quota = store.resource(moved)
-    now = datetime.fromtimestamp(store.store.clock.now() / 1e6, UTC)
+    now = datetime.fromtimestamp(store.clock.now() / 1e6, UTC)
     quota.consume("a", 1)
     for end in (now + timedelta(hours=2), now + timedelta(hours=1), None, now + timedelta(hours=3)):
         moved.end = end
@@ -123,7 +123,7 @@ def test_another_answer_counts_at_once_and_is_journaled(store: ShowStore) -> Non
         if entry.action == "pool.resized" and not effect.total
     ]
     assert len(ends) == 5
-    assert ends[-1] == store.store.clock.now(), "the answer stands, though the command was refused"
+    assert ends[-1] == store.clock.now(), "the answer stands, though the command was refused"
     assert differences(store.hk) == ()
 
 
@@ -145,7 +145,7 @@ def test_nonsense_is_refused_and_nothing_written(store: ShowStore, answer: Any, 
 def test_a_window_that_never_closes_is_as_before(small: ShowStore) -> None:
     quota = small.resource(Moved(total=1))
     quota.consume("a", 1)
-    small.store.clock.advance(400 * 24 * HOUR)
+    small.clock.advance(400 * 24 * HOUR)
     small.hk.sweep()
     with pytest.raises(InsufficientCapacity):
         quota.consume("a", 1)

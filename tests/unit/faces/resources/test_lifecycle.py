@@ -19,7 +19,7 @@ def told(store: ShowStore) -> list[str]:
 def test_a_life(store: ShowStore) -> None:
     store.set_seats("hamlet", 2)
     seats = store.resource()
-    assert seats.face.kind == "show.seats"
+    assert seats.kind == "show.seats"
     first = seats.hold("hamlet", None, 1, ttl=900, actor=Actor.user("7"), correlation_id="request-1", entity="cart:1")
     second = seats.hold("hamlet", ttl="5m")
     with pytest.raises(InsufficientCapacity) as refused:
@@ -43,12 +43,12 @@ def test_the_deadline_frees_and_the_sweep_says_so(store: ShowStore) -> None:
     store.set_seats("hamlet", 1)
     seats = store.resource()
     late = seats.hold("hamlet", ttl=60)
-    store.store.clock.advance(60)
+    store.clock.advance(60)
     with pytest.raises(HoldExpired):
         seats.confirm(late)
-    store.store.clock.advance(1)
+    store.clock.advance(1)
     kept = seats.hold("hamlet", ttl=60)  # no sweep was needed
-    store.store.clock.advance(60)
+    store.clock.advance(60)
     report = seats.sweep()
     assert (report.expired, report.more) == (1, False)
     assert seats.sweep().expired == 0
@@ -111,7 +111,7 @@ def test_tenants_are_apart(store: ShowStore) -> None:
     store.set_seats("hamlet", 1)
     seats = store.resource()
     seats.hold("hamlet", ttl=60)
-    acme = type(seats)(store.hk, store.hk.kernel.tenant("acme").resource(store.shows))
+    acme = store.hk.tenant("acme").resource(store.shows)
     acme.hold("hamlet", ttl=60)
     assert len(seats.holds()) == len(acme.holds()) == 1
 
@@ -224,7 +224,7 @@ def test_a_callback_into_the_kernel_is_refused_at_once(store: ShowStore) -> None
         kind = "calling"
 
         def capacity(self, tx: Any, key: str, window: None) -> int:
-            if store.store.mode == "sync":
+            if store.mode.name == "sync":
                 with pytest.raises(InvalidRequest) as refused:
                     store.hk.create_pool("p", 1)
                 caught.append(refused.value.code)
@@ -235,7 +235,7 @@ def test_a_callback_into_the_kernel_is_refused_at_once(store: ShowStore) -> None
 
     face = store.resource(Calling())
     assert face.hold("a", ttl=60).state == "held"
-    assert caught == ([] if store.store.mode == "async" else ["tx_open_here"] * 2)
+    assert caught == ([] if store.mode.name == "async" else ["tx_open_here"] * 2)
 
 
 class Bare(Resource[str, None]):
@@ -248,17 +248,17 @@ def test_kinds(store: ShowStore) -> None:
                        (" a", "kind_malformed"), (None, "kind_not_text")):  # fmt: skip
         made: Any = type("Made", (Answers,), {"kind": kind})
         with pytest.raises(InvalidRequest) as caught:
-            store.hk.kernel.resource(made())
+            store.hk.resource(made())
         assert (caught.value.field, caught.value.code) == ("kind", code)
     store.resource(Shows())
     store.resource(Shows())  # the same class may come again
     other: Any = type("Other", (Answers,), {"kind": Shows.kind})
     with pytest.raises(InvalidRequest) as caught:
-        store.hk.kernel.resource(other())
+        store.hk.resource(other())
     assert caught.value.code == "kind_taken"
     for wrong, code in ((Shows, "resource_not_made"), (5, "resource_malformed"), (Bare(), "capacity_missing")):
         with pytest.raises(InvalidRequest) as caught:
-            store.hk.kernel.resource(wrong)
+            store.hk.resource(wrong)
         assert caught.value.code == code
 
 

@@ -81,7 +81,7 @@ def test_a_pool_is_seen_before_the_first_hold(store: ShowStore) -> None:
 
 
 def test_a_pool_is_seen_in_a_callers_transaction(store: ShowStore) -> None:
-    if not store.sql or (store.store.engine == "postgres" and store.store.mode == "async"):
+    if not store.sql or (store.engine == "postgres" and store.mode.name == "async"):
         assert store.resource(Chairs()).pool(Seat("A", 1)).total == 4
         return
     chairs = store.resource(Chairs())

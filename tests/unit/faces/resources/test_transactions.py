@@ -42,7 +42,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     made = ShowStore(request.param, "sync", tmp_path, migrated)
     made.set_seats("hamlet", 1)
     yield made
-    made.store.close()
+    made.close()
 
 
 def test_both_or_neither(store: ShowStore) -> None:
@@ -102,7 +102,7 @@ def test_a_plain_call_from_inside_is_refused(store: ShowStore) -> None:
 
 def test_an_async_answer_is_not_for_threads(store: ShowStore) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        store.hk.kernel.resource(AsyncShows())
+        store.hk.resource(AsyncShows())
     assert caught.value.code == "capacity_async"
 
 

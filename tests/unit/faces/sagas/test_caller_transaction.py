@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ import pytest
 
 import holdkit
 from holdkit.testing import FakeClock
-from tests.support.kernels import Hands
-from tests.unit.faces.sagas.scripted_saga import Face, sagas_of
+from tests.support.modes import Async, Sync
 
 
 class Note(holdkit.Saga):
@@ -34,19 +33,20 @@ class Note(holdkit.Saga):
         return "noted"
 
 
-class Place:
+class NoteStore:
     """A database with a table of the application's own beside the holds."""
 
     def __init__(self, url: str, mode: str) -> None:
         self.url, self.clock = url, FakeClock()
         if url.startswith("postgres"):
             holdkit.migrate(url)
-        self.hands = Hands(url, mode, clock=self.clock)
-        self.hands.create_pool("p", 5)
+        self.mode: Sync | Async = Sync() if mode == "sync" else Async()
+        self.hk = self.mode.connect(url, clock=self.clock)
+        self.hk.create_pool("p", 5)
         self.tell("create table notes (words text)")
         self.note = Note()
-        self.sagas = sagas_of(self.hands)
-        self.registered: Face = self.sagas.register(self.note)
+        self.sagas = self.hk.sagas
+        self.registered = self.sagas.register(self.note)
 
     def connect(self) -> Any:
         if self.url.startswith("postgres"):
@@ -67,47 +67,48 @@ class Place:
 @pytest.fixture(
     params=[("sqlite", "sync"), ("sqlite", "async"), ("postgres", "sync"), ("postgres", "async")], ids="-".join
 )
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NoteStore]:
     engine, mode = request.param
     url = request.getfixturevalue("postgres_url") if engine == "postgres" else f"sqlite:///{tmp_path}/holds.db"
-    made = Place(url, mode)
+    made = NoteStore(url, mode)
     yield made
-    made.hands.close()
+    made.hk.close()
+    made.mode.close()
 
 
-def test_both_happen_once(place: Place) -> None:
-    assert place.registered.run("a", None).result == "noted"
-    assert place.registered.run("a", None).phase == "done"
-    assert place.tell("select words from notes") == ["a"]
-    assert place.hands.pool("p").consumed == 1
+def test_both_happen_once(store: NoteStore) -> None:
+    assert store.registered.run("a", None).result == "noted"
+    assert store.registered.run("a", None).phase == "done"
+    assert store.tell("select words from notes") == ["a"]
+    assert store.hk.pool("p").consumed == 1
 
 
-def test_an_effect_that_fails_leaves_no_row(place: Place) -> None:
-    place.note.fails = 1
+def test_an_effect_that_fails_leaves_no_row(store: NoteStore) -> None:
+    store.note.fails = 1
     with pytest.raises(holdkit.OutcomeUnknown, match="after the row was written"):
-        place.registered.run("a", None)
-    assert place.tell("select words from notes") == []
-    assert place.hands.pool("p").held == 1
-    assert place.sagas.recover() == holdkit.RecoveryReport(done=1)
-    assert place.tell("select words from notes") == ["a"]
+        store.registered.run("a", None)
+    assert store.tell("select words from notes") == []
+    assert store.hk.pool("p").held == 1
+    assert store.sagas.recover() == holdkit.RecoveryReport(done=1)
+    assert store.tell("select words from notes") == ["a"]
 
 
-def test_whoever_has_lost_the_lease_writes_no_row(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_has_lost_the_lease_writes_no_row(store: NoteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row was written and the record has moved on: the whole transaction is taken back."""
-    seen = place.registered.begin("a", None)
+    seen = store.registered.begin("a", None)
     assert seen.epoch == 0
     write = Note.effect_in
 
     def stale(note: Note, tx: Any, intent: Any, step: holdkit.SagaStep) -> Any:
         result = write(note, tx, intent, step)
         assert tx.execute("select count(*) from notes").fetchone()[0] == 1
-        tx.execute(MOVE_ON[place.url[:6]])  # as if another driver had taken it over in between
+        tx.execute(MOVE_ON[store.url[:6]])  # as if another driver had taken it over in between
         return result
 
     monkeypatch.setattr(Note, "effect_in", stale)
-    assert place.sagas.recover().busy == 1
-    assert place.tell("select words from notes") == []
-    assert place.sagas.get("a").phase == "finalizing"
+    assert store.sagas.recover().busy == 1
+    assert store.tell("select words from notes") == []
+    assert store.sagas.get("a").phase == "finalizing"
 
 
 MOVE_ON = {
@@ -116,25 +117,24 @@ MOVE_ON = {
 }
 
 
-def test_begun_in_the_callers_own_transaction(place: Place) -> None:
-    runner = place.hands.runner
-    connection = place.connect()
-    wait: Callable[[Any], Any] = id
-    if runner is not None and place.url.startswith("postgres"):
-        connection.close()
-        connection, wait = runner.run(psycopg.AsyncConnection.connect(place.url)), runner.run
-    place.registered.begin("a", None, tx=connection)
-    wait(connection.rollback())
-    assert place.sagas.get("a") is None
-    begun = place.registered.begin("b", None, tx=connection)
-    assert place.registered.begin("b", None, tx=connection) == begun, "a retry in the same transaction"
+def test_begun_in_the_callers_own_transaction(store: NoteStore) -> None:
+    run = store.mode.run  # where a transaction is used in async mode it is opened, too
+    if store.mode.name == "async" and store.url.startswith("postgres"):
+        connection: Any = run(psycopg.AsyncConnection.connect, store.url)
+    else:
+        connection = run(store.connect)
+    store.registered.begin("a", None, tx=connection)
+    run(connection.rollback)
+    assert store.sagas.get("a") is None
+    begun = store.registered.begin("b", None, tx=connection)
+    assert store.registered.begin("b", None, tx=connection) == begun, "a retry in the same transaction"
     with pytest.raises(holdkit.OperationConflict):
-        place.registered.begin("b", "another", tx=connection)
-    wait(connection.execute("insert into notes values ('order')"))
-    wait(connection.commit())
-    wait(connection.close())
-    assert place.sagas.recover() == holdkit.RecoveryReport(done=1)
-    assert sorted(place.tell("select words from notes")) == ["b", "order"]
+        store.registered.begin("b", "another", tx=connection)
+    run(connection.execute, "insert into notes values ('order')")
+    run(connection.commit)
+    run(connection.close)
+    assert store.sagas.recover() == holdkit.RecoveryReport(done=1)
+    assert sorted(store.tell("select words from notes")) == ["b", "order"]
 
 
 def test_without_sql_there_is_no_transaction_and_it_runs_all_the_same() -> None:

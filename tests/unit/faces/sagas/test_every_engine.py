@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,8 +9,9 @@ import pytest
 
 import holdkit
 from holdkit.core.commands import PutRecord
-from tests.support.kernels import VARIANTS, Hands, Store, differences
-from tests.unit.faces.sagas.scripted_saga import ScriptedSaga, opened, sagas_of
+from tests.support.kernels import Store, differences
+from tests.support.modes import unwrapped
+from tests.unit.faces.sagas.scripted_saga import ScriptedSaga, opened
 
 INTENT = {"pool": "p"}
 
@@ -21,19 +20,9 @@ class Gone(BaseException):
     """The process is gone."""
 
 
-@pytest.fixture(params=VARIANTS, ids="-".join)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    engine, mode = request.param
-    made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
-    yield made
-    made.close()
-
-
-def write_raw(hands: Hands, *commands: PutRecord) -> None:
+def write_raw(store: Store, hk: Any, *commands: PutRecord) -> None:
     """Past the face, as a bug or a later release would."""
-    done = hands.kernel.executor.execute_together(list(commands))
-    if hands.runner is not None:
-        hands.runner.run(done)
+    store.mode.run(unwrapped(hk).executor.execute_together, list(commands))
 
 
 def vanish(*_: Any) -> Any:
@@ -41,26 +30,26 @@ def vanish(*_: Any) -> Any:
 
 
 def test_a_lease_is_told_by_the_engines_clock_to_the_slot(store: Store) -> None:
-    _, sagas, errand, moves = opened(store, effect=vanish)
+    _, sagas, registered, saga = opened(store, effect=vanish)
     with pytest.raises(Gone):
-        errand.run("a", INTENT)
-    del moves.moves["effect"]
+        registered.run("a", INTENT)
+    del saga.script["effect"]
     store.clock.advance(29.999999)
     with pytest.raises(holdkit.SagaBusy) as busy:
-        errand.run("a", INTENT)
+        registered.run("a", INTENT)
     assert busy.value.retry_after == pytest.approx(0.000001)
     assert sagas.recover() == holdkit.RecoveryReport(busy=1)
-    assert moves.calls.count("effect") == 1
+    assert saga.calls.count("effect") == 1
     store.clock.advance(0.000001)
-    assert errand.run("a", INTENT).epoch == 2
-    assert moves.calls.count("effect") == 2
+    assert registered.run("a", INTENT).epoch == 2
+    assert saga.calls.count("effect") == 2
 
 
 def test_what_the_effect_is_told(store: Store) -> None:
     seen: list[holdkit.SagaStep] = []
-    hk, _, errand, _ = opened(store, effect=lambda _intent, step: seen.append(step))
+    hk, _, registered, _ = opened(store, effect=lambda _intent, step: seen.append(step))
     with holdkit.context(actor="user:7", correlation_id="request-9"):
-        record = errand.run("a", INTENT)
+        record = registered.run("a", INTENT)
     (step,) = seen
     assert (step.id, step.name, step.attempt, step.epoch, step.op) == ("a", "errand", 1, 1, "saga:a:1")
     assert step.hold is not None
@@ -76,25 +65,25 @@ def test_what_the_effect_is_told(store: Store) -> None:
 
 
 def test_begun_and_left_to_recovery(store: Store) -> None:
-    _, sagas, errand, moves = opened(store)
-    assert errand.begin("a", INTENT).phase == "reserving"
-    assert errand.begin("a", INTENT).epoch == 0
-    assert moves.calls == []
+    _, sagas, registered, saga = opened(store)
+    assert registered.begin("a", INTENT).phase == "reserving"
+    assert registered.begin("a", INTENT).epoch == 0
+    assert saga.calls == []
     assert sagas.recover(limit=1) == holdkit.RecoveryReport(done=1)
-    assert errand.begin("a", INTENT).phase == "done"
+    assert registered.begin("a", INTENT).phase == "done"
 
 
 def test_to_raise_before_the_point_of_no_return_means_to_abort(store: Store) -> None:
     def no(_intent: Any, _step: holdkit.SagaStep) -> None:
         raise LookupError("the account is closed\x00")
 
-    hk, sagas, errand, moves = opened(store, validate=no)
+    hk, sagas, registered, saga = opened(store, validate=no)
     with pytest.raises(LookupError):
-        errand.run("a", INTENT)
+        registered.run("a", INTENT)
     record = sagas.get("a")
     assert (record.phase, record.error) == ("aborted", holdkit.SagaError("LookupError", "the account is closed "))
     assert hk.get(record.hold).state == "released"
-    assert moves.calls == ["reserve", "validate", "undo"]
+    assert saga.calls == ["reserve", "validate", "undo"]
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 0)
 
 
@@ -103,11 +92,11 @@ def test_poison_is_parked_and_stops_nobody(store: Store) -> None:
         if step.id == "b":
             raise ValueError("always")
 
-    hk, sagas, errand, moves = opened(store, effect=fail)
+    hk, sagas, registered, saga = opened(store, effect=fail)
     for name in ("a", "b", "c"):
         if name == "c":
             hk.resize_pool("p", 3)
-        errand.begin(name, INTENT)
+        registered.begin(name, INTENT)
     assert sagas.recover() == holdkit.RecoveryReport(done=2, failed=1)
     assert sagas.recover() == holdkit.RecoveryReport(failed=1)
     assert [record.id for record in sagas.stuck("1s")] == []
@@ -119,23 +108,23 @@ def test_poison_is_parked_and_stops_nobody(store: Store) -> None:
     assert (parked.id, parked.failures, parked.error) == ("b", 3, holdkit.SagaError("ValueError", "always"))
     assert [record.id for record in sagas.stuck("1d")] == ["b"]
     with pytest.raises(holdkit.SagaParked):
-        errand.run("b", INTENT)
+        registered.run("b", INTENT)
     assert (hk.pool("p").held, hk.pool("p").consumed) == (1, 2)  # its units are neither lost nor free
     resolved = sagas.resolve("b", "cancelled", reason="the customer left")
     assert (resolved.phase, hk.pool("p").held) == ("aborted", 0)
-    assert moves.calls.count("effect") == 5
+    assert saga.calls.count("effect") == 5
     assert differences(hk) == ()
 
 
 def test_what_cannot_be_read_is_set_aside(store: Store) -> None:
-    hk, sagas, errand, _ = opened(store)
-    errand.begin("good", INTENT)
+    hk, sagas, registered, _ = opened(store)
+    registered.begin("good", INTENT)
     newer = '{"format":2,"name":"errand","phase":"frobnicating"}'
     foreign = msgspec.json.decode(hk.record("~saga", "good").body) | {"name": "of another service"}
     bodies = {"bad": '{"format":1}', "list": "[]", "newer": newer, "foreign": msgspec.json.encode(foreign).decode()}
     for name, body in bodies.items():
         put = PutRecord(kind="~saga", id=name, body=body)
-        write_raw(hk, put, PutRecord(kind="~saga.open", id=name, body="{}"))
+        write_raw(store, hk, put, PutRecord(kind="~saga.open", id=name, body="{}"))
     assert sagas.recover() == holdkit.RecoveryReport(done=1, parked=2, skipped=2)
     assert sagas.recover() == holdkit.RecoveryReport(skipped=2)
     assert [(record.id, record.error.kind) for record in sagas.list(phase="parked")] == [
@@ -148,9 +137,9 @@ def test_what_cannot_be_read_is_set_aside(store: Store) -> None:
 
 @pytest.mark.parametrize(("how", "phase", "consumed"), [("done", "done", 1), ("cancelled", "aborted", 0)])
 def test_an_operator_ends_it(store: Store, how: Any, phase: str, consumed: int) -> None:
-    hk, sagas, errand, moves = opened(store, effect=vanish)
+    hk, sagas, registered, saga = opened(store, effect=vanish)
     with pytest.raises(Gone):
-        errand.run("a", INTENT)
+        registered.run("a", INTENT)
     with pytest.raises(holdkit.SagaBusy):
         sagas.resolve("a", how, reason="I looked")
     store.clock.advance(30)
@@ -162,19 +151,19 @@ def test_an_operator_ends_it(store: Store, how: Any, phase: str, consumed: int) 
     assert sagas.recover() == holdkit.RecoveryReport()
     if how == "cancelled":  # a client that asks until it is settled is told so, and revives nothing
         with pytest.raises(holdkit.SagaCancelled, match="I looked"):
-            errand.run("a", INTENT)
+            registered.run("a", INTENT)
     else:
-        assert errand.run("a", INTENT).phase == "done"
-    assert (sagas.get("a").resolved, errand.begin("a", INTENT).phase) == ("I looked", phase)
+        assert registered.run("a", INTENT).phase == "done"
+    assert (sagas.get("a").resolved, registered.begin("a", INTENT).phase) == ("I looked", phase)
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, consumed)
-    assert moves.calls.count("effect") == 1
+    assert saga.calls.count("effect") == 1
     assert differences(hk) == ()
 
 
 def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store) -> None:
-    hk, sagas, errand, moves = opened(store, effect=vanish)
+    hk, sagas, registered, saga = opened(store, effect=vanish)
     with pytest.raises(Gone):
-        errand.run("a", INTENT)
+        registered.run("a", INTENT)
     hold = sagas.get("a").hold
     with pytest.raises(holdkit.NotOwner):
         hk.release(hold)  # nobody has its token
@@ -182,30 +171,28 @@ def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store
     store.clock.advance(30)
     assert sagas.recover() == holdkit.RecoveryReport(parked=1)
     assert sagas.get("a").error.kind == "HoldLost"
-    assert moves.calls.count("effect") == 1
+    assert saga.calls.count("effect") == 1
 
 
 def test_ended_sagas_are_forgotten_after_the_retention(store: Store) -> None:
-    hk, sagas, errand, moves = opened(store)
-    errand.run("a", INTENT)
+    hk, sagas, registered, saga = opened(store)
+    registered.run("a", INTENT)
     store.clock.advance(30 * 86_400 - 1)
     assert sagas.recover().pruned == 0
     store.clock.advance(1)
     assert sagas.recover() == holdkit.RecoveryReport(pruned=1)
     assert sagas.get("a") is None
     assert all(hk.records(kind) == [] for kind in ("~saga", "~saga.open", "~saga.ended", "~saga.parked"))
-    assert errand.run("a", INTENT).phase == "done"  # a new life
-    assert moves.calls.count("effect") == 2
+    assert registered.run("a", INTENT).phase == "done"  # a new life
+    assert saga.calls.count("effect") == 2
 
 
 def test_tenants_share_nothing(store: Store) -> None:
-    hk, sagas, errand, _ = opened(store)
-    errand.run("a", INTENT)
-    acme = hk.kernel.tenant("acme")
-    theirs = Hands.__new__(Hands)
-    theirs.kernel, theirs.runner = acme, hk.runner
-    assert sagas_of(theirs).get("a") is None
-    assert sagas_of(theirs).list() == []
+    hk, sagas, registered, _ = opened(store)
+    registered.run("a", INTENT)
+    theirs = hk.tenant("acme").sagas
+    assert theirs.get("a") is None
+    assert theirs.list() == []
     assert [record.id for record in sagas.list(phase="done")] == ["a"]
 
 
@@ -218,15 +205,15 @@ class Once(ScriptedSaga):
 DAY = 86_400
 
 
-def fail_once(errand: ScriptedSaga) -> None:
+def fail_once(registered: ScriptedSaga) -> None:
     """Its effect may have happened, and fails the first time it is run."""
 
     def fail(_intent: Any, _step: holdkit.SagaStep) -> str:
-        if errand.calls.count("effect") == 1:
+        if registered.calls.count("effect") == 1:
             raise ValueError("no answer")
         return "ran"
 
-    errand.moves["effect"] = fail
+    registered.script["effect"] = fail
 
 
 @pytest.mark.parametrize(("how", "phase"), [("done", "done"), ("cancelled", "aborted")])
@@ -235,9 +222,9 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(store: Store, how:
     hk, sagas, _, _ = opened(store)
     once = Once()
     fail_once(once)
-    errand = sagas.register(once)
+    registered = sagas.register(once)
     with pytest.raises(holdkit.SagaParked):
-        errand.run("a", INTENT)
+        registered.run("a", INTENT)
     hk.release(sagas.get("a").hold, force=True, reason="admin_override")
     store.clock.advance(29 * DAY)
     ended = sagas.resolve("a", how, reason="I looked")
@@ -247,10 +234,10 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(store: Store, how:
     hk.sweep()
     assert sagas.get("a") == ended
     if how == "done":
-        assert errand.run("a", INTENT).phase == "done"
+        assert registered.run("a", INTENT).phase == "done"
     else:
         with pytest.raises(holdkit.SagaCancelled):
-            errand.run("a", INTENT)
+            registered.run("a", INTENT)
     assert once.calls.count("effect") == 1
     store.clock.advance(28 * DAY - 0.000001)
     assert sagas.recover().pruned == 0
@@ -264,11 +251,11 @@ def test_a_new_life_is_not_stopped_by_the_holds_of_the_last(store: Store) -> Non
     """The saga is forgotten, and what it confirmed is not: its hold has the id of the first attempt for a year to come."""
     hk, sagas, _, _ = opened(store)
     once = Once()
-    errand = sagas.register(once)
-    first = errand.run("a", INTENT)
+    registered = sagas.register(once)
+    first = registered.run("a", INTENT)
     store.clock.advance(30 * DAY)
     assert sagas.recover().pruned == 1
-    again = errand.run("a", INTENT)
+    again = registered.run("a", INTENT)
     assert (again.phase, again.attempt, once.calls.count("effect")) == ("done", 2, 2)
     assert hk.get(first.hold).state == hk.get(again.hold).state == "confirmed"
     assert differences(hk) == ()
@@ -281,20 +268,20 @@ def test_a_phase_begins_with_the_write_that_begins_it(store: Store) -> None:
         store.clock.advance(1)
         return "p"
 
-    _, sagas, errand, moves = opened(store, reserve=later, validate=later, effect=later)
+    _, sagas, registered, saga = opened(store, reserve=later, validate=later, effect=later)
     store.clock.advance(1)
-    ended = errand.run("a", INTENT)
+    ended = registered.run("a", INTENT)
     assert (ended.phase, ended.begun_slot, ended.since_slot) == ("done", 1_000_000, 4_000_000)
     assert sagas.get("a") == ended
-    moves.moves["validate"] = vanish
+    saga.script["validate"] = vanish
     with pytest.raises(Gone):
-        errand.run("b", INTENT)
+        registered.run("b", INTENT)
     seen = sagas.get("b")
     assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("reserving", 1, 4_000_000, 4_000_000)
     store.clock.advance(30)  # past its lease
-    moves.moves |= {"validate": later, "effect": vanish}
+    saga.script |= {"validate": later, "effect": vanish}
     with pytest.raises(Gone):
-        errand.run("b", INTENT)
+        registered.run("b", INTENT)
     seen = sagas.get("b")
     assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("finalizing", 2, 4_000_000, 37_000_000)
     store.clock.advance(299.999999)
@@ -308,13 +295,13 @@ def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(store: Store)
         store.clock.advance(1)
         raise LookupError("closed")
 
-    hk, sagas, errand, moves = opened(store, validate=no)
+    hk, sagas, registered, saga = opened(store, validate=no)
     with pytest.raises(LookupError):
-        errand.run("a", INTENT)
+        registered.run("a", INTENT)
     assert sagas.get("a").since_slot == 1_000_000
     store.clock.advance(20 * DAY)
-    del moves.moves["validate"]
-    errand.run("a", INTENT)
+    del saga.script["validate"]
+    registered.run("a", INTENT)
     assert [row.slot for row in hk.records("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
     store.clock.advance(29 * DAY)
     assert sagas.recover().pruned == 0

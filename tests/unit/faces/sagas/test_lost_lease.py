@@ -81,9 +81,9 @@ def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(mon
 
     with holdkit.connect("memory://", clock=clock) as hk:
         hk.create_pool("p", 2)
-        errand = hk.sagas.register(ScriptedSaga(validate=refuse))
+        registered = hk.sagas.register(ScriptedSaga(validate=refuse))
         with pytest.raises(LookupError):
-            errand.run("a", {"pool": "p"})
+            registered.run("a", {"pool": "p"})
         clock.advance(30 * 86_400)
         other = holdkit.Kernel(hk._executor).sagas.register(ScriptedSaga(effect=vanish))
         now = saga_store.SagaReads._now

@@ -20,7 +20,7 @@ class Machine:
     def __init__(self, dice: int) -> None:
         self.faults, self.clock, self.dice = Faults(Counter()), FakeClock(), Random(dice)
         self.disk = SimDisk(self.faults.before)
-        self.errand = ScriptedSaga()
+        self.registered = ScriptedSaga()
         self.hk = self.boot()
         self.hk.create_pool("p", 1)
 
@@ -32,9 +32,9 @@ class Machine:
         """Run or recover with the power cut at the n-th call of the disk; False if it never came to that."""
         self.faults.arm(Fault("cut", call, self.dice.getrandbits(32)))
         try:
-            errand = self.hk.sagas.register(self.errand)
+            registered = self.hk.sagas.register(self.registered)
             if work == "run":
-                errand.run("a", {"pool": "p"})
+                registered.run("a", {"pool": "p"})
             else:
                 self.hk.sagas.recover()
         except PowerCut:
@@ -59,14 +59,14 @@ def test_at_every_call_of_the_disk() -> None:
             machine.come_back()
             if machine.cut_at(second, "recover"):
                 machine.come_back()
-            machine.hk.sagas.register(machine.errand)
+            machine.hk.sagas.register(machine.registered)
             machine.hk.sagas.recover()
             seen, pool = machine.hk.sagas.get("a"), machine.hk.pool("p")
             ended = "none" if seen is None else str(seen.phase)
             ends[ended] += 1
             assert ended in ("none", "done"), (first, second, seen)
             assert (pool.held, pool.consumed) == (0, ended == "done"), (first, second)
-            assert (ended == "done") == ("effect" in machine.errand.calls), (first, second)
+            assert (ended == "done") == ("effect" in machine.registered.calls), (first, second)
             assert machine.hk.verify().ok
     assert ends["none"] > 5
     assert ends["done"] > 30, ends

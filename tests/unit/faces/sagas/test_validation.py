@@ -15,7 +15,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.faces._sync.sagas import Sagas
 from holdkit.faces.saga_records import hold_id_of
 from holdkit.kernel._sync.executor import Executor
-from tests.support.modes import PATIENCE
+from tests.support.threads import PATIENCE
 from tests.unit.faces.sagas.faulty_engine import FaultPoints, FaultyEngine
 from tests.unit.faces.sagas.scripted_saga import AsyncScriptedSaga, ScriptedSaga
 
@@ -70,9 +70,9 @@ def test_refused_at_the_door(hk: holdkit.Kernel, call: Callable[[Sagas], Any], f
 
 @pytest.mark.parametrize("what", [{"nowhere": 1}, {"p": 0}, {"p": 6}, 5, None, {"p": 10**20}])
 def test_what_cannot_be_held_aborts(hk: holdkit.Kernel, what: Any) -> None:
-    errand = hk.sagas.register(ScriptedSaga(reserve=lambda _intent, _step: what))
+    registered = hk.sagas.register(ScriptedSaga(reserve=lambda _intent, _step: what))
     with pytest.raises((holdkit.Refused, holdkit.InvalidRequest)):
-        errand.run("a", {"pool": "p"})
+        registered.run("a", {"pool": "p"})
     assert [record.phase for record in hk.sagas.list()] == ["aborted"]
     assert hk.verify().ok
 
@@ -82,32 +82,32 @@ def test_what_cannot_be_held_aborts(hk: holdkit.Kernel, what: Any) -> None:
 )
 def test_a_saga_cannot_reach_behind_a_face(hk: holdkit.Kernel, what: Any) -> None:
     hk.items.add(["a", "b"])
-    errand = hk.sagas.register(ScriptedSaga(reserve=lambda _intent, _step: what))
+    registered = hk.sagas.register(ScriptedSaga(reserve=lambda _intent, _step: what))
     with pytest.raises(holdkit.InvalidRequest) as caught:
-        errand.run("x", {"pool": "p"})
+        registered.run("x", {"pool": "p"})
     assert caught.value.code in ("pool_reserved", "closes_reserved")
     assert [item.state for item in hk.items.states(["a", "b"])] == ["available", "available"]
 
 
 def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
-    errand = hk.sagas.register(
+    registered = hk.sagas.register(
         ScriptedSaga(reserve=lambda _intent, _step: [holdkit.items("seat"), holdkit.key("mail", "x")])
     )
     with pytest.raises(holdkit.PoolNotFound, match="'seat'") as missing:
-        errand.run("a", {"pool": "p"})
+        registered.run("a", {"pool": "p"})
     assert "~" not in str(missing.value)
     hk.items.add(["seat"])
-    assert errand.run("a", {"pool": "p"}).phase == "done"
+    assert registered.run("a", {"pool": "p"}).phase == "done"
     assert (hk.items.states(["seat"])[0].state, hk.claims.is_reserved("mail", "x")) == ("spent", True)
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, True), (0, False), (1, 1.0), ({"n": 1}, {"n": True})])
 def test_intents_that_only_look_alike_are_not_the_same(hk: holdkit.Kernel, first: Any, second: Any) -> None:
-    errand = hk.sagas.register(ScriptedSaga)
-    errand.begin("a", first)
-    assert errand.begin("a", first).intent == first
+    registered = hk.sagas.register(ScriptedSaga)
+    registered.begin("a", first)
+    assert registered.begin("a", first).intent == first
     with pytest.raises(holdkit.OperationConflict):
-        errand.begin("a", second)
+        registered.begin("a", second)
 
 
 def test_records_of_sagas_are_nobody_elses_to_write(hk: holdkit.Kernel) -> None:
@@ -121,8 +121,8 @@ def give(result: Any, _intent: Any, _step: holdkit.SagaStep) -> Any:
 
 def test_a_result_that_json_cannot_carry_is_dropped_and_the_saga_is_done(hk: holdkit.Kernel) -> None:
     for number, result in enumerate([object(), "x" * 100_000, "\ud800"]):
-        errand = hk.sagas.register(ScriptedSaga(effect=partial(give, result)))
-        assert (errand.run(f"a{number}", {"pool": "p"}).result, hk.pool("p").consumed) == (None, number + 1)
+        registered = hk.sagas.register(ScriptedSaga(effect=partial(give, result)))
+        assert (registered.run(f"a{number}", {"pool": "p"}).result, hk.pool("p").consumed) == (None, number + 1)
 
 
 def test_a_registered_name_is_replaced(hk: holdkit.Kernel) -> None:
@@ -138,9 +138,9 @@ def test_many_recoverers_at_once_run_each_effect_once() -> None:
     ran: list[str] = []
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 100)
-        errand = hk.sagas.register(ScriptedSaga(effect=lambda _intent, step: ran.append(step.id)))
+        registered = hk.sagas.register(ScriptedSaga(effect=lambda _intent, step: ran.append(step.id)))
         for number in range(40):
-            errand.begin(f"s{number}", {"pool": "p"})
+            registered.begin(f"s{number}", {"pool": "p"})
         threads = [threading.Thread(target=hk.sagas.recover) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -174,14 +174,14 @@ def test_the_lease_is_renewed_while_the_application_works(method: str) -> None:
 
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 1)
-        moves: dict[str, Callable[[Any, holdkit.SagaStep], Any]] = {"validate": no} if method == "undo" else {}
-        moves[method] = renewed_twice(hk, lambda: "p")
-        errand = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(**moves))
+        saga: dict[str, Callable[[Any, holdkit.SagaStep], Any]] = {"validate": no} if method == "undo" else {}
+        saga[method] = renewed_twice(hk, lambda: "p")
+        registered = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(**saga))
         if method == "undo":
             with pytest.raises(LookupError):
-                errand.run("a", {"pool": "p"})
+                registered.run("a", {"pool": "p"})
         else:
-            errand.run("a", {"pool": "p"})
+            registered.run("a", {"pool": "p"})
         record = hk.sagas.get("a")
         assert record is not None
         assert (record.phase, record.epoch) == ("aborted" if method == "undo" else "done", 1)
@@ -231,8 +231,8 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
         while (now := hk.record("~saga", step.id)) is not None and now.version == seen.version:
             pause.wait(0.001)
 
-    errand = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(effect=wait))
-    assert errand.run("a", {"pool": "p"}).phase == "done"
+    registered = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(effect=wait))
+    assert registered.run("a", {"pool": "p"}).phase == "done"
     hk.close()
     engine.close()
 
@@ -241,9 +241,9 @@ def test_holds_that_are_over_before_they_are_seen_end_in_a_refusal_that_says_so(
     minutes = iter(range(1_000))
     with holdkit.connect("memory://", clock=lambda: next(minutes) * 60_000_000) as hk:  # each look takes a ttl
         hk.create_pool("p", 5)
-        errand = hk.sagas.register(ScriptedSaga())
+        registered = hk.sagas.register(ScriptedSaga())
         with pytest.raises(holdkit.HoldExpired, match="before it could be looked at"):
-            errand.run("a", {"pool": "p"})
+            registered.run("a", {"pool": "p"})
         found = hk.sagas.get("a")
         assert found is not None
         assert found.error is not None

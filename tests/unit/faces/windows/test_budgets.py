@@ -8,25 +8,26 @@ from typing import Any
 import pytest
 
 from holdkit import Allowance, BelowInUse, HoldExpired, InsufficientCapacity, InvalidRequest, PoolNotFound, State
-from tests.unit.faces.windows.conftest import Place, say
+from tests.support.kernels import Store
+from tests.unit.faces.windows.conftest import set_actual
 
 SECOND = 1_000_000
 HOUR = 3600
 DAY = 86_400
 
 
-def opened(place: Place, tokens: int = 1_000, requests: int = 3) -> Any:
-    return place.hk.budgets(
+def opened(store: Store, tokens: int = 1_000, requests: int = 3) -> Any:
+    return store.hk.budgets(
         "llm", requests=Allowance(requests, per="minute"), tokens=Allowance(tokens, per="day", zone="Europe/Berlin")
     )
 
 
-def tokens_only(place: Place, total: int = 1_000) -> Any:
-    return place.hk.budgets("llm", tokens=Allowance(total, per="hour"))
+def tokens_only(store: Store, total: int = 1_000) -> Any:
+    return store.hk.budgets("llm", tokens=Allowance(total, per="hour"))
 
 
-def test_the_estimate_is_held_and_the_actual_counts(place: Place) -> None:
-    llm = opened(place)
+def test_the_estimate_is_held_and_the_actual_counts(store: Store) -> None:
+    llm = opened(store)
     hold = llm.hold("team", {"requests": 1, "tokens": 600}, ttl=60)
     assert llm.remaining("team") == {"requests": 2, "tokens": 400}
     with pytest.raises(InsufficientCapacity) as no:
@@ -44,8 +45,8 @@ def test_the_estimate_is_held_and_the_actual_counts(place: Place) -> None:
     assert llm.remaining("others") == {"requests": 3, "tokens": 1_000}
 
 
-def test_nothing_spent_is_a_release_and_nothing_said_is_the_estimate(place: Place) -> None:
-    llm = tokens_only(place)
+def test_nothing_spent_is_a_release_and_nothing_said_is_the_estimate(store: Store) -> None:
+    llm = tokens_only(store)
     free, all_of_it = llm.hold("team", 400, ttl=60), llm.hold("team", 300, ttl=60)
     assert llm.confirm(free, 0, op="x").state is State.RELEASED
     assert llm.confirm(free, 0, op="x").replayed
@@ -53,8 +54,8 @@ def test_nothing_spent_is_a_release_and_nothing_said_is_the_estimate(place: Plac
     assert llm.remaining("team") == {"tokens": 700}
 
 
-def test_more_than_was_estimated(place: Place) -> None:
-    llm = tokens_only(place)
+def test_more_than_was_estimated(store: Store) -> None:
+    llm = tokens_only(store)
     first, second, third = (llm.hold("team", 300, ttl=60) for _ in range(3))
     with pytest.raises(Exception, match="quantity_exceeds_hold"):
         llm.confirm(first, 350, overage="reject")
@@ -70,22 +71,22 @@ def test_more_than_was_estimated(place: Place) -> None:
     assert usage.held + usage.consumed <= usage.total
 
 
-def test_spending_step_by_step(place: Place) -> None:
-    llm = opened(place)
+def test_spending_step_by_step(store: Store) -> None:
+    llm = opened(store)
     hold = llm.hold("team", {"requests": 1, "tokens": 100}, ttl=60)
     llm.confirm(hold, {"tokens": 40}, keep_rest=True)
     assert llm.remaining("team") == {"requests": 2, "tokens": 900}
     llm.confirm(hold, {"requests": 1})  # the hold in hand is an old one: what is left of the tokens counts, not 100
     assert llm.remaining("team") == {"requests": 2, "tokens": 900}
-    assert place.hk.get(hold).state is State.CONFIRMED
+    assert store.hk.get(hold).state is State.CONFIRMED
     other = llm.hold("team", {"requests": 1, "tokens": 100}, ttl=60)
     llm.confirm(other, {"tokens": 40}, keep_rest=True)
     llm.confirm(other, {"tokens": 0, "requests": 0})
     assert llm.remaining("team") == {"requests": 2, "tokens": 860}
 
 
-def test_a_step_that_came_to_nothing_ends_nothing(place: Place) -> None:
-    llm = opened(place)
+def test_a_step_that_came_to_nothing_ends_nothing(store: Store) -> None:
+    llm = opened(store)
     hold = llm.hold("team", {"requests": 1, "tokens": 100}, ttl=60)
     assert llm.confirm(hold, {"tokens": 0}, keep_rest=True, op="step").state is State.HELD
     assert llm.confirm(hold, {"tokens": 0, "requests": 0}, keep_rest=True).state is State.HELD
@@ -95,15 +96,15 @@ def test_a_step_that_came_to_nothing_ends_nothing(place: Place) -> None:
     assert llm.confirm(hold, {"tokens": 0}, keep_rest=True, op="step").replayed
 
 
-def test_one_budget_may_have_two_windows(place: Place) -> None:
-    llm = place.hk.budgets("llm", tokens=(Allowance(100, per="minute"), Allowance(150, per="hour")))
+def test_one_budget_may_have_two_windows(store: Store) -> None:
+    llm = store.hk.budgets("llm", tokens=(Allowance(100, per="minute"), Allowance(150, per="hour")))
     llm.confirm(llm.hold("team", 100, ttl=30), 90)
-    place.clock.advance(60)
+    store.clock.advance(60)
     assert llm.remaining("team") == {"tokens": 60}
     with pytest.raises(InsufficientCapacity) as no:
         llm.hold("team", 61, ttl=30, op="x")
     assert no.value.retry_after == 3540.0
-    place.clock.advance(60)
+    store.clock.advance(60)
     with pytest.raises(InsufficientCapacity) as again:
         llm.hold("team", 61, ttl=30, op="x")
     assert (again.value.replayed, again.value.budgets) == (True, ("tokens",))
@@ -112,41 +113,41 @@ def test_one_budget_may_have_two_windows(place: Place) -> None:
     assert [(usage.per, usage.consumed) for usage in llm.usage("team")] == [("60s", 100), ("3600s", 150)]
 
 
-def test_a_hold_belongs_to_the_window_in_which_it_was_decided(place: Place) -> None:
-    llm = tokens_only(place)
-    place.clock.set(HOUR * SECOND - 1)
+def test_a_hold_belongs_to_the_window_in_which_it_was_decided(store: Store) -> None:
+    llm = tokens_only(store)
+    store.clock.set(HOUR * SECOND - 1)
     last = llm.hold("team", 600, ttl=120)
-    place.clock.set(HOUR * SECOND)  # decided exactly at `closes`: the next window's
+    store.clock.set(HOUR * SECOND)  # decided exactly at `closes`: the next window's
     first = llm.hold("team", 900, ttl=120)
     assert [hold.legs[0].pool for hold in (last, first)] == [
         "~budgets/llm/team/tokens/3600s@0",
         "~budgets/llm/team/tokens/3600s@3600",
     ]
-    place.hk.sweep()
-    assert place.hk.pool("~budgets/llm/team/tokens/3600s@0").held == 600, "not swept away under a live hold"
+    store.hk.sweep()
+    assert store.hk.pool("~budgets/llm/team/tokens/3600s@0").held == 600, "not swept away under a live hold"
     llm.confirm(last, 700)
-    assert place.hk.pool("~budgets/llm/team/tokens/3600s@0").consumed == 700, "late, and counted where it belongs"
+    assert store.hk.pool("~budgets/llm/team/tokens/3600s@0").consumed == 700, "late, and counted where it belongs"
     assert llm.remaining("team") == {"tokens": 100}
-    place.hk.sweep()
-    assert [pool.id for pool in place.hk.pools("~budgets/")] == ["~budgets/llm/team/tokens/3600s@3600"]
+    store.hk.sweep()
+    assert [pool.id for pool in store.hk.pools("~budgets/")] == ["~budgets/llm/team/tokens/3600s@3600"]
 
 
-def test_windows_go_even_if_their_holds_were_forgotten(place: Place) -> None:
-    llm = tokens_only(place)
+def test_windows_go_even_if_their_holds_were_forgotten(store: Store) -> None:
+    llm = tokens_only(store)
     hold = llm.hold("team", 600, ttl="2h")
-    place.clock.set(2 * HOUR * SECOND)
+    store.clock.set(2 * HOUR * SECOND)
     for _ in range(2):
-        place.hk.sweep()
-    assert place.hk.pools("~budgets/") == []
+        store.hk.sweep()
+    assert store.hk.pools("~budgets/") == []
     with pytest.raises(HoldExpired):
         llm.confirm(hold, 5)
 
 
-def test_a_retry_is_the_same_operation_whatever_happened_since(place: Place) -> None:
-    llm = opened(place)
-    place.clock.set(23 * HOUR * SECOND - 1)
+def test_a_retry_is_the_same_operation_whatever_happened_since(store: Store) -> None:
+    llm = opened(store)
+    store.clock.set(23 * HOUR * SECOND - 1)
     hold = llm.hold("team", {"tokens": 100, "requests": 1}, ttl=60, op="h")
-    place.clock.set(23 * HOUR * SECOND)  # both windows have moved on
+    store.clock.set(23 * HOUR * SECOND)  # both windows have moved on
     again = llm.hold("team", {"requests": 1, "tokens": 100}, ttl="1m", op="h")
     assert (again.id, again.owner, again.replayed) == (hold.id, hold.owner, True)
     assert llm.remaining("team") == {"requests": 3, "tokens": 1_000}
@@ -162,8 +163,8 @@ def test_a_retry_is_the_same_operation_whatever_happened_since(place: Place) -> 
         llm.hold("other", {"tokens": 100, "requests": 1}, ttl=60, op="h")
 
 
-def test_tickets_and_ids_will_do(place: Place) -> None:
-    llm = opened(place)
+def test_tickets_and_ids_will_do(store: Store) -> None:
+    llm = opened(store)
     one, other = (llm.hold("team", {"requests": 1, "tokens": 100}, ttl=60) for _ in range(2))
     llm.confirm(one.ticket, {"tokens": 10})
     with pytest.raises(Exception, match="not_owner"):
@@ -176,15 +177,15 @@ def test_tickets_and_ids_will_do(place: Place) -> None:
         llm.confirm("0" * 32, {"tokens": 20}, owner="me")
 
 
-def test_known_costs_need_one_step(place: Place) -> None:
-    llm = opened(place)
+def test_known_costs_need_one_step(store: Store) -> None:
+    llm = opened(store)
     assert llm.consume("team", {"tokens": 300}).state is State.CONFIRMED
     assert llm.remaining("team") == {"requests": 3, "tokens": 700}
 
 
-def test_another_total_for_the_window_that_runs(place: Place) -> None:
-    llm = tokens_only(place)
-    place.clock.set((HOUR - 5) * SECOND)
+def test_another_total_for_the_window_that_runs(store: Store) -> None:
+    llm = tokens_only(store)
+    store.clock.set((HOUR - 5) * SECOND)
     with pytest.raises(PoolNotFound):
         llm.resize("team", "tokens", 5)
     llm.consume("team", 600)
@@ -196,7 +197,7 @@ def test_another_total_for_the_window_that_runs(place: Place) -> None:
     assert no.value.in_use == 600
     llm.resize("team", "tokens", 5_000, op="r")
     llm.consume("team", 3_000)
-    place.clock.set(HOUR * SECOND)
+    store.clock.set(HOUR * SECOND)
     assert llm.remaining("team") == {"tokens": 1_000}, "the next window is as the allowance says"
     llm.consume("team", 1)
     assert llm.resize("team", "tokens", 5_000, op="r").replayed
@@ -211,40 +212,40 @@ def fail(after: Callable[[], object] = lambda: None) -> None:
     raise ZeroDivisionError
 
 
-def test_a_block_confirms_what_its_body_says(place: Place) -> None:
-    llm = opened(place)
+def test_a_block_confirms_what_its_body_says(store: Store) -> None:
+    llm = opened(store)
     with llm.holding("team", {"requests": 1, "tokens": 600}, ttl=60, entity="call:1") as spending:
         assert llm.remaining("team")["tokens"] == 400
         assert not spending.actual
-        say(spending, {"tokens": 1_100})
+        set_actual(spending, {"tokens": 1_100})
         assert spending.actual == {"tokens": 1_100}
     assert spending.uncovered == {"tokens": 100}
     assert llm.remaining("team") == {"requests": 2, "tokens": 0}
-    assert place.hk.get(spending.hold).entity == "call:1"
+    assert store.hk.get(spending.hold).entity == "call:1"
 
 
-def test_a_block_that_says_nothing_confirms_the_estimate_and_zero_releases(place: Place) -> None:
-    llm = tokens_only(place)
+def test_a_block_that_says_nothing_confirms_the_estimate_and_zero_releases(store: Store) -> None:
+    llm = tokens_only(store)
     with llm.holding("team", 100, ttl=60) as spending:
         pass
     assert (llm.remaining("team"), spending.uncovered) == ({"tokens": 900}, {})
     with llm.holding("team", 100, ttl=60) as spending:
-        say(spending, 0)
+        set_actual(spending, 0)
     assert llm.remaining("team") == {"tokens": 900}
-    assert place.hk.get(spending.hold).state is State.RELEASED
+    assert store.hk.get(spending.hold).state is State.RELEASED
 
 
-def test_a_block_that_fails_confirms_what_was_spent_or_releases(place: Place) -> None:
-    llm = tokens_only(place)
+def test_a_block_that_fails_confirms_what_was_spent_or_releases(store: Store) -> None:
+    llm = tokens_only(store)
     with pytest.raises(ZeroDivisionError), llm.holding("team", 100, ttl=60):
         fail()
     assert llm.remaining("team") == {"tokens": 1_000}
     with pytest.raises(ZeroDivisionError), llm.holding("team", 100, ttl=60) as spending:
-        fail(lambda: say(spending, 70))
+        fail(lambda: set_actual(spending, 70))
     assert llm.remaining("team") == {"tokens": 930}
 
 
-def test_a_block_that_takes_too_long_says_so(memory: Place) -> None:
+def test_a_block_that_takes_too_long_says_so(memory: Store) -> None:
     llm = tokens_only(memory)
     with pytest.raises(HoldExpired), llm.holding("team", 100, ttl=60):
         memory.clock.advance(60)
@@ -253,7 +254,7 @@ def test_a_block_that_takes_too_long_says_so(memory: Place) -> None:
     assert "could not be ended" in failed.value.__notes__[0]
 
 
-def test_a_body_may_end_its_hold_itself(memory: Place) -> None:
+def test_a_body_may_end_its_hold_itself(memory: Store) -> None:
     llm = tokens_only(memory)
     with llm.holding("team", 100, ttl=60) as spending:
         llm.confirm(spending.hold, 30)
@@ -264,7 +265,7 @@ def test_a_body_may_end_its_hold_itself(memory: Place) -> None:
         memory.hk.release(spending.hold.id, force=True, reason="admin_override")
 
 
-def test_a_block_is_entered_once_and_says_only_what_it_holds(memory: Place) -> None:
+def test_a_block_is_entered_once_and_says_only_what_it_holds(memory: Store) -> None:
     llm = opened(memory)
     block = llm.holding("team", {"tokens": 10}, ttl=60)
     with pytest.raises(InvalidRequest, match="no hold before"):
@@ -273,9 +274,9 @@ def test_a_block_is_entered_once_and_says_only_what_it_holds(memory: Place) -> N
         for wrong, code in [({"requests": 1}, "budget_unknown"), (-1, "actual_out_of_range"), ({}, "actual_required"),
                             (True, "actual_not_whole"), ("5", "actual_not_whole")]:  # fmt: skip
             with pytest.raises(InvalidRequest) as no:
-                say(spending, wrong)
+                set_actual(spending, wrong)
             assert no.value.code == code
-        say(spending, 5)
+        set_actual(spending, 5)
     with pytest.raises(InvalidRequest, match="can be entered once"), block:
         pass
     assert llm.remaining("team")["tokens"] == 995
@@ -307,7 +308,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("options", "field", "code"), BAD, ids=range(len(BAD)))
 def test_bad_holds_are_refused_and_nothing_is_written(
-    memory: Place, options: dict[str, Any], field: str, code: str
+    memory: Store, options: dict[str, Any], field: str, code: str
 ) -> None:
     llm = opened(memory)
     good = {"client": "team", "estimate": {"tokens": 5}, "ttl": 60}
@@ -334,7 +335,7 @@ CONFIRMED: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("options", "field", "code"), CONFIRMED, ids=range(len(CONFIRMED)))
 def test_bad_confirms_are_refused_and_nothing_changes(
-    memory: Place, options: dict[str, Any], field: str, code: str
+    memory: Store, options: dict[str, Any], field: str, code: str
 ) -> None:
     llm = opened(memory)
     hold = llm.hold("team", {"tokens": 5}, ttl=60)
@@ -344,7 +345,7 @@ def test_bad_confirms_are_refused_and_nothing_changes(
     assert memory.hk.get(hold).version == 1
 
 
-def test_other_bad_definitions_and_totals(memory: Place) -> None:
+def test_other_bad_definitions_and_totals(memory: Store) -> None:
     cases: list[tuple[Callable[[], Any], str, str]] = [
         (lambda: memory.hk.budgets("llm"), "budgets", "budgets_required"),
         (lambda: memory.hk.budgets("llm", tokens=5), "tokens", "allowance_required"),

@@ -11,30 +11,30 @@ import pytest
 from holdkit import BelowInUse, InsufficientCapacity, InvalidRequest, State, WindowClosed
 from holdkit.faces.grid import Free
 from holdkit.kernel.normalise import moment
-from tests.unit.faces.windows.conftest import Place
+from tests.support.kernels import Store
 
 JULY = [date(2026, 7, day) for day in range(1, 32)]
 LISBON = ZoneInfo("Europe/Lisbon")
 
 
-def opened(place: Place, **options: Any) -> Any:
-    return place.hk.calendar("inn", {"double": 2, "suite": 1}, zone="Europe/Lisbon", **options)
+def opened(store: Store, **options: Any) -> Any:
+    return store.hk.calendar("inn", {"double": 2, "suite": 1}, zone="Europe/Lisbon", **options)
 
 
-def test_a_stay_is_one_hold_over_its_nights(place: Place) -> None:
-    inn = opened(place)
+def test_a_stay_is_one_hold_over_its_nights(store: Store) -> None:
+    inn = opened(store)
     stay = inn.hold("double", JULY[0], JULY[3], ttl="15m")
     assert [leg.pool for leg in stay.legs] == [f"~calendar/inn/double/2026-07-0{day}" for day in (1, 2, 3)]
     assert inn.available("double", JULY[0], JULY[5]).minimum == 1
     assert [night.available for night in inn.available("double", JULY[0], JULY[5]).nights] == [1, 1, 1, 2, 2]
-    place.hk.confirm(stay, entity="booking:9")
+    store.hk.confirm(stay, entity="booking:9")
     assert inn.available("double", JULY[0], JULY[1]).nights == (Free(JULY[0], 2, 0, 1, 1),)
-    place.clock.advance(900)
-    assert place.hk.get(stay).state is State.CONFIRMED
+    store.clock.advance(900)
+    assert store.hk.get(stay).state is State.CONFIRMED
 
 
-def test_check_out_is_free_for_the_next_guest(place: Place) -> None:
-    inn = opened(place)
+def test_check_out_is_free_for_the_next_guest(store: Store) -> None:
+    inn = opened(store)
     inn.hold("suite", JULY[0], JULY[3], ttl=60)
     inn.hold("suite", JULY[3], JULY[5], ttl=60)
     with pytest.raises(InsufficientCapacity) as no:
@@ -42,8 +42,8 @@ def test_check_out_is_free_for_the_next_guest(place: Place) -> None:
     assert [short.pool[-10:] for short in no.value.shortfalls] == ["2026-07-03", "2026-07-04"]
 
 
-def test_several_rooms_all_or_nothing(place: Place) -> None:
-    inn = opened(place)
+def test_several_rooms_all_or_nothing(store: Store) -> None:
+    inn = opened(store)
     inn.hold("suite", JULY[2], JULY[3], ttl=60)
     with pytest.raises(InsufficientCapacity):
         inn.hold({"double": 2, "suite": 1}, JULY[0], JULY[3], ttl=60)
@@ -52,81 +52,81 @@ def test_several_rooms_all_or_nothing(place: Place) -> None:
     assert inn.consume("double", JULY[0], JULY[1]).state is State.CONFIRMED
 
 
-def test_a_hold_that_expires_frees_every_night(place: Place) -> None:
-    inn = opened(place)
+def test_a_hold_that_expires_frees_every_night(store: Store) -> None:
+    inn = opened(store)
     inn.hold({"double": 2}, JULY[0], JULY[9], ttl=60)
-    place.clock.advance(60)
+    store.clock.advance(60)
     assert inn.available("double", JULY[0], JULY[9]).minimum == 2
     inn.hold({"double": 2}, JULY[4], JULY[12], ttl=60)
 
 
-def test_a_night_can_be_held_until_its_date_is_over_there(place: Place) -> None:
-    inn = opened(place)
+def test_a_night_can_be_held_until_its_date_is_over_there(store: Store) -> None:
+    inn = opened(store)
     midnight = moment(datetime(2026, 7, 2, tzinfo=LISBON))
-    place.clock.set(midnight - 1)
+    store.clock.set(midnight - 1)
     inn.hold("suite", JULY[0], JULY[1], ttl=60)
     assert [night.available for night in inn.available("double", JULY[0], JULY[2]).nights] == [2, 2]
-    place.clock.set(midnight)  # an hour before that in UTC
+    store.clock.set(midnight)  # an hour before that in UTC
     with pytest.raises(WindowClosed) as no:
         inn.hold("double", JULY[0], JULY[2], ttl=60)
     assert no.value.subject == "~calendar/inn/double/2026-07-01"
     assert [night.available for night in inn.available("double", JULY[0], JULY[2]).nights] == [0, 2]
-    place.clock.set(midnight + 60_000_000)
+    store.clock.set(midnight + 60_000_000)
     for _ in range(2):
-        place.hk.sweep()
-    assert place.hk.pools("~calendar/") == []
+        store.hk.sweep()
+    assert store.hk.pools("~calendar/") == []
 
 
-def test_closed_nights_are_full_also_when_they_were_open_before(place: Place) -> None:
-    stay = opened(place).hold("double", JULY[0], JULY[2], ttl=60, op="x")
-    inn = opened(place, closed={JULY[1]})
+def test_closed_nights_are_full_also_when_they_were_open_before(store: Store) -> None:
+    stay = opened(store).hold("double", JULY[0], JULY[2], ttl=60, op="x")
+    inn = opened(store, closed={JULY[1]})
     with pytest.raises(InsufficientCapacity) as no:
         inn.hold("double", JULY[0], JULY[3], ttl=60)
     assert [(short.pool, short.available, short.total) for short in no.value.shortfalls] == [
         ("~calendar/inn/double/2026-07-02/closed", 0, 0)
     ]
     assert [night.available for night in inn.available("double", JULY[0], JULY[3]).nights] == [1, 0, 2]
-    assert place.hk.confirm(stay).state is State.CONFIRMED, "what was held before stays"
-    weekly = opened(place, closed=lambda night: night.weekday() == 0)
+    assert store.hk.confirm(stay).state is State.CONFIRMED, "what was held before stays"
+    weekly = opened(store, closed=lambda night: night.weekday() == 0)
     assert [night.available for night in weekly.available("suite", JULY[4], JULY[7]).nights] == [1, 0, 1]
 
 
-def test_a_retry_is_the_same_operation(place: Place) -> None:
-    inn = opened(place)
+def test_a_retry_is_the_same_operation(store: Store) -> None:
+    inn = opened(store)
     stay = inn.hold({"double": 1, "suite": 1}, JULY[0], JULY[2], ttl=60, op="x")
     again = inn.hold({"suite": 1, "double": 1}, JULY[0], JULY[2], ttl="1m", op="x")
     assert (again.id, again.owner, again.replayed) == (stay.id, stay.owner, True)
-    bigger = place.hk.calendar("inn", {"double": 9, "suite": 1}, zone="Europe/Lisbon")
+    bigger = store.hk.calendar("inn", {"double": 9, "suite": 1}, zone="Europe/Lisbon")
     assert bigger.hold({"suite": 1, "double": 1}, JULY[0], JULY[2], ttl=60, op="x").replayed
     with pytest.raises(Exception, match="operation_conflict"):
         inn.hold({"double": 1, "suite": 1}, JULY[0], JULY[3], ttl=60, op="x")
-    place.clock.set(moment(datetime(2026, 7, 3, tzinfo=LISBON)))
+    store.clock.set(moment(datetime(2026, 7, 3, tzinfo=LISBON)))
     with pytest.raises(WindowClosed):
         inn.hold("double", JULY[0], JULY[2], ttl=60, op="y")
 
 
-def test_a_shorter_and_a_longer_stay(place: Place) -> None:
-    inn = opened(place)
+def test_a_shorter_and_a_longer_stay(store: Store) -> None:
+    inn = opened(store)
     stay = inn.hold("suite", JULY[0], JULY[4], ttl=60)
-    place.hk.release(stay, quantity=inn.pools("suite", JULY[3], JULY[4]))
+    store.hk.release(stay, quantity=inn.pools("suite", JULY[3], JULY[4]))
     longer = inn.hold("suite", JULY[4], JULY[5], ttl=60)
-    place.hk.confirm(stay)
-    place.hk.confirm(longer)
-    place.hk.return_units(stay, quantity=inn.pools("suite", JULY[2], JULY[3]))
+    store.hk.confirm(stay)
+    store.hk.confirm(longer)
+    store.hk.return_units(stay, quantity=inn.pools("suite", JULY[2], JULY[3]))
     assert [night.available for night in inn.available("suite", JULY[0], JULY[5]).nights] == [0, 0, 1, 1, 0]
     (pool,) = inn.pools("suite", JULY[0], JULY[1])
-    assert [hold.id for hold in place.hk.holds(pool=pool)] == [stay.id]
+    assert [hold.id for hold in store.hk.holds(pool=pool)] == [stay.id]
 
 
-def test_capacity_may_depend_on_the_night(place: Place) -> None:
-    inn = place.hk.calendar("inn", {"double": lambda night: 5 if night.month == 7 else 1})
+def test_capacity_may_depend_on_the_night(store: Store) -> None:
+    inn = store.hk.calendar("inn", {"double": lambda night: 5 if night.month == 7 else 1})
     found = inn.available("double", date(2026, 6, 30), date(2026, 7, 2))
     assert [night.total for night in found.nights] == [1, 5]
     inn.hold({"double": 5}, JULY[0], JULY[1], ttl=60)
 
 
-def test_another_number_of_rooms_in_nights_that_are_known(place: Place) -> None:
-    inn = opened(place)
+def test_another_number_of_rooms_in_nights_that_are_known(store: Store) -> None:
+    inn = opened(store)
     inn.consume({"double": 2}, JULY[1], JULY[3])
     assert inn.resize("double", 3, JULY[0], JULY[9]) == 2
     assert [night.total for night in inn.available("double", JULY[0], JULY[4]).nights] == [2, 3, 3, 2]
@@ -146,8 +146,8 @@ def hours(day: int, first: float, last: float, zone: ZoneInfo = LISBON) -> tuple
     return midnight + timedelta(hours=first), midnight + timedelta(hours=last)
 
 
-def test_courts_by_the_half_hour(place: Place) -> None:
-    club = place.hk.calendar("club", {"court": 1}, zone="Europe/Lisbon", every="30m")
+def test_courts_by_the_half_hour(store: Store) -> None:
+    club = store.hk.calendar("club", {"court": 1}, zone="Europe/Lisbon", every="30m")
     club.hold("court", *hours(1, 9, 10.5), ttl=60)
     club.hold("court", *hours(1, 10.5, 11), ttl=60)
     with pytest.raises(InsufficientCapacity) as no:
@@ -160,7 +160,7 @@ def test_courts_by_the_half_hour(place: Place) -> None:
     assert club.available("court", *madrid).nights[0].begins == datetime(2026, 7, 1, 10, tzinfo=UTC)
 
 
-def test_both_hours_of_a_doubled_hour_can_be_held(memory: Place) -> None:
+def test_both_hours_of_a_doubled_hour_can_be_held(memory: Store) -> None:
     club = memory.hk.calendar("club", {"court": 1}, zone="Europe/Berlin", every="1h")
     berlin = ZoneInfo("Europe/Berlin")
     first, second = (datetime(2026, 10, 25, 2, tzinfo=berlin, fold=fold) for fold in (0, 1))
@@ -206,7 +206,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("options", "field", "code"), BAD, ids=range(len(BAD)))
 def test_bad_stays_are_refused_and_nothing_is_written(
-    memory: Place, options: dict[str, Any], field: str, code: str
+    memory: Store, options: dict[str, Any], field: str, code: str
 ) -> None:
     inn = opened(memory)
     with pytest.raises(InvalidRequest) as no:
@@ -229,7 +229,7 @@ TIMES: list[tuple[Any, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("begin", "end", "field", "code"), TIMES, ids=range(len(TIMES)))
-def test_bad_times_are_refused(memory: Place, begin: Any, end: Any, field: str, code: str) -> None:
+def test_bad_times_are_refused(memory: Store, begin: Any, end: Any, field: str, code: str) -> None:
     club = memory.hk.calendar("club", {"court": 1}, every="30m")
     for verb, options in (("hold", {"ttl": 60}), ("available", {}), ("pools", {})):
         with pytest.raises(InvalidRequest) as no:
@@ -257,13 +257,13 @@ MADE: list[tuple[tuple[Any, ...], dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("made", "options", "field", "code"), MADE, ids=range(len(MADE)))
-def test_bad_calendars_are_refused(memory: Place, made: Any, options: Any, field: str, code: str) -> None:
+def test_bad_calendars_are_refused(memory: Store, made: Any, options: Any, field: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as no:
         memory.hk.calendar(*made, **options)
     assert (no.value.field, no.value.code) == (field, code)
 
 
-def test_bad_totals_and_operation_ids_of_a_resize(memory: Place) -> None:
+def test_bad_totals_and_operation_ids_of_a_resize(memory: Store) -> None:
     inn = opened(memory)
     for total, call, code in [(-1, {}, "total_out_of_range"), (1, {"op": "x"}, "op_unsupported")]:
         with pytest.raises(InvalidRequest) as no:

@@ -14,8 +14,8 @@ from holdkit import Allowance, Hold
 from holdkit.core.reading import FindHold
 from holdkit.kernel.opening import open_engine
 from holdkit.testing import FakeClock
+from tests.support.kernels import Store
 from tests.support.modes import Sync
-from tests.unit.faces.windows.conftest import Place
 
 BUDGETS = {"tokens": Allowance(1_000, per="hour"), "calls": Allowance(10, per="hour")}
 
@@ -60,11 +60,11 @@ def standing(budgets: Any) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_a_rival_between_the_look_and_the_confirm(place: Place, race: str) -> None:
+def test_a_rival_between_the_look_and_the_confirm(store: Store, race: str) -> None:
     (mine, my_way), (theirs, their_way), expected, state = RACES[race]
-    engine = place.hk._executor.engine
+    engine = store.hk._executor.engine
     rivals = Sync().open(engine).budgets("llm", **BUDGETS)
-    budgets = place.hk.budgets("llm", **BUDGETS)
+    budgets = store.hk.budgets("llm", **BUDGETS)
     hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60)
     came = between(engine, "read", lambda: rivals.confirm(hold, theirs, **their_way))
     assert budgets.confirm(hold, mine, **my_way).state == state
@@ -72,10 +72,10 @@ def test_a_rival_between_the_look_and_the_confirm(place: Place, race: str) -> No
     assert standing(budgets) == expected
 
 
-def test_a_rival_that_ends_it_first_is_the_only_one_that_counts(place: Place) -> None:
-    engine = place.hk._executor.engine
+def test_a_rival_that_ends_it_first_is_the_only_one_that_counts(store: Store) -> None:
+    engine = store.hk._executor.engine
     rivals = Sync().open(engine).budgets("llm", **BUDGETS)
-    budgets = place.hk.budgets("llm", **BUDGETS)
+    budgets = store.hk.budgets("llm", **BUDGETS)
     hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60)
     between(engine, "read", lambda: rivals.confirm(hold, {"tokens": 7}))
     with pytest.raises(holdkit.AlreadyConfirmed):

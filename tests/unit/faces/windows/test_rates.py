@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdkit import Allowance, InsufficientCapacity, InvalidRequest, State
 from holdkit.core.values import pool_id
 from holdkit.faces.allowances import meters_of
-from tests.unit.faces.windows.conftest import Place
+from tests.support.kernels import Store
 
 SECOND = 1_000_000
 
@@ -22,26 +22,26 @@ def refused(call: Any, *arguments: Any, **options: Any) -> InsufficientCapacity:
     return raised.value
 
 
-def test_so_many_per_window_and_client(place: Place) -> None:
-    api = place.hk.rates("api", Allowance(3, per="minute"))
-    place.clock.advance(40)
+def test_so_many_per_window_and_client(store: Store) -> None:
+    api = store.hk.rates("api", Allowance(3, per="minute"))
+    store.clock.advance(40)
     assert api.take("a", 2).state is State.CONFIRMED
     api.take("a")
     no = refused(api.take, "a")
     assert (no.requested, no.available, no.total, no.retry_after, no.budgets) == (1, 0, 3, 20.0, ())
     api.take("b", 3)
-    place.clock.advance(19.999999)
+    store.clock.advance(19.999999)
     assert refused(api.take, "a").retry_after == 1e-6
-    place.clock.advance(0.000001)  # at `closes` the next window has begun
+    store.clock.advance(0.000001)  # at `closes` the next window has begun
     assert api.take("a", 3).legs[0].pool == "~rates/api/a/60s@60"
     assert (api.remaining("a"), api.remaining("b"), api.remaining("never seen")) == (0, 3, 3)
 
 
-def test_two_rates_are_taken_together_or_not_at_all(place: Place) -> None:
-    api = place.hk.rates("api", Allowance(2, per="second"), Allowance(3, per="minute"))
+def test_two_rates_are_taken_together_or_not_at_all(store: Store) -> None:
+    api = store.hk.rates("api", Allowance(2, per="second"), Allowance(3, per="minute"))
     api.take("a", 2)
     assert refused(api.take, "a", 1).retry_after == 1.0
-    place.clock.advance(1)
+    store.clock.advance(1)
     no = refused(api.take, "a", 2)
     assert [(short.pool, short.available) for short in no.shortfalls] == [("~rates/api/a/60s@0", 1)]
     assert no.retry_after == 59.0
@@ -53,50 +53,50 @@ def test_two_rates_are_taken_together_or_not_at_all(place: Place) -> None:
     ]
 
 
-def test_finished_windows_are_swept_away(place: Place) -> None:
-    api = place.hk.rates("api", Allowance(2, per="second"), Allowance(3, per="minute"))
+def test_finished_windows_are_swept_away(store: Store) -> None:
+    api = store.hk.rates("api", Allowance(2, per="second"), Allowance(3, per="minute"))
     for _ in range(3):
         api.take("a")
-        place.clock.advance(1)
-    place.hk.sweep()
-    assert [pool.id for pool in place.hk.pools("~rates/")] == ["~rates/api/a/60s@0"]
+        store.clock.advance(1)
+    store.hk.sweep()
+    assert [pool.id for pool in store.hk.pools("~rates/")] == ["~rates/api/a/60s@0"]
     assert refused(api.take, "a").retry_after == 57.0, "the window that runs is still there, with what was taken"
-    place.clock.set(60 * SECOND)
-    place.hk.sweep()
-    assert place.hk.pools("~rates/") == []
+    store.clock.set(60 * SECOND)
+    store.hk.sweep()
+    assert store.hk.pools("~rates/") == []
 
 
-def put_back(place: Place, *allowances: Allowance) -> Any:
+def put_back(store: Store, *allowances: Allowance) -> Any:
     """Everything of a minute is taken, the minute is over and swept away, and then the clock is put back into it."""
-    api = place.hk.rates("api", Allowance(2, per="minute"), *allowances)
-    place.clock.set(30 * SECOND)
+    api = store.hk.rates("api", Allowance(2, per="minute"), *allowances)
+    store.clock.set(30 * SECOND)
     api.take("a", 2)
-    place.clock.set(70 * SECOND)
+    store.clock.set(70 * SECOND)
     api.take("a")
-    place.hk.sweep()
-    place.clock.set(40 * SECOND)
+    store.hk.sweep()
+    store.clock.set(40 * SECOND)
     return api
 
 
-def test_a_clock_put_back_into_a_window_that_was_swept_away_opens_it_anew(place: Place) -> None:
+def test_a_clock_put_back_into_a_window_that_was_swept_away_opens_it_anew(store: Store) -> None:
     """As the documentation says: nobody remembers it but the journal."""
-    api = put_back(place)
+    api = put_back(store)
     api.take("a", 2)
     assert refused(api.take, "a").retry_after == 20.0
 
 
-def test_beside_a_longer_allowance_no_window_is_opened_twice(place: Place) -> None:
+def test_beside_a_longer_allowance_no_window_is_opened_twice(store: Store) -> None:
     """A command is decided no earlier than the last one on any of its pools."""
-    api = put_back(place, Allowance(100, per="hour"))
+    api = put_back(store, Allowance(100, per="hour"))
     assert api.take("a").held_slot == 70 * SECOND
     assert refused(api.take, "a").shortfalls[0].pool == "~rates/api/a/60s@60"
 
 
-def test_the_same_operation_is_the_same_in_a_later_window(place: Place) -> None:
-    api = place.hk.rates("api", Allowance(1, per="minute"))
+def test_the_same_operation_is_the_same_in_a_later_window(store: Store) -> None:
+    api = store.hk.rates("api", Allowance(1, per="minute"))
     first = api.take("a", op="x")
     no = refused(api.take, "a", op="y")
-    place.clock.advance(61)
+    store.clock.advance(61)
     again = api.take("a", op="x")
     assert (again.id, again.replayed, again.owner) == (first.id, True, first.owner)
     later = refused(api.take, "a", op="y")
@@ -108,7 +108,7 @@ def test_the_same_operation_is_the_same_in_a_later_window(place: Place) -> None:
         api.take("a", 2, op="x")
 
 
-def test_the_total_may_depend_on_the_client_and_is_kept_for_the_window(memory: Place) -> None:
+def test_the_total_may_depend_on_the_client_and_is_kept_for_the_window(memory: Store) -> None:
     plans = {"free": 1, "paid": 5}
     api = memory.hk.rates("api", Allowance(plans.__getitem__, per="minute"))
     api.take("paid", 5)
@@ -122,18 +122,18 @@ def test_the_total_may_depend_on_the_client_and_is_kept_for_the_window(memory: P
     assert api.take("paid", 9, op="x").replayed, "the total is no part of what was asked"
 
 
-def test_what_was_taken_can_be_given_back_also_when_its_window_is_gone(place: Place) -> None:
-    api = place.hk.rates("api", Allowance(2, per="minute"))
+def test_what_was_taken_can_be_given_back_also_when_its_window_is_gone(store: Store) -> None:
+    api = store.hk.rates("api", Allowance(2, per="minute"))
     taken, other = api.take("a", 2), api.take("b", 2)
-    place.hk.return_units(taken, quantity=1)
+    store.hk.return_units(taken, quantity=1)
     assert api.remaining("a") == 1
-    place.clock.advance(60)
-    place.hk.sweep()
-    assert place.hk.return_units(other).legs[0].returned == 2
+    store.clock.advance(60)
+    store.hk.sweep()
+    assert store.hk.return_units(other).legs[0].returned == 2
     assert api.remaining("b") == 2
 
 
-def test_tenants_have_windows_of_their_own(memory: Place) -> None:
+def test_tenants_have_windows_of_their_own(memory: Store) -> None:
     memory.hk.rates("api", Allowance(1, per="minute")).take("a")
     other = memory.hk.tenant("acme").rates("api", Allowance(1, per="minute"))
     assert other.remaining("a") == 1
@@ -162,7 +162,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("options", "field", "code"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_bad_calls_are_refused_and_nothing_is_written(
-    memory: Place, options: dict[str, Any], field: str, code: str
+    memory: Store, options: dict[str, Any], field: str, code: str
 ) -> None:
     api = memory.hk.rates("api", Allowance(3, per="minute"))
     with pytest.raises(InvalidRequest) as no:
@@ -188,7 +188,7 @@ MADE: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("make", "field", "code"), MADE, ids=range(len(MADE)))
-def test_bad_definitions_are_refused_where_they_are_written(memory: Place, make: Any, field: str, code: str) -> None:
+def test_bad_definitions_are_refused_where_they_are_written(memory: Store, make: Any, field: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as no:
         make(memory.hk)
     assert (no.value.field, no.value.code) == (field, code)

@@ -20,7 +20,9 @@ from holdkit.faces.allowances import Meter
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.opening import open_engine
 from holdkit.testing import FakeClock
-from tests.support.modes import PATIENCE, Async, Sync, WatchedEngine
+from tests.support.modes import Async, Sync
+from tests.support.threads import PATIENCE
+from tests.support.watched_engine import WatchedEngine
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
