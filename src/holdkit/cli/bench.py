@@ -12,10 +12,9 @@ import click
 from ..core.model import Leg
 from ..errors import HoldkitError, InsufficientCapacity
 from ..faces._sync.kernel import Kernel
-from .opening import chosen, kernel, whole
-from .progress import bar
-from .shapes import BenchDocument
-from .words import FINE, Output
+from .documents import BenchDocument
+from .options import chosen, kernel, whole
+from .output import FINE, Output, bar
 
 AMPLE = 10**9
 """Units of a pool that is made for it: nobody is refused."""

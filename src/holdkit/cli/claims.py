@@ -10,8 +10,8 @@ import click
 from ..faces.claim import Claim
 from .documents import claim_document, clock_time
 from .holds import named, owner_option, seconds
-from .opening import call_of, call_options, kernel, of_tenant
-from .words import FINE, Output
+from .options import call_of, call_options, kernel, of_tenant
+from .output import FINE, Output
 
 HEADS = ("claim", "key", "state", "deadline", "entity", "fence")
 

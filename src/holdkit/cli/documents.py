@@ -1,19 +1,269 @@
-"""From what users hold in their hands to what commands print: the one place that fills the shapes."""
+"""What commands print with --json: one frozen Struct per kind of document. docs/cli.md lists them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from ..core.model import Pool, Slot
+from ..engines.log.inspection import SegmentSeen, SnapshotSeen
+from ..engines.port import Finding
 from ..faces.claim import Claim
 from ..kernel.normalise import datetime_of, text_of
 from ..kernel.results import Hold, JournalEntry
-from .shapes import ClaimDocument, EffectDocument, EntryDocument, HoldDocument, KeyDocument, PoolDocument
 
 if TYPE_CHECKING:
     from ..server import KeyInfo
+
+
+class ErrorDocument(Struct, frozen=True):
+    """On stderr, when a command did not do what it was asked."""
+
+    error: str
+    """refused, invalid, unknown, turned_away, failed or usage."""
+    message: str
+    effect: str
+    """none, or unknown: ask again with the same operation id."""
+    exit_code: int
+    reason: str | None = None
+    transient: bool | None = None
+    details: dict[str, Any] = {}
+    field: str | None = None
+    code: str | None = None
+    retry_after: float | None = None
+
+
+class PoolDocument(Struct, frozen=True):
+    """A pool."""
+
+    id: str
+    tenant: str
+    total: int
+    held: int
+    consumed: int
+    loose: int
+    available: int
+    over: bool
+    on_demand: bool
+    archived: bool
+    fence: int
+    version: int
+
+
+class ClaimDocument(Struct, frozen=True):
+    """A claim. `ticket` is there only in the answer to `claim reserve` (and to whoever gave the ticket): it is secret."""
+
+    id: str
+    key: str
+    type: str
+    value: str
+    tenant: str
+    state: str
+    hold: str | None
+    deadline: Slot | None
+    deadline_at: str | None
+    entity: str | None
+    fence: int
+    ticket: str | None
+    replayed: bool
+
+
+class LegDocument(Struct, frozen=True):
+    """What a hold has of one pool."""
+
+    pool: str
+    quantity: int
+    held: int
+    confirmed: int
+    returned: int
+
+
+class HoldDocument(Struct, frozen=True):
+    """A hold. `ticket` is there only in the answer to `hold` (and to whoever gave the ticket): it is secret."""
+
+    id: str
+    tenant: str
+    state: str
+    legs: tuple[LegDocument, ...]
+    deadline: Slot | None
+    deadline_at: str | None
+    fence: int
+    entity: str | None
+    held_slot: Slot
+    held_at: str | None
+    ended_slot: Slot | None
+    ended_at: str | None
+    reason: str | None
+    actor: str | None
+    correlation_id: str | None
+    metadata: dict[str, Any]
+    version: int
+    ticket: str | None = None
+    lane: int | None = None
+    seq: int | None = None
+    """Where the journal has the change this command made; null if it made none."""
+    replayed: bool = False
+    uncovered: dict[str, int] = {}
+
+
+class EffectDocument(Struct, frozen=True):
+    """A pool after an entry, and by how much its counters moved."""
+
+    pool: str
+    total: int
+    held: int
+    consumed: int
+    total_by: int
+    held_by: int
+    consumed_by: int
+    loose: int
+    loose_by: int
+
+
+class EntryDocument(Struct, frozen=True):
+    """An entry of the journal."""
+
+    lane: int
+    seq: int
+    slot: Slot
+    at: str | None
+    action: str
+    subject: str
+    tenant: str
+    actor: str | None
+    correlation_id: str | None
+    reason: str | None
+    op: str | None
+    forced: bool
+    part: bool
+    pools: tuple[EffectDocument, ...]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    cursor: str
+
+
+class TenantDocument(Struct, frozen=True):
+    """A tenant that has pools."""
+
+    tenant: str
+
+
+class SweepDocument(Struct, frozen=True):
+    """What a sweep did: the holds it expired, of all tenants, in order of (deadline, id), and the tenant of each."""
+
+    url: str
+    expired: int
+    holds: tuple[str, ...]
+    tenants: tuple[str, ...]
+    more: bool
+
+
+class LimitsDocument(Struct, frozen=True):
+    """The limits that are stored with the data: intervals in seconds."""
+
+    url: str
+    limits: dict[str, float | int | None]
+    version: int
+
+
+class VerifyDocument(Struct, frozen=True):
+    """What `verify` found."""
+
+    url: str
+    ok: bool
+    differences: tuple[str, ...]
+
+
+class RepairDocument(Struct, frozen=True):
+    """What `repair` mended, or with `dry_run` would; `left` cannot be mended from the journal."""
+
+    url: str
+    ok: bool
+    dry_run: bool
+    mended: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+class CarryDocument(Struct, frozen=True):
+    """What `export`, `import`, `backup` and `restore` carried: from or to where, and how many entries."""
+
+    url: str
+    file: str
+    entries: int
+
+
+class MigrateDocument(Struct, frozen=True):
+    """The schema after `migrate`."""
+
+    version: int
+
+
+class LogDocument(Struct, frozen=True):
+    """What `log check` found."""
+
+    directory: str
+    ok: bool
+    segments: Sequence[SegmentSeen]
+    snapshots: Sequence[SnapshotSeen]
+    frames: int
+    entries: int
+    damage: str | None
+
+
+class DoctorDocument(Struct, frozen=True):
+    """What `doctor` found; `ok` unless something fails."""
+
+    ok: bool
+    findings: tuple[Finding, ...]
+
+
+class WatchDocument(Struct, frozen=True):
+    """One picture of `watch`; `rates` are entries per second since the one before, by action."""
+
+    at: str
+    url: str
+    pools: tuple[PoolDocument, ...]
+    holds: tuple[HoldDocument, ...]
+    entries: tuple[EntryDocument, ...]
+    rates: dict[str, float]
+
+
+class ServeDocument(Struct, frozen=True):
+    """`serve`, once it listens."""
+
+    listens: str
+
+
+class KeyDocument(Struct, frozen=True):
+    """A key of the server; `key` is its text, there only when it was just made or rotated."""
+
+    id: str
+    name: str
+    scope: str
+    tenant: str
+    state: str
+    made_at: str | None
+    expires_at: str | None
+    revoked_at: str | None
+    key: str | None = None
+
+
+class BenchDocument(Struct, frozen=True):
+    """What `bench` measured; a pair is a hold and its release, each durable."""
+
+    url: str
+    pool: str
+    threads: int
+    seconds: float
+    pairs: int
+    refused: int
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    largest_batch: int
 
 
 def pool_document(pool: Pool) -> PoolDocument:

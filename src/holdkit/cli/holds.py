@@ -15,8 +15,8 @@ from ..core.validation import invalid
 from ..kernel.normalise import What
 from ..kernel.results import Hold
 from .documents import clock_time, hold_document
-from .opening import call_of, call_options, kernel, of_tenant
-from .words import FINE, Output
+from .options import call_of, call_options, kernel, of_tenant
+from .output import FINE, Output
 
 HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")
 

@@ -8,14 +8,16 @@ from collections.abc import Iterable
 import click
 import msgspec
 
+from ..core.codec import encode_entry
 from ..core.entries import Entry
 from ..core.model import MAX_SLOT
+from ..engines.log.inspection import Seen, entries_of, look
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import JournalEntry
-from .documents import entry_document
-from .opening import kernel, of_tenant
-from .words import FINE
+from .documents import LogDocument, entry_document
+from .options import kernel, of_tenant
+from .output import FINE, FOUND, Output, as_json
 
 
 @click.group()
@@ -108,3 +110,63 @@ def line(entry: Entry, lane: int = 0) -> str:
     ]
     parts += [f"{name}={value}" for name in ("tenant", "actor", "op", "reason") if (value := getattr(entry, name))]
     return "  ".join(parts)
+
+
+@click.group()
+def log() -> None:
+    """Look at the files of a log.
+
+    \b
+    Example:
+      holdkit log check ./log
+    """
+
+
+@log.command()
+@click.argument("directory", type=click.Path())
+@as_json
+def check(directory: str, in_json: bool) -> int:
+    """Walk every segment and snapshot: frames, entries, a torn tail, damage with its offset.
+
+    \b
+    Example:
+      holdkit log check ./log --json
+    """
+    seen = look(directory)
+    Output(in_json).say(LogDocument(directory, seen.ok, seen.segments, seen.snapshots, seen.frames, seen.entries, seen.damage),
+                       *_told(seen))  # fmt: skip
+    return FINE if seen.ok else FOUND
+
+
+def _told(seen: Seen) -> list[str]:
+    lines = []
+    for segment in seen.segments:
+        notes = ["sealed"] if segment.sealed else []
+        if segment.torn_bytes:
+            notes.append(f"torn tail of {segment.torn_bytes} bytes: the next opening cuts it off")
+        lines.append(
+            f"{segment.file}  {segment.bytes} bytes, {segment.frames} frames, {segment.entries} entries"
+            + "".join(f", {note}" for note in notes)
+        )
+    for snapshot in seen.snapshots:
+        what = f"behind frame {snapshot.after_frame}" if snapshot.good else "DAMAGED, or not of this log"
+        lines.append(f"{snapshot.file}  {snapshot.bytes} bytes, {what}")
+    if seen.damage is not None:
+        return [*lines, f"DAMAGED: {seen.damage}"]
+    return [*lines, f"{seen.frames} frames and {seen.entries} entries check"]
+
+
+@log.command()
+@click.argument("directory", type=click.Path())
+@click.option("--from", "first", type=click.IntRange(1), default=1, help="begin with the entry of this number")
+@click.option("--json", "in_json", is_flag=True, help="one JSON document per line, for programs")
+def dump(directory: str, first: int, in_json: bool) -> int:
+    """Every entry, one per line.
+
+    \b
+    Example:
+      holdkit log dump ./log --from 100 --json
+    """
+    for entry in entries_of(directory, first):
+        click.echo(encode_entry(entry) if in_json else line(entry))
+    return FINE

@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from ..core.model import Pool
-from .documents import pool_document
-from .opening import call_of, call_options, kernel, of_tenant, url_option
-from .shapes import TenantDocument
-from .words import FINE, Output, as_json
+from .documents import TenantDocument, pool_document
+from .options import call_of, call_options, kernel, of_tenant, url_option
+from .output import FINE, Output, as_json
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")
 

@@ -5,27 +5,12 @@ from __future__ import annotations
 import os
 
 import click
+from click.shell_completion import get_completion_class
 
 from ..errors import HoldkitError
-from . import (
-    bench,
-    carrying,
-    claims,
-    completion,
-    copying,
-    demo,
-    doctor,
-    holds,
-    journal,
-    logs,
-    pools,
-    running,
-    serving,
-    upkeep,
-    watching,
-)
-from .shapes import ErrorDocument
-from .words import FAILED, FINE, INTERRUPTED, USAGE, complain, error_document
+from . import bench, claims, holds, journal, maintenance, pools, run_command, serve, transfer, watch
+from .documents import ErrorDocument
+from .output import FAILED, FINE, INTERRUPTED, USAGE, as_json, complain, error_document
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,6 +29,43 @@ def root() -> None:
     """
 
 
+@click.command()
+@click.option("--seconds", type=click.FloatRange(1, 600), default=14, show_default=True, help="length of the sale")
+@click.option("--seed", type=int, default=1, show_default=True, help="of the buyers' tempers")
+@click.option("--plain", is_flag=True, help="lines of text instead of a live view")
+@as_json
+def demo(seconds: float, seed: int, plain: bool, in_json: bool) -> int:
+    """A flash sale on one SQLite file: many processes, one of them killed, nothing oversold.
+
+    \b
+    Example:
+      holdkit demo --seconds 5 --plain
+    """
+    from ..demo.__main__ import main as perform
+
+    options = [*(["--plain"] if plain else []), *(["--json"] if in_json else [])]
+    return perform(["--seconds", str(seconds), "--seed", str(seed), *options])
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> int:
+    """Print the completion script of a shell.
+
+    \b
+    Example:
+      eval "$(holdkit completion bash)"                                  # in ~/.bashrc
+      holdkit completion zsh > ~/.zfunc/_holdkit
+      holdkit completion fish > ~/.config/fish/completions/holdkit.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None, "the three shells are click's own"
+    maker = found(context.find_root().command, {}, "holdkit", "_HOLDKIT_COMPLETE")
+    click.echo(maker.source_template % maker.source_vars())  # not `source()`: that starts a shell to ask its version
+    return FINE
+
+
 for command in (
     pools.pools,
     pools.tenants,
@@ -56,24 +78,24 @@ for command in (
     claims.claim,
     journal.journal,
     journal.history,
-    running.run,
-    watching.watch,
-    doctor.doctor,
-    upkeep.limits,
-    upkeep.sweep,
-    upkeep.verify,
-    upkeep.repair,
-    upkeep.migrate,
-    carrying.export_,
-    carrying.import_,
-    copying.backup,
-    copying.restore,
-    serving.serve,
-    serving.keys,
+    run_command.run,
+    watch.watch,
+    maintenance.doctor,
+    maintenance.limits,
+    maintenance.sweep,
+    maintenance.verify,
+    maintenance.repair,
+    maintenance.migrate,
+    transfer.export_,
+    transfer.import_,
+    transfer.backup,
+    transfer.restore,
+    serve.serve,
+    serve.keys,
     bench.bench,
-    logs.log,
-    demo.demo,
-    completion.completion,
+    journal.log,
+    demo,
+    completion,
 ):
     root.add_command(command)
 

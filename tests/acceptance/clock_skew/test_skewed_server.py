@@ -12,7 +12,7 @@ import pytest
 
 import holdkit
 from holdkit import Allowance
-from holdkit.cli.shapes import DoctorDocument, KeyDocument, WatchDocument
+from holdkit.cli.documents import DoctorDocument, KeyDocument, WatchDocument
 from holdkit.client import connect, connect_async
 from holdkit.core.model import SECOND
 from holdkit.kernel.normalise import moment

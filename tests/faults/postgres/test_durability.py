@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit.cli.shapes import DoctorDocument
+from holdkit.cli.documents import DoctorDocument
 from holdkit.client import connect as connect_client
 from holdkit.client import connect_async as connect_client_async
 from holdkit.engines.durability import Standby

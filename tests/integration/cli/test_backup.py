@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.cli.shapes import CarryDocument
+from holdkit.cli.documents import CarryDocument
 from tests.support.command_line import run, told
 
 

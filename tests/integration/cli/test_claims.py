@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdkit.cli.shapes import ClaimDocument, ErrorDocument
+from holdkit.cli.documents import ClaimDocument, ErrorDocument
 from tests.support.command_line import each, read, run, told
 
 KEY = ("email", "alice@example.com")

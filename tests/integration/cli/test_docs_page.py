@@ -1,4 +1,4 @@
-"""docs/cli.md is about the commands there are: each of them, each exit code, each shape."""
+"""docs/cli.md is about the commands there are: each of them, each exit code, each document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import click
 from msgspec import Struct
 
-from holdkit.cli import shapes, words
+from holdkit.cli import documents, output
 from holdkit.cli.root import root
 from tests.acceptance.docs.pages import ROOT, prose, table_rows
 
@@ -26,16 +26,16 @@ def test_every_command_is_listed_and_no_other() -> None:
 
 
 def test_every_exit_code_is_listed() -> None:
-    codes = {value for name, value in vars(words).items() if name.isupper() and isinstance(value, int)}
+    codes = {value for name, value in vars(output).items() if name.isupper() and isinstance(value, int)}
     listed = {int(code) for row in table_rows(PAGE) for code in re.findall(r"\d+", row[0]) if row[0][0].isdigit()}
     assert codes <= listed
 
 
-def test_every_shape_is_named() -> None:
-    documents = {name for name, kind in vars(shapes).items() if name.endswith("Document") and issubclass(kind, Struct)}
+def test_every_document_is_named() -> None:
+    found = {name for name, kind in vars(documents).items() if name.endswith("Document") and issubclass(kind, Struct)}
     named = set(re.findall(r"`(\w+Document)`", prose(PAGE)))
     parts = {"LegDocument", "EffectDocument"}
-    assert named == documents - parts
+    assert named == found - parts
 
 
 def test_every_command_takes_json() -> None:

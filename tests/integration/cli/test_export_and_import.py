@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit.cli.shapes import CarryDocument
+from holdkit.cli.documents import CarryDocument
 from holdkit.core.model import Pool
 from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit.cli.shapes import EntryDocument, RepairDocument, VerifyDocument
+from holdkit.cli.documents import EntryDocument, RepairDocument, VerifyDocument
 from tests.support.command_line import each, run, told
 
 Change = Callable[[str], None]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdkit.cli.shapes import ClaimDocument, EntryDocument, ErrorDocument, HoldDocument, PoolDocument
+from holdkit.cli.documents import ClaimDocument, EntryDocument, ErrorDocument, HoldDocument, PoolDocument
 from tests.support.command_line import each, read, run, told
 
 KEY = ("email", "alice@example.com")

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import holdkit
-from holdkit.cli.shapes import BenchDocument, KeyDocument, PoolDocument
+from holdkit.cli.documents import BenchDocument, KeyDocument, PoolDocument
 from tests.support.command_line import each, run, told
 
 RUN = [sys.executable, "-m", "holdkit"]

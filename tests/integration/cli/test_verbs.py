@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.cli.shapes import EntryDocument, ErrorDocument, HoldDocument, PoolDocument
+from holdkit.cli.documents import EntryDocument, ErrorDocument, HoldDocument, PoolDocument
 from tests.support.command_line import each, read, run, told
 
 

@@ -16,8 +16,8 @@ import click
 import pytest
 
 import holdkit
+from holdkit.cli.documents import DoctorDocument, TenantDocument, WatchDocument
 from holdkit.cli.root import root
-from holdkit.cli.shapes import DoctorDocument, TenantDocument, WatchDocument
 from holdkit.core.reading import Survey
 from holdkit.engines.sqlite.doctor import examine_file_system, examine_library
 from holdkit.kernel.doctor import weigh

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit.cli.shapes import DoctorDocument
+from holdkit.cli.documents import DoctorDocument
 from tests.conftest import Migrated
 from tests.support.command_line import told
 from tests.support.modes import Async, Sync

@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from holdkit.cli.serving import serve
+from holdkit.cli.serve import serve
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "compose.yaml").read_text("utf-8")

@@ -11,8 +11,8 @@ import click
 
 from ..errors import EngineError
 from .documents import key_document
-from .opening import chosen, kernel, url_option, whole
-from .words import FINE, Output, as_json
+from .options import chosen, kernel, url_option, whole
+from .output import FINE, Output, as_json
 
 if TYPE_CHECKING:
     from ..server import KeyInfo, Keys
@@ -63,7 +63,7 @@ def serve(
     from ..server import Settings
     from ..server import serve as serve_until_told
     from ..server.settings import Delivery
-    from .shapes import ServeDocument
+    from .documents import ServeDocument
 
     def started(address: str) -> None:
         Output(in_json).say(ServeDocument(address), f"holdkit listens on {address}")

@@ -6,14 +6,16 @@ Answers go to stdout, all else to stderr. Owner tokens leave only in the answer 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 import msgspec
 
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
-from .shapes import ErrorDocument
+from .documents import ErrorDocument
 
 FINE: Final = 0
 REFUSED: Final = 1
@@ -112,3 +114,34 @@ def complain(document: ErrorDocument, in_json: bool) -> int:
     """Say what went wrong, on stderr; gives the exit code."""
     click.echo(msgspec.json.encode(document) if in_json else document.message, err=True)
     return document.exit_code
+
+
+OFTEN = 0.1
+"""Seconds between two movements of a bar."""
+
+
+@contextmanager
+def bar(words: str) -> Iterator[Callable[[int, int], None]]:
+    """A function that is told how much of how much is done."""
+    if not sys.stderr.isatty():
+        yield _unseen
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(words, total=None)
+        moved = 0.0
+
+        def tell(done: int, total: int) -> None:
+            nonlocal moved
+            if done == total or time.monotonic() - moved > OFTEN:
+                moved = time.monotonic()
+                progress.update(task, completed=done, total=total)
+
+        yield tell
+
+
+def _unseen(_done: int, _total: int) -> None:
+    """Nobody watches."""

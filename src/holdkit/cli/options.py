@@ -17,7 +17,7 @@ from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
 from ..kernel._sync.calls import Call
 from ..kernel.opening import open_engine, with_schema
-from .words import as_json
+from .output import as_json
 
 _SCHEMA = "holdkit.schema"
 """Where the context of a command keeps what --schema said: it belongs to the URL, and no command asks for it by itself."""

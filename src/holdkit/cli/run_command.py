@@ -19,8 +19,8 @@ from ..errors import InsufficientCapacity
 from ..kernel._sync.blocks import Lease
 from ..kernel.normalise import span
 from .holds import asked, leg_option, seconds
-from .opening import call_of, call_options, kernel, of_tenant
-from .words import LOST, REFUSED, complain, error_document
+from .options import call_of, call_options, kernel, of_tenant
+from .output import LOST, REFUSED, complain, error_document
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED_ON: Final = frozenset({*STOPPING, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH})

@@ -9,16 +9,20 @@ import sys
 import termios
 import time
 import tty
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from .documents import clock_time
-from .opening import chosen, kernel, tenant_option, whole
-from .picture import Watcher
-from .words import FINE, Output
+from ..core.model import Pool
+from ..faces._sync.kernel import Kernel
+from ..kernel.normalise import text_of
+from ..kernel.results import Hold, JournalEntry
+from .documents import WatchDocument, clock_time, entry_document, hold_document, pool_document
+from .options import chosen, kernel, tenant_option, whole
+from .output import FINE, Output
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -169,3 +173,54 @@ def _left(deadline: int | None, now: int) -> str:
 def _speed(watcher: Watcher) -> str:
     told = ", ".join(f"{action} {rate:.1f}/s" for action, rate in watcher.rates.items())
     return told or "nothing is happening"
+
+
+PAGES = 10
+"""Of the journal, read at most for one picture: who falls behind begins anew at the end."""
+PAGE = 1_000
+
+
+class Watcher:
+    """Looks at one tenant's things."""
+
+    def __init__(self, hk: Kernel, prefix: str, pools: int, holds: int, tail: int) -> None:
+        self._hk, self._prefix = hk, prefix
+        self._most_pools, self._most_holds = pools, holds
+        self.tail: deque[JournalEntry] = deque(hk.journal(after=hk.cursor(back=tail), limit=PAGE), tail)
+        self._cursor = hk.cursor()
+        self._looked = time.monotonic()
+        self.pools: list[Pool] = []
+        self.holds: list[Hold] = []
+        self.rates: dict[str, float] = {}
+        self.now = 0
+
+    def look(self) -> None:
+        """Take a new picture."""
+        self.pools = self._hk.pools(self._prefix, limit=self._most_pools)
+        found = self._hk.holds(state="held", limit=1_000)
+        self.now = self._hk.executor.now()
+        self.holds = sorted(found, key=lambda hold: (hold.deadline is None, hold.deadline, hold.id))[: self._most_holds]
+        seen: Counter[str] = Counter()
+        for _ in range(PAGES):
+            fresh = self._hk.journal(after=self._cursor, limit=PAGE)
+            seen.update(str(entry.action) for entry in fresh if not entry.part)
+            self.tail.extend(fresh)
+            if not fresh:
+                break
+            self._cursor = fresh[-1].cursor
+        else:
+            self._cursor = self._hk.cursor()
+        looked = time.monotonic()
+        self.rates = {action: count / max(looked - self._looked, 1e-3) for action, count in sorted(seen.items())}
+        self._looked = looked
+
+    def document(self) -> WatchDocument:
+        """The picture for programs."""
+        return WatchDocument(
+            at=text_of(self.now) or "",
+            url=self._hk.url,
+            pools=tuple(map(pool_document, self.pools)),
+            holds=tuple(map(hold_document, self.holds)),
+            entries=tuple(map(entry_document, self.tail)),
+            rates=self.rates,
+        )

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from ..core.limits import SPANS
+from ..kernel.doctor import examine
 from ..kernel.limits import changes_of, in_seconds
 from ..kernel.opening import migrate as make_tables
-from .opening import call_of, call_options, chosen, kernel, opened, schema_said, whole
-from .progress import bar
-from .shapes import LimitsDocument, MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
-from .words import FINE, FOUND, Output
+from .documents import DoctorDocument, LimitsDocument, MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
+from .options import call_of, call_options, chosen, kernel, must_exist, opened, schema_said, whole
+from .output import FINE, FOUND, Output, bar
 
 
 @click.command()
@@ -156,3 +156,28 @@ def migrate(place: str | None, url: str | None, lanes: int | None, citus: bool, 
     version = make_tables(chosen(url, place), lanes=lanes, citus=citus)
     Output(in_json).say(MigrateDocument(version), f"the schema is version {version}")
     return FINE
+
+
+MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
+
+
+@click.command()
+@whole
+def doctor(place: str | None, url: str | None, in_json: bool) -> int:
+    """Check versions, settings, files, disk, clock, schema and sweep; each line says what to do. Fails if any fails.
+
+    \b
+    Example:
+      holdkit doctor sqlite:///holds.db
+    """
+    url = chosen(url, place)
+    must_exist(url)
+    findings = tuple(examine(url))
+    failed = any(finding.level == "fail" for finding in findings)
+    lines = []
+    for finding in findings:
+        lines.append(f"{MARKS[finding.level]}  {finding.name:<18}  {finding.says}")
+        if finding.advice:
+            lines.append(f"{'':<26}→ {finding.advice}")
+    Output(in_json).say(DoctorDocument(not failed, findings), *lines)
+    return FOUND if failed else FINE
