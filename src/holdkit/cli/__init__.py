@@ -9,7 +9,7 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run one command; never a traceback."""
+    """Run one command. Errors become messages and exit codes, never a traceback."""
     missing = [name for name in ("click", "rich") if find_spec(name) is None]
     if missing:
         sys.stderr.write(f"holdkit: the command line needs {' and '.join(missing)}: pip install 'holdkit[cli]'\n")

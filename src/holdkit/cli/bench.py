@@ -1,4 +1,5 @@
-"""``holdkit bench``: how fast is this place, here and now? A pool of its own, gone afterwards; the journal keeps what happened."""
+"""``holdkit bench``: measure holds per second on this database. It uses a pool of its own and removes it; the journal keeps
+the entries."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from ..core.model import Leg
 from ..errors import HoldkitError, InsufficientCapacity
 from ..faces._sync.kernel import Kernel
 from .documents import BenchDocument
-from .options import chosen, kernel, whole
-from .output import FINE, Output, bar
+from .options import chosen_url, database_options, open_kernel
+from .output import OK, Output, progress_bar
 
 AMPLE = 10**9
-"""Units of a pool that is made for it: nobody is refused."""
+"""The total of the temporary pool: enough that no hold is refused."""
 
 
 class Timings:
-    """What every thread has measured."""
+    """The measurements of one thread, or of all."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -32,40 +33,40 @@ class Timings:
 @click.command()
 @click.option("--seconds", type=click.FloatRange(0.1, 600), default=5.0, show_default=True)
 @click.option("--threads", type=click.IntRange(1, 256), default=8, show_default=True)
-@click.option("--pool", help="a pool that is there; else one is made, and swept away afterwards")
-@whole
-def bench(place: str | None, url: str | None, in_json: bool, seconds: float, threads: int, pool: str | None) -> int:
-    """Hold and release (each durable) as fast as N threads can; pairs per second, and how long one takes.
+@click.option("--pool", help="use this pool instead of a temporary one")
+@database_options
+def bench(target: str | None, url: str | None, in_json: bool, seconds: float, threads: int, pool: str | None) -> int:
+    """Hold and release, each durable, with N threads as fast as possible; report pairs per second and latency.
 
     \b
     Example:
       holdkit bench sqlite:///holds.db --threads 32 --seconds 10
     """
-    with kernel(chosen(url, place)) as hk:
+    with open_kernel(chosen_url(url, target)) as hk:
         name = pool or f"bench:{uuid4().hex[:12]}"
         leg = Leg(name, 1, create_with_total=AMPLE if pool is None else None)
         try:
             found, took = measure(hk, leg, threads, seconds)
         finally:
-            hk.sweep()  # a pool that came on demand and is empty goes
-    document = told(found, took, hk, name, threads)
-    Output(in_json).say(
+            hk.sweep()  # removes the temporary pool, which is empty now
+    document = summary(found, took, hk, name, threads)
+    Output(in_json).write(
         document,
         f"{document.pairs} pairs of hold and release in {took:.1f} s with {threads} threads: {document.per_second:.0f}/s",
-        f"one takes {document.p50_ms:.2f} ms (half of them), {document.p99_ms:.2f} ms (99 in 100)",
+        f"latency: p50 {document.p50_ms:.2f} ms, p99 {document.p99_ms:.2f} ms",
         f"largest group commit: {document.largest_batch}",
-        *([f"{document.refused} were refused for lack of room"] if document.refused else []),
+        *([f"{document.refused} holds were refused: the pool had too few units available"] if document.refused else []),
     )
-    return FINE
+    return OK
 
 
 def measure(hk: Kernel, leg: Leg, threads: int, seconds: float) -> tuple[Timings, float]:
-    """Let them run for so long; the first error ends it."""
+    """Run the threads for some seconds; the first error ends it."""
     stop, found = threading.Event(), [Timings() for _ in range(threads)]
-    crew = [threading.Thread(target=_work, args=(hk, leg, stop, own)) for own in found]
+    workers = [threading.Thread(target=_work, args=(hk, leg, stop, own)) for own in found]
     began = time.monotonic()
-    with bar("measuring") as progress:
-        for worker in crew:
+    with progress_bar("measuring") as progress:
+        for worker in workers:
             worker.start()
         try:
             while (passed := time.monotonic() - began) < seconds and not stop.is_set():
@@ -73,7 +74,7 @@ def measure(hk: Kernel, leg: Leg, threads: int, seconds: float) -> tuple[Timings
                 stop.wait(min(0.1, seconds - passed))
         finally:
             stop.set()
-            for worker in crew:
+            for worker in workers:
                 worker.join()
     took = time.monotonic() - began
     whole = Timings()
@@ -100,8 +101,8 @@ def _work(hk: Kernel, leg: Leg, stop: threading.Event, own: Timings) -> None:
         own.seconds.append(time.perf_counter() - began)
 
 
-def told(found: Timings, took: float, hk: Kernel, pool: str, threads: int) -> BenchDocument:
-    """The figures."""
+def summary(found: Timings, took: float, hk: Kernel, pool: str, threads: int) -> BenchDocument:
+    """The result as a document."""
     ordered: list[Any] = sorted(found.seconds) or [0.0]
     return BenchDocument(
         url=hk.url,

@@ -1,4 +1,4 @@
-"""``holdkit claim``: a unique key before there is anything to give it to, such as an e-mail address during sign-up."""
+"""``holdkit claim``: reserve a unique key before its owner exists, such as an e-mail address during sign-up."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 
 from ..faces.claim import Claim
 from .documents import claim_document, clock_time
-from .holds import named, owner_option, seconds
-from .options import call_of, call_options, kernel, of_tenant
-from .output import FINE, Output
+from .holds import owner_option, seconds, ticket_from
+from .options import call_of, call_options, open_kernel, tenant_options
+from .output import OK, Output
 
 HEADS = ("claim", "key", "state", "deadline", "entity", "fence")
 
 
 @click.group()
 def claim() -> None:
-    """Claim a unique key for a while, then confirm it for ever or let it go.
+    """Claim a unique key for a while, then confirm it permanently or release it.
 
     \b
     Example:
@@ -30,10 +30,10 @@ def claim() -> None:
 @claim.command()
 @click.argument("type_", metavar="TYPE")
 @click.argument("value")
-@click.option("--ttl", required=True, help="how long: 90s, 5m, 2h; at most 24h")
+@click.option("--ttl", required=True, help="time to live: 90s, 5m, 2h; at most 24h")
 @click.option("--owner", help="a token of your own: the same owner gets the same claim again")
 @call_options
-@of_tenant
+@tenant_options
 def reserve(
     url: str | None, tenant: str, in_json: bool, type_: str, value: str, ttl: str, owner: str | None, **call: Any
 ) -> int:
@@ -43,72 +43,72 @@ def reserve(
     Example:
       holdkit claim reserve username alice --ttl 5m
     """
-    with kernel(url, tenant) as hk:
+    with open_kernel(url, tenant) as hk:
         found = hk.claims.reserve(type_, value, ttl=_given(ttl), owner=owner, **call_of(call))
-    Output(in_json).say(claim_document(found), found.ticket or "")
+    Output(in_json).write(claim_document(found), found.ticket or "")
     if not in_json and sys.stdout.isatty():
         click.echo(f"claimed until {clock_time(found.deadline)} UTC, as {found.id}", err=True)
-    return FINE
+    return OK
 
 
 @claim.command()
 @click.argument("which", metavar="TICKET")
-@click.option("--entity", required=True, help="whom it belongs to from now on: user:7")
+@click.option("--entity", required=True, help="the permanent owner, such as user:7")
 @owner_option
 @call_options
-@of_tenant
+@tenant_options
 def confirm(
     url: str | None, tenant: str, in_json: bool, which: str, entity: str, owner: str | None, **call: Any
 ) -> int:
-    """The key belongs to the entity, for ever. TICKET may be - (read from stdin), or an id with --owner.
+    """Give the key to the entity, permanently. TICKET may be - (read from stdin), or an id with --owner.
 
     \b
     Example:
       holdkit claim confirm "$TICKET" --entity user:7
     """
-    with kernel(url, tenant) as hk:
-        return _told(hk.claims.confirm(named(which), entity=entity, owner=owner, **call_of(call)), in_json)
+    with open_kernel(url, tenant) as hk:
+        return _print(hk.claims.confirm(ticket_from(which), entity=entity, owner=owner, **call_of(call)), in_json)
 
 
 @claim.command()
 @click.argument("which", metavar="TICKET")
 @owner_option
 @call_options
-@of_tenant
+@tenant_options
 def release(url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, **call: Any) -> int:
-    """The key is free for others at once. TICKET may be - (read from stdin), or an id with --owner.
+    """Free the key at once. TICKET may be - (read from stdin), or an id with --owner.
 
     \b
     Example:
       holdkit claim release "$TICKET" --reason user_cancelled
     """
-    with kernel(url, tenant) as hk:
-        return _told(hk.claims.release(named(which), owner=owner, **call_of(call)), in_json)
+    with open_kernel(url, tenant) as hk:
+        return _print(hk.claims.release(ticket_from(which), owner=owner, **call_of(call)), in_json)
 
 
 @claim.command()
 @click.argument("which", metavar="TICKET")
 @owner_option
-@click.option("--force", is_flag=True, help="without the owner token; needs --reason, and is journaled as forced")
+@click.option("--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced")
 @call_options
-@of_tenant
+@tenant_options
 def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, force: bool, **call: Any) -> int:
-    """Free a confirmed key: an account was closed, say. An id will do with --owner, or with --force and --reason.
+    """Free a confirmed key, for example when an account is closed. An id needs --owner, or --force and --reason.
 
     \b
     Example:
       holdkit claim forget "$TICKET" --reason "account closed"
     """
-    with kernel(url, tenant) as hk:
-        return _told(hk.claims.forget(named(which), owner=owner, force=force, **call_of(call)), in_json)
+    with open_kernel(url, tenant) as hk:
+        return _print(hk.claims.forget(ticket_from(which), owner=owner, force=force, **call_of(call)), in_json)
 
 
 @claim.command()
 @click.argument("type_", metavar="TYPE", required=False)
 @click.argument("value", required=False)
 @click.option("--id", "claim_id", help="res_ and 32 hex digits")
-@click.option("--active", is_flag=True, help="only if it is held, and its deadline has not come")
-@of_tenant
+@click.option("--active", is_flag=True, help="only if it is held and its deadline has not passed")
+@tenant_options
 def find(
     url: str | None,
     tenant: str,
@@ -118,22 +118,22 @@ def find(
     claim_id: str | None,
     active: bool,
 ) -> int:
-    """Look at a claim, by TYPE and VALUE or by --id; without its token. Says nothing if there is none.
+    """Show a claim by TYPE and VALUE, or by --id, without its token. Prints nothing if there is none.
 
     \b
     Example:
       holdkit claim find email alice@example.com --json
     """
-    with kernel(url, tenant) as hk:
+    with open_kernel(url, tenant) as hk:
         found = hk.claims.find(id=claim_id, type=type_, value=value, active_only=active)
     rows = [] if found is None else [found]
     Output(in_json).table([claim_document(one) for one in rows], HEADS, [_row(one) for one in rows])
-    return FINE
+    return OK
 
 
-def _told(found: Claim, in_json: bool) -> int:
+def _print(found: Claim, in_json: bool) -> int:
     Output(in_json).table([claim_document(found)], HEADS, [_row(found)])
-    return FINE
+    return OK
 
 
 def _row(found: Claim) -> list[str]:

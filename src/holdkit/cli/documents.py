@@ -1,4 +1,7 @@
-"""What commands print with --json: one frozen Struct per kind of document. docs/cli.md lists them."""
+"""What commands print with --json: one frozen Struct per kind of document, and the functions that build them.
+
+docs/cli.md lists the documents.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class ErrorDocument(Struct, frozen=True):
-    """On stderr, when a command did not do what it was asked."""
+    """Printed on stderr when a command fails."""
 
     error: str
     """refused, invalid, unknown, turned_away, failed or usage."""
     message: str
     effect: str
-    """none, or unknown: ask again with the same operation id."""
+    """none, or unknown: repeat the command with the same operation id."""
     exit_code: int
     reason: str | None = None
     transient: bool | None = None
@@ -54,7 +57,7 @@ class PoolDocument(Struct, frozen=True):
 
 
 class ClaimDocument(Struct, frozen=True):
-    """A claim. `ticket` is there only in the answer to `claim reserve` (and to whoever gave the ticket): it is secret."""
+    """A claim. `ticket` is secret: only `claim reserve` prints it, and commands that were given the ticket."""
 
     id: str
     key: str
@@ -72,7 +75,7 @@ class ClaimDocument(Struct, frozen=True):
 
 
 class LegDocument(Struct, frozen=True):
-    """What a hold has of one pool."""
+    """One leg of a hold."""
 
     pool: str
     quantity: int
@@ -82,7 +85,7 @@ class LegDocument(Struct, frozen=True):
 
 
 class HoldDocument(Struct, frozen=True):
-    """A hold. `ticket` is there only in the answer to `hold` (and to whoever gave the ticket): it is secret."""
+    """A hold. `ticket` is secret: only `hold` prints it, and commands that were given the ticket."""
 
     id: str
     tenant: str
@@ -104,13 +107,13 @@ class HoldDocument(Struct, frozen=True):
     ticket: str | None = None
     lane: int | None = None
     seq: int | None = None
-    """Where the journal has the change this command made; null if it made none."""
+    """The journal position of the change that this command made; null if it made none."""
     replayed: bool = False
     uncovered: dict[str, int] = {}
 
 
 class EffectDocument(Struct, frozen=True):
-    """A pool after an entry, and by how much its counters moved."""
+    """A pool after an entry, and how its counters changed."""
 
     pool: str
     total: int
@@ -124,7 +127,7 @@ class EffectDocument(Struct, frozen=True):
 
 
 class EntryDocument(Struct, frozen=True):
-    """An entry of the journal."""
+    """A journal entry."""
 
     lane: int
     seq: int
@@ -152,7 +155,7 @@ class TenantDocument(Struct, frozen=True):
 
 
 class SweepDocument(Struct, frozen=True):
-    """What a sweep did: the holds it expired, of all tenants, in order of (deadline, id), and the tenant of each."""
+    """The result of a sweep: the holds that it expired, of all tenants, in order of (deadline, id), and their tenants."""
 
     url: str
     expired: int
@@ -162,7 +165,7 @@ class SweepDocument(Struct, frozen=True):
 
 
 class LimitsDocument(Struct, frozen=True):
-    """The limits that are stored with the data: intervals in seconds."""
+    """The limits that are stored with the data. Intervals are in seconds."""
 
     url: str
     limits: dict[str, float | int | None]
@@ -170,7 +173,7 @@ class LimitsDocument(Struct, frozen=True):
 
 
 class VerifyDocument(Struct, frozen=True):
-    """What `verify` found."""
+    """The result of `verify`."""
 
     url: str
     ok: bool
@@ -178,7 +181,7 @@ class VerifyDocument(Struct, frozen=True):
 
 
 class RepairDocument(Struct, frozen=True):
-    """What `repair` mended, or with `dry_run` would; `left` cannot be mended from the journal."""
+    """What `repair` corrected, or with `dry_run` would correct. `left` cannot be corrected from the journal."""
 
     url: str
     ok: bool
@@ -187,8 +190,8 @@ class RepairDocument(Struct, frozen=True):
     left: tuple[str, ...]
 
 
-class CarryDocument(Struct, frozen=True):
-    """What `export`, `import`, `backup` and `restore` carried: from or to where, and how many entries."""
+class TransferDocument(Struct, frozen=True):
+    """The result of `export`, `import`, `backup` and `restore`: the URL, the file, and the number of entries."""
 
     url: str
     file: str
@@ -196,13 +199,13 @@ class CarryDocument(Struct, frozen=True):
 
 
 class MigrateDocument(Struct, frozen=True):
-    """The schema after `migrate`."""
+    """The schema version after `migrate`."""
 
     version: int
 
 
 class LogDocument(Struct, frozen=True):
-    """What `log check` found."""
+    """The result of `log check`."""
 
     directory: str
     ok: bool
@@ -214,14 +217,14 @@ class LogDocument(Struct, frozen=True):
 
 
 class DoctorDocument(Struct, frozen=True):
-    """What `doctor` found; `ok` unless something fails."""
+    """The result of `doctor`; `ok` unless a check failed."""
 
     ok: bool
     findings: tuple[Finding, ...]
 
 
 class WatchDocument(Struct, frozen=True):
-    """One picture of `watch`; `rates` are entries per second since the one before, by action."""
+    """One refresh of `watch`; `rates` are journal entries per second since the previous one, by action."""
 
     at: str
     url: str
@@ -232,13 +235,13 @@ class WatchDocument(Struct, frozen=True):
 
 
 class ServeDocument(Struct, frozen=True):
-    """`serve`, once it listens."""
+    """Printed by `serve` once it accepts connections."""
 
     listens: str
 
 
 class KeyDocument(Struct, frozen=True):
-    """A key of the server; `key` is its text, there only when it was just made or rotated."""
+    """An API key of the server; `key` is its text, printed only when the key is created or rotated."""
 
     id: str
     name: str
@@ -252,7 +255,7 @@ class KeyDocument(Struct, frozen=True):
 
 
 class BenchDocument(Struct, frozen=True):
-    """What `bench` measured; a pair is a hold and its release, each durable."""
+    """The result of `bench`. A pair is a hold and its release, each durable."""
 
     url: str
     pool: str
@@ -267,20 +270,20 @@ class BenchDocument(Struct, frozen=True):
 
 
 def pool_document(pool: Pool) -> PoolDocument:
-    """A pool for programs."""
+    """A pool as a document."""
     return PoolDocument(pool.id, pool.tenant, pool.total, pool.held, pool.consumed, pool.loose, pool.available, pool.over,
                         pool.on_demand, pool.archived, pool.fence, pool.version)  # fmt: skip
 
 
 def hold_document(hold: Hold) -> HoldDocument:
-    """A hold for programs."""
-    place = hold.position
+    """A hold as a document."""
+    position = hold.position
     return msgspec.convert(
         {
             **hold.to_dict(),
             "ticket": hold.ticket,
-            "lane": None if place is None else place.lane,
-            "seq": None if place is None else place.seq,
+            "lane": None if position is None else position.lane,
+            "seq": None if position is None else position.seq,
             "replayed": hold.replayed,
             "uncovered": hold.uncovered,
         },
@@ -289,7 +292,7 @@ def hold_document(hold: Hold) -> HoldDocument:
 
 
 def claim_document(claim: Claim) -> ClaimDocument:
-    """A claim for programs."""
+    """A claim as a document."""
     return ClaimDocument(
         claim.id, claim.key, claim.type, claim.value, claim.tenant, str(claim.state), claim.hold_id, claim.deadline,
         text_of(claim.deadline), claim.entity, claim.fence, claim.ticket, claim.replayed,
@@ -297,7 +300,7 @@ def claim_document(claim: Claim) -> ClaimDocument:
 
 
 def entry_document(entry: JournalEntry) -> EntryDocument:
-    """An entry for programs."""
+    """A journal entry as a document."""
     pools = tuple(
         EffectDocument(effect.pool.id, effect.pool.total, effect.pool.held, effect.pool.consumed, effect.total,
                        effect.held, effect.consumed, effect.pool.loose, effect.loose)
@@ -325,14 +328,14 @@ def entry_document(entry: JournalEntry) -> EntryDocument:
 
 
 def key_document(key: KeyInfo, text: str | None = None) -> KeyDocument:
-    """A key for programs."""
+    """An API key as a document."""
     return KeyDocument(
         key.id, key.name, key.scope, key.tenant, key.state, key.made_at, key.expires_at, key.revoked_at, text
     )
 
 
 def clock_time(slot: Slot | None, now: Slot | None = None) -> str:
-    """A slot for people: short if it is on the same day as `now`, which only the engine can say."""
+    """A slot as readable text, without the date if it is on the same day as `now`, the engine's time."""
     at = datetime_of(slot)
     if at is None:
         return "-" if slot is None else str(slot)

@@ -1,4 +1,5 @@
-"""``holdkit journal`` and ``holdkit history``: what happened, in order."""
+"""``holdkit journal`` and ``holdkit history``: the record of every change. ``holdkit log``: the files of a log, read without
+opening or locking it, so that it may be in use."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import JournalEntry
 from .documents import LogDocument, entry_document
-from .options import kernel, of_tenant
-from .output import FINE, FOUND, Output, as_json
+from .options import open_kernel, tenant_options
+from .output import FOUND, OK, Output, as_json
 
 
 @click.group()
@@ -31,43 +32,43 @@ def journal() -> None:
 
 
 @journal.command("list")
-@click.option("--after", metavar="CURSOR", help="go on behind an entry: its `cursor` in the JSON")
+@click.option("--after", metavar="CURSOR", help="start after this entry: its `cursor` in the JSON output")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True)
-@of_tenant
+@tenant_options
 def list_entries(url: str | None, tenant: str, in_json: bool, after: str | None, limit: int) -> int:
-    """Entries from the beginning, or behind a cursor.
+    """List entries from the beginning, or after a cursor.
 
     \b
     Example:
       holdkit journal list --limit 100 --json
     """
-    with kernel(url, tenant) as hk:
+    with open_kernel(url, tenant) as hk:
         _print(hk.journal(after=after, limit=limit), in_json)
-    return FINE
+    return OK
 
 
 @journal.command()
-@click.option("-n", "--lines", type=click.IntRange(0, 10_000), default=20, show_default=True, help="the last so many")
-@click.option("-f", "--follow", is_flag=True, help="go on with what happens from now on; Ctrl-C ends it")
-@of_tenant
+@click.option("-n", "--lines", type=click.IntRange(0, 10_000), default=20, show_default=True, help="how many entries")
+@click.option("-f", "--follow", is_flag=True, help="continue with new entries until Ctrl-C")
+@tenant_options
 def tail(url: str | None, tenant: str, in_json: bool, lines: int, follow: bool) -> int:
-    """The last entries, and with --follow the next ones.
+    """Show the last entries, and with --follow new ones as they are committed.
 
     \b
     Example:
       holdkit journal tail -n 5 --follow --json
     """
-    with kernel(url, tenant) as hk:
+    with open_kernel(url, tenant) as hk:
         cursor, last = hk.cursor(), last_entries(hk, lines)
         _print(last, in_json)
         if follow:
             for entry in hk.follow(after=last[-1].cursor if last else cursor):
                 _print([entry], in_json)
-    return FINE
+    return OK
 
 
 def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
-    """The last so many of this tenant: looks further back until there are enough, or the beginning is reached."""
+    """The last `count` entries of this tenant: reads further back until there are enough, or the beginning is reached."""
     back = count
     while count:
         start = hk.cursor(back=back)
@@ -80,28 +81,32 @@ def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
 
 @click.command()
 @click.argument("subject")
-@click.option("--after", metavar="CURSOR", help="go on behind an entry: its `cursor` in the JSON")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True, help="of a pool's entries")
-@of_tenant
+@click.option("--after", metavar="CURSOR", help="start after this entry: its `cursor` in the JSON output")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True, help="maximum number of entries"
+)
+@tenant_options
 def history(url: str | None, tenant: str, in_json: bool, subject: str, after: str | None, limit: int) -> int:
-    """All that happened to one hold (by id or ticket), or to a pool and through the holds on it.
+    """Show the history of a hold (by id or ticket), or of a pool and the holds on it.
 
     \b
     Example:
       holdkit history 0199c0ffee… --json
     """
-    with kernel(url, tenant) as hk:
+    with open_kernel(url, tenant) as hk:
         _print(hk.history(subject, after=after, limit=limit), in_json)
-    return FINE
+    return OK
 
 
 def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
     for entry in entries:
-        click.echo(msgspec.json.encode(entry_document(entry)) if in_json else line(entry.entry, entry.position.lane))
+        click.echo(
+            msgspec.json.encode(entry_document(entry)) if in_json else entry_line(entry.entry, entry.position.lane)
+        )
 
 
-def line(entry: Entry, lane: int = 0) -> str:
-    """An entry on one line, for people."""
+def entry_line(entry: Entry, lane: int = 0) -> str:
+    """An entry as one line of text."""
     number = f"{lane}/{entry.seq}" if lane else str(entry.seq)
     parts = [f"{number:>8}", text_of(entry.slot) or str(entry.slot), f"{entry.action:<22}", entry.subject]
     parts += [
@@ -114,7 +119,7 @@ def line(entry: Entry, lane: int = 0) -> str:
 
 @click.group()
 def log() -> None:
-    """Look at the files of a log.
+    """Inspect the files of a log.
 
     \b
     Example:
@@ -126,47 +131,47 @@ def log() -> None:
 @click.argument("directory", type=click.Path())
 @as_json
 def check(directory: str, in_json: bool) -> int:
-    """Walk every segment and snapshot: frames, entries, a torn tail, damage with its offset.
+    """Check every segment and snapshot, and report frames, entries, a torn tail, and damage with its offset.
 
     \b
     Example:
       holdkit log check ./log --json
     """
     seen = look(directory)
-    Output(in_json).say(LogDocument(directory, seen.ok, seen.segments, seen.snapshots, seen.frames, seen.entries, seen.damage),
-                       *_told(seen))  # fmt: skip
-    return FINE if seen.ok else FOUND
+    Output(in_json).write(LogDocument(directory, seen.ok, seen.segments, seen.snapshots, seen.frames, seen.entries, seen.damage),
+                       *_summary(seen))  # fmt: skip
+    return OK if seen.ok else FOUND
 
 
-def _told(seen: Seen) -> list[str]:
+def _summary(seen: Seen) -> list[str]:
     lines = []
     for segment in seen.segments:
         notes = ["sealed"] if segment.sealed else []
         if segment.torn_bytes:
-            notes.append(f"torn tail of {segment.torn_bytes} bytes: the next opening cuts it off")
+            notes.append(f"torn tail of {segment.torn_bytes} bytes, which the next open removes")
         lines.append(
             f"{segment.file}  {segment.bytes} bytes, {segment.frames} frames, {segment.entries} entries"
             + "".join(f", {note}" for note in notes)
         )
     for snapshot in seen.snapshots:
-        what = f"behind frame {snapshot.after_frame}" if snapshot.good else "DAMAGED, or not of this log"
+        what = f"after frame {snapshot.after_frame}" if snapshot.good else "DAMAGED, or from another log"
         lines.append(f"{snapshot.file}  {snapshot.bytes} bytes, {what}")
     if seen.damage is not None:
         return [*lines, f"DAMAGED: {seen.damage}"]
-    return [*lines, f"{seen.frames} frames and {seen.entries} entries check"]
+    return [*lines, f"no damage found in {seen.frames} frames and {seen.entries} entries"]
 
 
 @log.command()
 @click.argument("directory", type=click.Path())
-@click.option("--from", "first", type=click.IntRange(1), default=1, help="begin with the entry of this number")
-@click.option("--json", "in_json", is_flag=True, help="one JSON document per line, for programs")
+@click.option("--from", "first", type=click.IntRange(1), default=1, help="start at the entry with this number")
+@click.option("--json", "in_json", is_flag=True, help="print one JSON document per line")
 def dump(directory: str, first: int, in_json: bool) -> int:
-    """Every entry, one per line.
+    """Print all entries, one per line.
 
     \b
     Example:
       holdkit log dump ./log --from 100 --json
     """
     for entry in entries_of(directory, first):
-        click.echo(encode_entry(entry) if in_json else line(entry))
-    return FINE
+        click.echo(encode_entry(entry) if in_json else entry_line(entry))
+    return OK

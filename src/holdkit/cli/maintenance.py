@@ -1,4 +1,4 @@
-"""``holdkit sweep``, ``verify``, ``repair`` and ``migrate``: looking after what is stored."""
+"""``holdkit verify``, ``repair``, ``limits``, ``sweep``, ``migrate`` and ``doctor``: maintenance of a database."""
 
 from __future__ import annotations
 
@@ -10,93 +10,104 @@ import click
 from ..core.limits import SPANS
 from ..kernel.doctor import examine
 from ..kernel.limits import changes_of, in_seconds
-from ..kernel.opening import migrate as make_tables
+from ..kernel.opening import migrate as migrate_schema
 from .documents import DoctorDocument, LimitsDocument, MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
-from .options import call_of, call_options, chosen, kernel, must_exist, opened, schema_said, whole
-from .output import FINE, FOUND, Output, bar
+from .options import (
+    call_of,
+    call_options,
+    chosen_url,
+    database_options,
+    must_exist,
+    open_existing,
+    open_kernel,
+    schema_given,
+)
+from .output import FOUND, OK, Output, progress_bar
 
 
 @click.command()
-@whole
-def verify(place: str | None, url: str | None, in_json: bool) -> int:
-    """Fold the whole journal and compare it with every stored row. Changes nothing.
+@database_options
+def verify(target: str | None, url: str | None, in_json: bool) -> int:
+    """Replay the whole journal and compare the result with every stored row. Changes nothing.
 
     \b
     Example:
       holdkit verify sqlite:///holds.db && echo clean
     """
-    with opened(chosen(url, place)) as engine, bar("verifying") as progress:
+    with open_existing(chosen_url(url, target)) as engine, progress_bar("verifying") as progress:
         found = tuple(str(difference) for difference in engine.verify(progress))
-    Output(in_json).say(
-        VerifyDocument(engine.url, not found, found), *(found or ["every row is exactly what the journal says"])
-    )
-    return FOUND if found else FINE
+    Output(in_json).write(VerifyDocument(engine.url, not found, found), *(found or ["every row matches the journal"]))
+    return FOUND if found else OK
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="only say what would be mended (so without --yes)")
-@click.option("--yes", is_flag=True, help="do it")
+@click.option("--dry-run", is_flag=True, help="only report what would be corrected (the default without --yes)")
+@click.option("--yes", is_flag=True, help="make the corrections")
 @call_options
-@whole
-def repair(place: str | None, url: str | None, dry_run: bool, yes: bool, in_json: bool, **call: Any) -> int:
-    """Make rows that differ again what the journal says. Journaled as pool.repaired; writers wait meanwhile.
+@database_options
+def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_json: bool, **call: Any) -> int:
+    """Correct rows that differ from the journal. Recorded as pool.repaired; writers wait meanwhile.
 
     \b
     Example:
-      holdkit repair sqlite:///holds.db            # says what it would do
+      holdkit repair sqlite:///holds.db            # reports what it would correct
       holdkit repair sqlite:///holds.db --yes --reason "disk swapped"
     """
     if call["op"] is not None:
-        raise click.UsageError("a repair needs no operation id: a second one finds nothing to do")
-    with kernel(chosen(url, place)) as hk, bar("comparing") as progress:
+        raise click.UsageError("repair takes no --op: a second run finds nothing to correct")
+    with open_kernel(chosen_url(url, target)) as hk, progress_bar("comparing") as progress:
         report = hk.repair(dry_run=dry_run or not yes, progress=progress, **call_of(call))
     mended, left = (tuple(map(str, found)) for found in (report.mended, report.left))
-    would = "would mend" if report.dry_run else "mended"
-    lines = [f"{would}: {line}" for line in mended] + [f"cannot be mended from the journal: {line}" for line in left]
+    verb = "would correct" if report.dry_run else "corrected"
+    lines = [f"{verb}: {line}" for line in mended] + [f"cannot be corrected from the journal: {line}" for line in left]
     if report.dry_run and mended:
-        lines.append("nothing was changed; run it again with --yes")
-    Output(in_json).say(
+        lines.append("nothing was changed; run it again with --yes to correct this")
+    Output(in_json).write(
         RepairDocument(hk.url, report.ok, report.dry_run, mended, left),
-        *(lines or ["every row is exactly what the journal says"]),
+        *(lines or ["every row matches the journal"]),
     )
-    return FINE if report.ok else FOUND
+    return OK if report.ok else FOUND
 
 
 @click.command()
-@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="such as retention=90d, or max_holds=none")
-@click.option("--if-version", type=click.IntRange(0), help="only if they are as you saw them")
+@click.option(
+    "--set", "changes", multiple=True, metavar="NAME=VALUE", help="for example retention=90d or max_holds=none"
+)
+@click.option("--if-version", type=click.IntRange(0), help="only if the limits are at this version")
 @call_options
-@whole
+@database_options
 def limits(
-    place: str | None, url: str | None, changes: tuple[str, ...], if_version: int | None, in_json: bool, **call: Any
+    target: str | None, url: str | None, changes: tuple[str, ...], if_version: int | None, in_json: bool, **call: Any
 ) -> int:
-    """Show the limits that are stored with the data, or change them for every process. A lowered one cancels nothing.
+    """Show the limits that are stored with the data, or change them for all processes. Lowering one cancels no hold.
 
     \b
     Example:
       holdkit limits sqlite:///holds.db
       holdkit limits --set retention=90d --reason "auditors ask for a quarter"
     """
-    with kernel(chosen(url, place)) as hk:
+    with open_kernel(chosen_url(url, target)) as hk:
         if changes:
-            wanted = changes_of(dict(map(_change, changes)))
-            said: dict[str, Any] = {
-                name: timedelta(microseconds=value) if name in SPANS else value for name, value in wanted.items()
+            changed = changes_of(dict(map(_change, changes)))
+            values: dict[str, Any] = {
+                name: timedelta(microseconds=value) if name in SPANS else value for name, value in changed.items()
             }
-            found = hk.change_limits(if_version=if_version, **_who(call), **said)
+            found = hk.change_limits(if_version=if_version, **_who(call), **values)
         else:
             found = hk.limits_in_force()
-    told = in_seconds(found)
-    lines = [f"{name:<20} {_shown(name, value)}" for name, value in told.items()]
-    Output(in_json).say(LimitsDocument(hk.url, told, found.version), *lines, f"{'version':<20} {found.version}")
-    return FINE
+    values_in_seconds = in_seconds(found)
+    lines = [f"{name:<20} {_shown(name, value)}" for name, value in values_in_seconds.items()]
+    Output(in_json).write(
+        LimitsDocument(hk.url, values_in_seconds, found.version), *lines, f"{'version':<20} {found.version}"
+    )
+    return OK
 
 
 def _change(text: str) -> tuple[str, Any]:
-    """A name and a value of the command line."""
+    """Parse NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise click.UsageError(f"--set {text}: must look like retention=90d")
+        raise click.UsageError(f"--set {text}: must have the form NAME=VALUE, such as retention=90d")
     if value == "none":
         return name, None
     return name, int(value) if value.isdecimal() else value
@@ -108,39 +119,41 @@ def _who(call: dict[str, Any]) -> dict[str, Any]:
 
 def _shown(name: str, value: float | None) -> str:
     if value is None:
-        return "unbounded"
+        return "unlimited"
     return str(timedelta(seconds=value)) if name in SPANS else str(value)
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1, 10_000), default=500, show_default=True, help="holds to expire at most")
-@whole
-def sweep(place: str | None, url: str | None, limit: int, in_json: bool) -> int:
-    """Return what is due, earliest deadline first, and prune a little. Safe to run anywhere, any time.
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=500, show_default=True, help="maximum number of holds to expire"
+)
+@database_options
+def sweep(target: str | None, url: str | None, limit: int, in_json: bool) -> int:
+    """Expire holds that are due, earliest deadline first, and prune a little. Safe to run at any time, by any process.
 
     \b
     Example:
       holdkit sweep --limit 1000
     """
-    with kernel(chosen(url, place)) as hk:
+    with open_kernel(chosen_url(url, target)) as hk:
         report = hk.sweep(limit)
     more = "; more are due: run it again" if report.more else ""
-    told = SweepDocument(hk.url, report.expired, report.holds, report.tenants, report.more)
-    Output(in_json).say(told, f"{report.expired} expired{more}")
-    return FINE
+    document = SweepDocument(hk.url, report.expired, report.holds, report.tenants, report.more)
+    Output(in_json).write(document, f"{report.expired} holds expired{more}")
+    return OK
 
 
 @click.command()
 @click.option(
     "--lanes",
     type=click.IntRange(1, 65_536),
-    help="a power of two, fixed when the tables are made; 64 for one server, 1024 with --citus, unless you say otherwise",
+    help="number of journal lanes, a power of two, fixed when the tables are created  [default: 64; with --citus 1024]",
 )
 @click.option("--citus", is_flag=True, help="distribute the tables by lane over the workers of a Citus cluster")
-@click.option("--sql", "as_sql", is_flag=True, help="only print the script that would make the tables")
-@whole
-def migrate(place: str | None, url: str | None, lanes: int | None, citus: bool, as_sql: bool, in_json: bool) -> int:
-    """Make Holdkit's tables in a PostgreSQL database, or bring them up to date. Old or new, never half.
+@click.option("--sql", "as_sql", is_flag=True, help="only print the SQL script that creates the tables")
+@database_options
+def migrate(target: str | None, url: str | None, lanes: int | None, citus: bool, as_sql: bool, in_json: bool) -> int:
+    """Create or upgrade Holdkit's tables in a PostgreSQL database, in one transaction.
 
     \b
     Example:
@@ -149,28 +162,28 @@ def migrate(place: str | None, url: str | None, lanes: int | None, citus: bool, 
     if as_sql:
         from ..engines.postgres import migration_sql
 
-        click.echo(migration_sql(lanes, citus=citus, schema=schema_said() or "holdkit"), nl=False)
-        return FINE
-    if place is None and not url:
-        raise click.UsageError("give the URL of a database, or --sql")
-    version = make_tables(chosen(url, place), lanes=lanes, citus=citus)
-    Output(in_json).say(MigrateDocument(version), f"the schema is version {version}")
-    return FINE
+        click.echo(migration_sql(lanes, citus=citus, schema=schema_given() or "holdkit"), nl=False)
+        return OK
+    if target is None and not url:
+        raise click.UsageError("no database given: use --url URL, or --sql")
+    version = migrate_schema(chosen_url(url, target), lanes=lanes, citus=citus)
+    Output(in_json).write(MigrateDocument(version), f"the schema is at version {version}")
+    return OK
 
 
 MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
 
 
 @click.command()
-@whole
-def doctor(place: str | None, url: str | None, in_json: bool) -> int:
-    """Check versions, settings, files, disk, clock, schema and sweep; each line says what to do. Fails if any fails.
+@database_options
+def doctor(target: str | None, url: str | None, in_json: bool) -> int:
+    """Check versions, settings, files, disk, clock, schema and sweeper, with advice for each problem. Fails if a check fails.
 
     \b
     Example:
       holdkit doctor sqlite:///holds.db
     """
-    url = chosen(url, place)
+    url = chosen_url(url, target)
     must_exist(url)
     findings = tuple(examine(url))
     failed = any(finding.level == "fail" for finding in findings)
@@ -179,5 +192,5 @@ def doctor(place: str | None, url: str | None, in_json: bool) -> int:
         lines.append(f"{MARKS[finding.level]}  {finding.name:<18}  {finding.says}")
         if finding.advice:
             lines.append(f"{'':<26}→ {finding.advice}")
-    Output(in_json).say(DoctorDocument(not failed, findings), *lines)
-    return FOUND if failed else FINE
+    Output(in_json).write(DoctorDocument(not failed, findings), *lines)
+    return FOUND if failed else OK

@@ -1,4 +1,4 @@
-"""From --url, HOLDKIT_URL or an argument to what a command works on. A command that only looks creates nothing."""
+"""Options that commands share, and the engine or kernel that they select. A command that only reads creates nothing."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from ..kernel.opening import open_engine, with_schema
 from .output import as_json
 
 _SCHEMA = "holdkit.schema"
-"""Where the context of a command keeps what --schema said: it belongs to the URL, and no command asks for it by itself."""
+"""The key of --schema in the command's context: it belongs to the URL, so no command takes it as an argument."""
 
 
-def _keep_schema(context: click.Context, _: click.Parameter, said: str | None) -> None:
-    context.meta[_SCHEMA] = said
+def _keep_schema(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    context.meta[_SCHEMA] = value
 
 
-def schema_said() -> str | None:
-    """What --schema said, or HOLDKIT_SCHEMA."""
-    said: str | None = click.get_current_context().meta.get(_SCHEMA)
-    return said
+def schema_given() -> str | None:
+    """The value of --schema or HOLDKIT_SCHEMA."""
+    given: str | None = click.get_current_context().meta.get(_SCHEMA)
+    return given
 
 
 def url_option(function: Any) -> Any:
-    """Where: a URL, and on PostgreSQL a schema there."""
+    """Add --url, and --schema for PostgreSQL."""
     schema = click.option(
         "--schema",
         envvar="HOLDKIT_SCHEMA",
         metavar="NAME",
         expose_value=False,
         callback=_keep_schema,
-        help="PostgreSQL: where the tables are; else holdkit  [HOLDKIT_SCHEMA]",
+        help="schema of the tables on PostgreSQL  [HOLDKIT_SCHEMA; default: holdkit]",
     )
     url = click.option(
         "--url",
@@ -53,63 +53,67 @@ def url_option(function: Any) -> Any:
 
 
 tenant_option: Callable[[Any], Any] = click.option(
-    "--tenant", envvar="HOLDKIT_TENANT", default="", metavar="NAME", help="whose  [HOLDKIT_TENANT]"
+    "--tenant", envvar="HOLDKIT_TENANT", default="", metavar="NAME", help="tenant  [HOLDKIT_TENANT]"
 )
 
 
-def whole(function: Any) -> Any:
-    """For commands on everything behind a URL: it may also be given as an argument."""
-    return click.argument("place", metavar="[URL]", required=False)(url_option(as_json(function)))
+def database_options(function: Any) -> Any:
+    """Add the options of commands on a whole database. The URL may also be given as an argument."""
+    return click.argument("target", metavar="[URL]", required=False)(url_option(as_json(function)))
 
 
-def of_tenant(function: Any) -> Any:
-    """For commands on one tenant's things."""
+def tenant_options(function: Any) -> Any:
+    """Add the options of commands on one tenant's data."""
     return url_option(tenant_option(as_json(function)))
 
 
 def call_options(function: Any) -> Any:
-    """What every change may carry."""
+    """Add the options of commands that change something."""
     for option in (
-        click.option("--correlation-id", help="your own thread through logs"),
-        click.option("--reason", help="why, for the journal"),
-        click.option("--op", help="operation id: the same again gives the same answer, applied once"),
-        click.option("--actor", envvar="HOLDKIT_ACTOR", help="who: user:7, job:nightly, …  [HOLDKIT_ACTOR]"),
+        click.option("--correlation-id", help="your own id, to correlate logs"),
+        click.option("--reason", help="reason, recorded in the journal"),
+        click.option("--op", help="operation id: a retry with the same id is applied once and gets the same answer"),
+        click.option(
+            "--actor",
+            envvar="HOLDKIT_ACTOR",
+            help="who makes the change, such as user:7 or job:nightly  [HOLDKIT_ACTOR]",
+        ),
     ):
         function = option(function)
     return function
 
 
 def call_of(given: dict[str, Any]) -> Call:
-    """The options of `call_options`, as every call takes them."""
+    """The options of `call_options`, as arguments of a kernel call."""
     return Call(op=given["op"], actor=given["actor"], reason=given["reason"], correlation_id=given["correlation_id"])
 
 
-def chosen(url: str | None, place: str | None = None) -> str:
-    """The URL meant: the argument, else the option; with the schema, if one was said."""
-    said = url if place is None else place
-    if not said:
-        raise click.UsageError("which one? give --url URL, or set HOLDKIT_URL")
-    return with_schema(said, schema_said())
+def chosen_url(url: str | None, target: str | None = None) -> str:
+    """The URL from the argument, otherwise from the option; with the schema, if one was given."""
+    given = url if target is None else target
+    if not given:
+        raise click.UsageError("no database given: use --url URL, or set HOLDKIT_URL")
+    return with_schema(given, schema_given())
 
 
 def file_of(url: str) -> Path | None:
-    """The file or directory behind a URL, if it is one."""
+    """The file or directory of a URL, if it names one."""
     scheme, _, rest = url.partition(":///")
     return Path(unquote(rest)) if scheme in ("sqlite", "log") and rest else None
 
 
 def must_exist(url: str) -> None:
-    """Refuse what is not there yet: a mistyped URL must not become a new file."""
+    """Reject a URL whose file does not exist: a mistyped URL must not create one."""
     path = file_of(url)
     if path is not None and not path.exists():
-        raise InvalidRequest(f"there is nothing at {path}", field="url", code="url_not_found")
+        raise InvalidRequest(f"there is no database at {path}", field="url", code="url_not_found")
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Engine]:
-    """The engine of something that is there. A bar where somebody watches."""
+def open_existing(url: str) -> Iterator[Engine]:
+    """Open the engine of an existing database, with a progress bar on a terminal."""
     must_exist(url)
-    engine = _watched(url) if url.startswith("log:") and sys.stderr.isatty() else open_engine(url)
+    engine = _open_log(url) if url.startswith("log:") and sys.stderr.isatty() else open_engine(url)
     try:
         yield engine
     finally:
@@ -117,16 +121,17 @@ def opened(url: str) -> Iterator[Engine]:
 
 
 @contextmanager
-def kernel(url: str | None, tenant: str = "", *, create: bool = False) -> Iterator[Kernel]:
-    """The kernel on something that is there, or with `create` on something new."""
-    url = chosen(url)
+def open_kernel(url: str | None, tenant: str = "", *, create: bool = False) -> Iterator[Kernel]:
+    """Open the kernel on an existing database, or with `create` also on a new one."""
+    url = chosen_url(url)
     if not create:
         must_exist(url)
     with connect(url) as hk:
         yield hk.tenant(tenant) if tenant else hk
 
 
-def _watched(url: str) -> Engine:
+def _open_log(url: str) -> Engine:
+    """Open a log with a progress bar: recovery may take a while."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

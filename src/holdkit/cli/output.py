@@ -1,6 +1,7 @@
-"""How a command speaks: tables and lines for people, JSON for programs, exit codes for scripts.
+"""The output of commands: tables and text for people, JSON for programs, exit codes for scripts, progress bars on stderr.
 
-Answers go to stdout, all else to stderr. Owner tokens leave only in the answer to the one who placed the hold.
+Results go to stdout, everything else to stderr. An owner token is printed only in the answer to the caller that placed the
+hold.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
 from .documents import ErrorDocument
 
-FINE: Final = 0
+OK: Final = 0
 REFUSED: Final = 1
 USAGE: Final = 2
 UNKNOWN: Final = 3
@@ -27,17 +28,17 @@ FOUND: Final = 6
 LOST: Final = 7
 INTERRUPTED: Final = 130
 
-as_json: Callable[[Any], Any] = click.option("--json", "in_json", is_flag=True, help="JSON, for programs")
+as_json: Callable[[Any], Any] = click.option("--json", "in_json", is_flag=True, help="print JSON")
 
 
 class Output:
-    """Says the same to people or to programs."""
+    """Prints results, as text or as JSON."""
 
     def __init__(self, in_json: bool) -> None:
         self.in_json = in_json
 
-    def say(self, document: msgspec.Struct, *lines: str) -> None:
-        """One JSON document (a line of its own), or these lines."""
+    def write(self, document: msgspec.Struct, *lines: str) -> None:
+        """Print one JSON document on one line, or these lines."""
         if self.in_json:
             click.echo(msgspec.json.encode(document))
         else:
@@ -45,36 +46,36 @@ class Output:
                 click.echo(line)
 
     def table(self, documents: Sequence[msgspec.Struct], heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """JSON lines, or a table: drawn on a terminal, in plain columns elsewhere."""
+        """Print JSON lines, or a table: styled on a terminal, in plain columns elsewhere."""
         if self.in_json:
             for document in documents:
                 click.echo(msgspec.json.encode(document))
             return
         cells = [list(row) for row in rows]
         if sys.stdout.isatty():
-            _drawn(heads, cells)
+            _styled_table(heads, cells)
             return
         widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
         for row in (heads, *cells):
             click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _drawn(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def _styled_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for at, head in enumerate(heads):
-        numbers = bool(cells) and all(row[at].lstrip("-").isdigit() for row in cells)
+    for index, head in enumerate(heads):
+        numbers = bool(cells) and all(row[index].lstrip("-").isdigit() for row in cells)
         table.add_column(head, justify="right" if numbers else "left", overflow="fold")
     for row in cells:
-        table.add_row(*(Text(cell) for cell in row))  # never markup: ids and reasons are other people's text
+        table.add_row(*(Text(cell) for cell in row))  # not as markup: ids and reasons are untrusted text
     Console().print(table)
 
 
 def exit_code(error: HoldkitError) -> int:
-    """Which code a failed command leaves with."""
+    """The exit code for an error."""
     if isinstance(error, Refused):
         return REFUSED
     if isinstance(error, InvalidRequest):
@@ -85,7 +86,7 @@ def exit_code(error: HoldkitError) -> int:
 
 
 def error_document(error: HoldkitError) -> ErrorDocument:
-    """An error as programs read it."""
+    """An error as a JSON document."""
     kinds = {REFUSED: "refused", USAGE: "invalid", UNKNOWN: "unknown", TURNED_AWAY: "turned_away", FAILED: "failed"}
     code = exit_code(error)
     return ErrorDocument(
@@ -110,38 +111,38 @@ def _code(error: HoldkitError) -> str | None:
     return "cursor_lost" if isinstance(error, CursorLost) else None
 
 
-def complain(document: ErrorDocument, in_json: bool) -> int:
-    """Say what went wrong, on stderr; gives the exit code."""
+def report_error(document: ErrorDocument, in_json: bool) -> int:
+    """Print the error on stderr and return its exit code."""
     click.echo(msgspec.json.encode(document) if in_json else document.message, err=True)
     return document.exit_code
 
 
-OFTEN = 0.1
-"""Seconds between two movements of a bar."""
+REFRESH = 0.1
+"""Seconds between two updates of a progress bar."""
 
 
 @contextmanager
-def bar(words: str) -> Iterator[Callable[[int, int], None]]:
-    """A function that is told how much of how much is done."""
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that takes the work done and the total. It shows a bar on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
-        yield _unseen
+        yield _ignore
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(words, total=None)
-        moved = 0.0
+        task = progress.add_task(label, total=None)
+        updated = 0.0
 
-        def tell(done: int, total: int) -> None:
-            nonlocal moved
-            if done == total or time.monotonic() - moved > OFTEN:
-                moved = time.monotonic()
+        def update(done: int, total: int) -> None:
+            nonlocal updated
+            if done == total or time.monotonic() - updated > REFRESH:
+                updated = time.monotonic()
                 progress.update(task, completed=done, total=total)
 
-        yield tell
+        yield update
 
 
-def _unseen(_done: int, _total: int) -> None:
-    """Nobody watches."""
+def _ignore(_done: int, _total: int) -> None:
+    """There is no terminal to show progress on."""

@@ -1,4 +1,4 @@
-"""All commands under one name, and the one place where errors become words and exit codes."""
+"""The group of all commands, and the one place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 from ..errors import HoldkitError
 from . import bench, claims, holds, journal, maintenance, pools, run_command, serve, transfer, watch
 from .documents import ErrorDocument
-from .output import FAILED, FINE, INTERRUPTED, USAGE, as_json, complain, error_document
+from .output import FAILED, INTERRUPTED, OK, USAGE, as_json, error_document, report_error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,7 +18,7 @@ from .output import FAILED, FINE, INTERRUPTED, USAGE, as_json, complain, error_d
 def root() -> None:
     """Hold N units of something scarce until a deadline, then confirm or release.
 
-    Every command takes --json; the exit code says what happened (docs/cli.md has the table).
+    Every command takes --json, and reports its result by its exit code (see docs/cli.md).
 
     \b
     Example:
@@ -31,27 +31,27 @@ def root() -> None:
 
 @click.command()
 @click.option("--seconds", type=click.FloatRange(1, 600), default=14, show_default=True, help="length of the sale")
-@click.option("--seed", type=int, default=1, show_default=True, help="of the buyers' tempers")
-@click.option("--plain", is_flag=True, help="lines of text instead of a live view")
+@click.option("--seed", type=int, default=1, show_default=True, help="seed of the buyers' random behaviour")
+@click.option("--plain", is_flag=True, help="plain text instead of a live view")
 @as_json
 def demo(seconds: float, seed: int, plain: bool, in_json: bool) -> int:
-    """A flash sale on one SQLite file: many processes, one of them killed, nothing oversold.
+    """Run a flash sale on one SQLite file: many processes, one of them killed, nothing oversold.
 
     \b
     Example:
       holdkit demo --seconds 5 --plain
     """
-    from ..demo.__main__ import main as perform
+    from ..demo.__main__ import main as run_demo
 
     options = [*(["--plain"] if plain else []), *(["--json"] if in_json else [])]
-    return perform(["--seconds", str(seconds), "--seed", str(seed), *options])
+    return run_demo(["--seconds", str(seconds), "--seed", str(seed), *options])
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
     \b
     Example:
@@ -60,10 +60,10 @@ def completion(context: click.Context, shell: str) -> int:
       holdkit completion fish > ~/.config/fish/completions/holdkit.fish
     """
     found = get_completion_class(shell)
-    assert found is not None, "the three shells are click's own"
+    assert found is not None, "click supports all three shells"
     maker = found(context.find_root().command, {}, "holdkit", "_HOLDKIT_COMPLETE")
-    click.echo(maker.source_template % maker.source_vars())  # not `source()`: that starts a shell to ask its version
-    return FINE
+    click.echo(maker.source_template % maker.source_vars())  # `source()` would start a shell to find its version
+    return OK
 
 
 for command in (
@@ -101,26 +101,26 @@ for command in (
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and give its exit code. Never a traceback."""
+    """Run a command and return its exit code. Errors never become a traceback."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     in_json = "--json" in ours
     try:
         code = root.main(arguments, prog_name="holdkit", standalone_mode=False)
-        return code if isinstance(code, int) else FINE
+        return code if isinstance(code, int) else OK
     except click.exceptions.Exit as left:
         return left.exit_code
     except click.ClickException as wrong:
         if not in_json:
             wrong.show()
             return USAGE
-        return complain(ErrorDocument("usage", f"holdkit: {wrong.format_message()}", "none", USAGE), in_json)
+        return report_error(ErrorDocument("usage", f"holdkit: {wrong.format_message()}", "none", USAGE), in_json)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read us has gone: nothing more can be said
-        return FINE
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of the pipe is gone: discard the rest
+        return OK
     except HoldkitError as error:
-        return complain(error_document(error), in_json)
-    except Exception as bug:  # noqa: BLE001 - people get words; a bug of ours says that it is one
-        words = f"holdkit: unexpected {type(bug).__name__}: {bug}; please report it"
-        return complain(ErrorDocument("failed", words, "unknown", FAILED), in_json)
+        return report_error(error_document(error), in_json)
+    except Exception as bug:  # noqa: BLE001 - users get a message, not a traceback; a bug says that it is one
+        message = f"holdkit: unexpected {type(bug).__name__}: {bug}; please report it"
+        return report_error(ErrorDocument("failed", message, "unknown", FAILED), in_json)

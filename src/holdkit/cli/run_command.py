@@ -1,6 +1,6 @@
-"""``holdkit run``: hold while a command runs. Renews, passes signals and the exit code on, always releases.
+"""``holdkit run``: hold while a command runs. It renews the hold, forwards signals and the exit code, and always releases.
 
-The command is stopped if the hold is lost. Should this process be killed outright, the ttl gives the units back.
+If the hold is lost, it stops the command. If this process itself is killed, the units come back after the ttl.
 """
 
 from __future__ import annotations
@@ -18,40 +18,47 @@ import click
 from ..errors import InsufficientCapacity
 from ..kernel._sync.blocks import Lease
 from ..kernel.normalise import span
-from .holds import asked, leg_option, seconds
-from .options import call_of, call_options, kernel, of_tenant
-from .output import LOST, REFUSED, complain, error_document
+from .holds import leg_option, requested_legs, seconds
+from .options import call_of, call_options, open_kernel, tenant_options
+from .output import LOST, REFUSED, error_document, report_error
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-PASSED_ON: Final = frozenset({*STOPPING, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH})
-AWAITED: Final = PASSED_ON | {signal.SIGCHLD}
-LOOK: Final = 0.25
-"""Seconds after which the lease is looked at, if no signal comes."""
+FORWARDED: Final = frozenset({*STOPPING, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH})
+AWAITED: Final = FORWARDED | {signal.SIGCHLD}
+CHECK_EVERY: Final = 0.25
+"""Seconds between two checks of the lease, if no signal arrives."""
 CANNOT_RUN: Final = 126
 NOT_FOUND: Final = 127
-"""Both as shells say it."""
+"""Both as shells use them."""
 
 
 @click.command()
-@click.option("--pool", help="what to hold")
-@click.option("--units", type=int, help="how many of it  [default: 1]")
+@click.option("--pool", help="the pool to hold")
+@click.option("--units", type=int, help="how many units  [default: 1]")
 @leg_option
 @click.option(
-    "--ttl", default="60s", show_default=True, help="renewed every third of it; a killed run holds on so long"
+    "--ttl",
+    default="60s",
+    show_default=True,
+    help="renewed every third of it; if this process is killed, the units come back after it",
 )
-@click.option("--wait", help="wait so long for room, instead of being refused at once")
-@click.option("--grace", default="10s", show_default=True, help="between SIGTERM and SIGKILL, if the hold is lost")
+@click.option("--wait", help="wait this long for units, instead of failing at once")
+@click.option("--grace", default="10s", show_default=True, help="time between SIGTERM and SIGKILL if the hold is lost")
 @click.option(
-    "--refused-code", type=click.IntRange(0, 255), default=REFUSED, show_default=True, help="if there is no room"
+    "--refused-code",
+    type=click.IntRange(0, 255),
+    default=REFUSED,
+    show_default=True,
+    help="exit code if there are not enough units",
 )
 @call_options
-@of_tenant
+@tenant_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     url: str | None, tenant: str, in_json: bool, pool: str | None, units: int | None, legs: list[tuple[str, int]],
     ttl: str, wait: str | None, grace: str, refused_code: int, command: tuple[str, ...], **call: Any,
 ) -> int:  # fmt: skip
-    """Hold while COMMAND runs, and leave with its exit code. It finds HOLDKIT_HOLD and HOLDKIT_FENCE in its environment.
+    """Hold while COMMAND runs, and exit with its code. The command gets HOLDKIT_HOLD and HOLDKIT_FENCE in its environment.
 
     \b
     Example:
@@ -59,42 +66,42 @@ def run(
     """
     if wait is not None and call["op"] is not None:
         raise click.UsageError(
-            "--wait asks anew, and an operation id is settled by the first refusal: give one of them"
+            "--wait retries, but the first refusal settles an operation id: use --wait or --op, not both"
         )
-    what, quantity = asked(pool, units, legs)
-    patience, last_words = _seconds(wait or "0s", "wait"), _seconds(grace, "grace")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)  # also for the threads that are started from here on
+    what, quantity = requested_legs(pool, units, legs)
+    timeout, grace_seconds = _seconds(wait or "0s", "wait"), _seconds(grace, "grace")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)  # threads that start from here on inherit the mask
     try:
-        with kernel(url, tenant) as hk, ExitStack() as held:
-            place = lambda: hk.lease(what, quantity, ttl=seconds(ttl) or 0, **call_of(call))  # noqa: E731
-            lease = enter(held, place, patience)
-            return accompany(command, lease, last_words, before)
+        with open_kernel(url, tenant) as hk, ExitStack() as stack:
+            new_lease = lambda: hk.lease(what, quantity, ttl=seconds(ttl) or 0, **call_of(call))  # noqa: E731
+            lease = acquire(stack, new_lease, timeout)
+            return supervise(command, lease, grace_seconds, before)
     except InsufficientCapacity as refused:
-        complain(error_document(refused), in_json)
+        report_error(error_document(refused), in_json)
         return refused_code
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def enter(held: ExitStack, place: Callable[[], Lease], patience: float) -> Lease:
-    """The lease, as soon as there is room."""
-    until = time.monotonic() + patience
+def acquire(stack: ExitStack, new_lease: Callable[[], Lease], timeout: float) -> Lease:
+    """Place the lease, retrying until the timeout while there are not enough units."""
+    until = time.monotonic() + timeout
     while True:
         try:
-            return held.enter_context(place())
+            return stack.enter_context(new_lease())
         except InsufficientCapacity:
             left = until - time.monotonic()
             if left <= 0:
                 raise
-            struck = signal.sigtimedwait(STOPPING, min(left, random.uniform(0.1, 0.5)))
-            if struck is not None:
-                raise SystemExit(128 + struck.si_signo) from None
+            received = signal.sigtimedwait(STOPPING, min(left, random.uniform(0.1, 0.5)))
+            if received is not None:
+                raise SystemExit(128 + received.si_signo) from None
 
 
-def accompany(command: tuple[str, ...], lease: Lease, grace: float, mask: Collection[signal.Signals | int]) -> int:
-    """Start the command, and stay with it until it ends."""
+def supervise(command: tuple[str, ...], lease: Lease, grace: float, mask: Collection[signal.Signals | int]) -> int:
+    """Start the command and wait until it ends."""
     environment = {**os.environ, "HOLDKIT_HOLD": lease.hold.id, "HOLDKIT_FENCE": str(lease.fence)}
-    ours = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores, and programs do not expect to be ignored
+    ours = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; other programs expect the default
     try:
         child = os.posix_spawnp(command[0], command, environment, setsigmask=mask, setsigdef=ours)
     except OSError as error:
@@ -102,16 +109,18 @@ def accompany(command: tuple[str, ...], lease: Lease, grace: float, mask: Collec
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN
     kill_at: float | None = None
     while True:
-        struck = signal.sigtimedwait(AWAITED, LOOK)
+        received = signal.sigtimedwait(AWAITED, CHECK_EVERY)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             return LOST if kill_at is not None else code if code >= 0 else 128 - code
-        if struck is not None and struck.si_signo in PASSED_ON and struck.si_code <= 0:
-            os.kill(child, struck.si_signo)  # one from the terminal (a code above 0) the command has had already
+        if received is not None and received.si_signo in FORWARDED and received.si_code <= 0:
+            os.kill(
+                child, received.si_signo
+            )  # a signal from the terminal (code above 0) has already reached the command
         if kill_at is None and lease.lost:
             kill_at = time.monotonic() + grace
-            click.echo(f"holdkit: the hold {lease.hold.id} is lost: stopping the command", err=True)
+            click.echo(f"holdkit: hold {lease.hold.id} is lost: stopping the command", err=True)
             os.kill(child, signal.SIGTERM)
         elif kill_at is not None and time.monotonic() >= kill_at:
             os.kill(child, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""``holdkit serve`` and ``holdkit keys``: the HTTP server, and who may speak to it."""
+"""``holdkit serve`` and ``holdkit keys``: the HTTP server and its API keys."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import click
 
 from ..errors import EngineError
 from .documents import key_document
-from .options import chosen, kernel, url_option, whole
-from .output import FINE, Output, as_json
+from .options import chosen_url, database_options, open_kernel, url_option
+from .output import OK, Output, as_json
 
 if TYPE_CHECKING:
     from ..server import KeyInfo, Keys
@@ -21,7 +21,7 @@ HEADS = ("key", "name", "scope", "tenant", "state", "expires")
 
 
 def need_server() -> None:
-    """The server's own libraries are an extra."""
+    """Check that the packages of the `server` extra are installed."""
     missing = [name for name in ("starlette", "uvicorn", "sse_starlette") if find_spec(name) is None]
     if missing:
         raise EngineError(f"the server needs {', '.join(missing)}: pip install 'holdkit[server]'")
@@ -29,22 +29,24 @@ def need_server() -> None:
 
 @click.command()
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="beyond loopback there must be keys, and TLS or a proxy"
+    "--host", default="127.0.0.1", show_default=True, help="other than loopback needs API keys, and TLS or a proxy"
 )
 @click.option("--port", type=click.IntRange(0, 65_535), default=8420, show_default=True)
-@click.option("--open", "is_open", is_flag=True, help="ask for no key; on loopback only")
-@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS: a PEM file")
-@click.option("--private-key", type=click.Path(exists=True, dir_okay=False), help="TLS: its key")
-@click.option("--behind-proxy", is_flag=True, help="a proxy in front speaks TLS")
+@click.option("--open", "is_open", is_flag=True, help="accept requests without an API key; on loopback only")
+@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, a PEM file")
+@click.option("--private-key", type=click.Path(exists=True, dir_okay=False), help="TLS private key")
+@click.option("--behind-proxy", is_flag=True, help="a proxy in front of the server provides TLS")
 @click.option(
     "--state",
     type=click.Path(exists=True, file_okay=False, writable=True),
-    help="a directory outside of the database: remembers there what webhooks were sent",
+    help="directory outside the database that records which webhooks were sent",
 )
-@click.option("--pool-size", type=click.IntRange(4, 1_000), help="PostgreSQL: connections at most  [default: 30]")
-@whole
+@click.option(
+    "--pool-size", type=click.IntRange(4, 1_000), help="maximum number of PostgreSQL connections  [default: 30]"
+)
+@database_options
 def serve(
-    place: str | None,
+    target: str | None,
     url: str | None,
     in_json: bool,
     is_open: bool,
@@ -52,7 +54,7 @@ def serve(
     pool_size: int | None,
     **more: Any,
 ) -> int:
-    """Serve holds over HTTP until SIGTERM or Ctrl-C; requests under way are finished. Sweeps by itself.
+    """Serve the HTTP API and the dashboard until SIGTERM or Ctrl-C; running requests are finished. Also runs the sweeper.
 
     \b
     Example:
@@ -61,21 +63,21 @@ def serve(
     """
     need_server()
     from ..server import Settings
-    from ..server import serve as serve_until_told
+    from ..server import serve as run_server
     from ..server.settings import Delivery
     from .documents import ServeDocument
 
     def started(address: str) -> None:
-        Output(in_json).say(ServeDocument(address), f"holdkit listens on {address}")
+        Output(in_json).write(ServeDocument(address), f"holdkit listens on {address}")
 
     settings = Settings(open=is_open, pool_size=pool_size, webhooks=Delivery(state=state))
-    serve_until_told(chosen(url, place), settings=settings, started=started, **more)
-    return FINE
+    run_server(chosen_url(url, target), settings=settings, started=started, **more)
+    return OK
 
 
 @click.group()
 def keys() -> None:
-    """Keys of the HTTP server. A key is shown once, when it is made.
+    """API keys of the HTTP server. A key is shown once, when it is created.
 
     \b
     Example:
@@ -89,19 +91,19 @@ def _keys(url: str | None, *, create: bool = False) -> Iterator[Keys]:
     from ..server import Keys
     from ..server.settings import secret_outside
 
-    with kernel(url, create=create) as hk:
+    with open_kernel(url, create=create) as hk:
         yield Keys(hk, pepper=secret_outside())
 
 
 @keys.command()
 @click.argument("name")
 @click.option("--scope", type=click.Choice(["read", "hold", "admin"]), default="hold", show_default=True)
-@click.option("--tenant", default="", help="whose things it reaches")
-@click.option("--ttl", help="how long it counts: 30d; for ever without")
+@click.option("--tenant", default="", help="tenant that the key gives access to")
+@click.option("--ttl", help="time until it expires, such as 30d  [default: never]")
 @url_option
 @as_json
 def make(url: str | None, in_json: bool, name: str, scope: Any, tenant: str, ttl: str | None) -> int:
-    """A new key. Its text is printed now, and never again.
+    """Create an API key. Its text is printed only this once.
 
     \b
     Example:
@@ -109,16 +111,16 @@ def make(url: str | None, in_json: bool, name: str, scope: Any, tenant: str, ttl
     """
     with _keys(url, create=True) as store:
         new = store.make(name, scope=scope, tenant=tenant, ttl=ttl)
-    Output(in_json).say(key_document(new.info, new.text), new.text)
-    return FINE
+    Output(in_json).write(key_document(new.info, new.text), new.text)
+    return OK
 
 
 @keys.command("list")
-@click.option("--tenant", default=None, help="only of this one")
+@click.option("--tenant", default=None, help="only keys of this tenant")
 @url_option
 @as_json
 def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
-    """Every key, without its secret.
+    """List all API keys, without their secrets.
 
     \b
     Example:
@@ -127,7 +129,7 @@ def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
     with _keys(url) as store:
         found = store.listed(tenant=tenant)
     Output(in_json).table([key_document(one) for one in found], HEADS, [_row(one) for one in found])
-    return FINE
+    return OK
 
 
 @keys.command()
@@ -135,7 +137,7 @@ def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
 @url_option
 @as_json
 def revoke(url: str | None, in_json: bool, key: str) -> int:
-    """A key no longer counts, within a second on every server.
+    """Revoke an API key, within a second on every server.
 
     \b
     Example:
@@ -144,16 +146,16 @@ def revoke(url: str | None, in_json: bool, key: str) -> int:
     with _keys(url) as store:
         info = store.revoke(key)
     Output(in_json).table([key_document(info)], HEADS, [_row(info)])
-    return FINE
+    return OK
 
 
 @keys.command()
 @click.argument("key")
-@click.option("--grace", help="how long the old secret still counts  [default: the server's]")
+@click.option("--grace", help="how long the old secret stays valid  [default: the server's setting]")
 @url_option
 @as_json
 def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
-    """A new secret for the same key; the old one counts a while longer.
+    """Give an API key a new secret; the old one stays valid for a while.
 
     \b
     Example:
@@ -161,8 +163,8 @@ def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
     """
     with _keys(url) as store:
         new = store.rotate(key) if grace is None else store.rotate(key, grace=grace)
-    Output(in_json).say(key_document(new.info, new.text), new.text)
-    return FINE
+    Output(in_json).write(key_document(new.info, new.text), new.text)
+    return OK
 
 
 def _row(key: KeyInfo) -> list[str]:

@@ -1,4 +1,5 @@
-"""``holdkit export`` and ``holdkit import``: from one engine to another, through a file or a pipe."""
+"""``holdkit export`` and ``import``: from one engine to another, through a file or a pipe. ``holdkit backup`` and ``restore``:
+copies of an SQLite file or a log directory."""
 
 from __future__ import annotations
 
@@ -14,22 +15,22 @@ import click
 
 from ..engines.syncing import sync_file
 from ..kernel.backup import back_up
-from ..kernel.backup import restore as put_back
+from ..kernel.backup import restore as restore_backup
 from ..kernel.export import LONGEST, Import
 from ..kernel.export import export as export_lines
 from ..kernel.import_ import move_in
-from .documents import CarryDocument
-from .options import chosen, must_exist, opened, url_option
-from .output import FINE, Output, as_json, bar
+from .documents import TransferDocument
+from .options import chosen_url, must_exist, open_existing, url_option
+from .output import OK, Output, as_json, progress_bar
 
 
 @click.command("export")
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--force", is_flag=True, help="replace the file if it is there")
+@click.option("--force", is_flag=True, help="replace an existing file")
 @url_option
 @as_json
 def export_(url: str | None, file: str, force: bool, in_json: bool) -> int:
-    """Write the whole journal, all tenants, as JSON lines to FILE (- for stdout). The file is for its owner only.
+    """Write the whole journal, all tenants, as JSON lines to FILE (- for stdout). Only the file's owner can read it.
 
     \b
     Example:
@@ -37,15 +38,15 @@ def export_(url: str | None, file: str, force: bool, in_json: bool) -> int:
       holdkit export - | zstd > holds.jsonl.zst
     """
     if file != "-" and Path(file).exists() and not force:
-        raise click.UsageError(f"{file} is there already: choose another name, or --force")
-    with opened(chosen(url)) as engine, bar("exporting") as progress, _written(file) as out:
+        raise click.UsageError(f"{file} already exists: choose another name, or use --force")
+    with open_existing(chosen_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
         lines = 0
         for line in export_lines(engine, progress):
             out.write(line)
             lines += 1
     if file != "-":
-        Output(in_json).say(CarryDocument(engine.url, file, lines - 2), f"{lines - 2} entries in {file}")
-    return FINE
+        Output(in_json).write(TransferDocument(engine.url, file, lines - 2), f"{lines - 2} entries in {file}")
+    return OK
 
 
 @click.command("import")
@@ -56,44 +57,44 @@ def export_(url: str | None, file: str, force: bool, in_json: bool) -> int:
 @url_option
 @as_json
 def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
-    """Take an export (FILE, or - for stdin) into an EMPTY engine: all of it, or nothing. Positions are numbered anew.
+    """Import an export (FILE, or - for stdin) into an EMPTY engine: all of it, or nothing. Entries get new positions.
 
     \b
     Example:
       holdkit migrate postgresql://localhost/shop
       holdkit import --url postgresql://localhost/shop holds.jsonl
     """
-    url = chosen(url)
-    with _read(file) as lines, bar("importing") as progress:
+    url = chosen_url(url)
+    with _input_file(file) as lines, progress_bar("importing") as progress:
         export = Import(_bounded(lines), progress)
         move_in(url, export, verify=check)
     entries = export.header.entries
-    Output(in_json).say(CarryDocument(_shown(url), file, entries), f"{entries} entries imported")
-    return FINE
+    Output(in_json).write(TransferDocument(_without_password(url), file, entries), f"{entries} entries imported")
+    return OK
 
 
 @contextmanager
-def _written(file: str) -> Iterator[BinaryIO]:
-    """A file that appears whole, under its name, or not at all."""
+def _output_file(file: str) -> Iterator[BinaryIO]:
+    """A file that appears complete under its name, or not at all."""
     if file == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     path = Path(file).absolute()
-    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as out:
             yield out
             out.flush()
             sync_file(out.fileno())
-        Path(beside).rename(path)
+        Path(temporary).rename(path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 
 @contextmanager
-def _read(file: str) -> Iterator[BinaryIO]:
+def _input_file(file: str) -> Iterator[BinaryIO]:
     if file == "-":
         yield sys.stdin.buffer
         return
@@ -105,17 +106,19 @@ def _read(file: str) -> Iterator[BinaryIO]:
 
 
 def _bounded(lines: BinaryIO) -> Iterator[bytes]:
-    """Line by line, none longer than any entry can be."""
+    """Read line by line, with a bound on the length of a line."""
     while line := lines.readline(LONGEST + 2):
         yield line
 
 
-def _shown(url: str) -> str:
-    """Without whatever a URL may carry of passwords."""
+def _without_password(url: str) -> str:
+    """The URL without user and password."""
     return url if "@" not in url else f"{url.partition('://')[0]}://…@{url.rpartition('@')[2]}"
 
 
-check_option = click.option("--verify/--no-verify", "check", default=True, help="fold its journal too  [default: yes]")
+check_option = click.option(
+    "--verify/--no-verify", "check", default=True, help="verify the copy against its journal  [default: yes]"
+)
 
 
 @click.command()
@@ -124,35 +127,35 @@ check_option = click.option("--verify/--no-verify", "check", default=True, help=
 @url_option
 @as_json
 def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
-    """Copy an SQLite file, or a log's directory, as of one moment, while it is in use. Opened and verified before it is named.
+    """Copy an SQLite file or a log directory, as of one moment, while it is in use. The copy is verified before it gets its name.
 
     \b
     Example:
       holdkit backup --url sqlite:///holds.db holds-2026-11-15.db
     """
-    url = chosen(url)
+    url = chosen_url(url)
     must_exist(url)
-    with bar("copying") as progress:
+    with progress_bar("copying") as progress:
         entries = back_up(url, Path(file), progress, verify=check)
-    Output(in_json).say(CarryDocument(url, file, entries), f"{entries} entries in {file}")
-    return FINE
+    Output(in_json).write(TransferDocument(url, file, entries), f"{entries} entries in {file}")
+    return OK
 
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--force", is_flag=True, help="replace what is there, if nobody has it open")
+@click.option("--force", is_flag=True, help="replace an existing database, unless a process has it open")
 @check_option
 @url_option
 @as_json
 def restore(url: str | None, file: str, force: bool, check: bool, in_json: bool) -> int:
-    """Put a copy of a backup where --url says. Cursors that had seen more than it has are lost, and say so.
+    """Restore a backup to --url. Cursors that have seen more than the backup contains raise an error.
 
     \b
     Example:
       holdkit restore --url sqlite:///holds.db holds-2026-11-15.db --force
     """
-    url = chosen(url)
-    with bar("copying") as progress:
-        entries = put_back(Path(file), url, progress, force=force, verify=check)
-    Output(in_json).say(CarryDocument(url, file, entries), f"{entries} entries restored")
-    return FINE
+    url = chosen_url(url)
+    with progress_bar("copying") as progress:
+        entries = restore_backup(Path(file), url, progress, force=force, verify=check)
+    Output(in_json).write(TransferDocument(url, file, entries), f"{entries} entries restored")
+    return OK

@@ -1,4 +1,4 @@
-"""``holdkit watch``: a live view for a terminal; pictures as JSON for programs. Only looks."""
+"""``holdkit watch``: a live view of pools, holds and the journal on a terminal, or JSON documents. Read-only."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import Hold, JournalEntry
 from .documents import WatchDocument, clock_time, entry_document, hold_document, pool_document
-from .options import chosen, kernel, tenant_option, whole
-from .output import FINE, Output
+from .options import chosen_url, database_options, open_kernel, tenant_option
+from .output import OK, Output
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,34 +30,36 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--prefix", default="", help="only pools whose ids begin so")
-@click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, help="seconds between looks")
-@click.option("--once", is_flag=True, help="one picture, then leave")
+@click.option("--prefix", default="", help="only pools whose ids begin with this")
+@click.option(
+    "--every", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, help="seconds between refreshes"
+)
+@click.option("--once", is_flag=True, help="print once and exit")
 @tenant_option
-@whole
+@database_options
 def watch(
-    place: str | None, url: str | None, tenant: str, prefix: str, every: float, once: bool, in_json: bool
+    target: str | None, url: str | None, tenant: str, prefix: str, every: float, once: bool, in_json: bool
 ) -> int:  # fmt: skip
-    """Pools, live holds counting down, the journal's tail, and rates, live. q or Ctrl-C leaves.
+    """Show pools, live holds, the last journal entries and rates, live. Press q or Ctrl-C to quit.
 
     \b
     Example:
       holdkit watch --prefix show:
       holdkit watch --once --json
     """
-    with kernel(chosen(url, place), tenant) as hk:
+    with open_kernel(chosen_url(url, target), tenant) as hk:
         watcher = Watcher(hk, prefix, 40, 12, 8)
-        watcher.look()
+        watcher.refresh()
         if once or in_json or not sys.stdout.isatty():
             while True:
-                Output(in_json).say(watcher.document(), *_plain(watcher))
+                Output(in_json).write(watcher.document(), *_plain(watcher))
                 if once:
-                    return FINE
+                    return OK
                 time.sleep(every)
-                watcher.look()
+                watcher.refresh()
         with _keys() as pressed:
             _live(watcher, every, pressed)
-    return FINE
+    return OK
 
 
 def _live(watcher: Watcher, every: float, pressed: Callable[[float], str]) -> None:
@@ -65,19 +67,19 @@ def _live(watcher: Watcher, every: float, pressed: Callable[[float], str]) -> No
 
     with Live(_drawn(watcher), screen=True, auto_refresh=False) as live:
         while pressed(every).lower() != "q":
-            watcher.look()
+            watcher.refresh()
             live.update(_drawn(watcher, live.console.width), refresh=True)
 
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits for a key, so many seconds at most; the terminal is given back as it was.
+    """Yield a function that waits for a key for some seconds; restore the terminal at the end.
 
-    Ctrl-C is a key like any other: raised in the midst of drawing it would leave the screen half drawn.
+    Ctrl-C is read as a key: raised while the screen is drawn, it would leave it half drawn.
     """
-    ours, theirs = os.pipe()
-    watched = [ours, *([sys.stdin.fileno()] if sys.stdin.isatty() else [])]
-    handler = signal.signal(signal.SIGINT, lambda *_: os.write(theirs, b"q"))
+    read_end, write_end = os.pipe()
+    watched = [read_end, *([sys.stdin.fileno()] if sys.stdin.isatty() else [])]
+    handler = signal.signal(signal.SIGINT, lambda *_: os.write(write_end, b"q"))
     before = termios.tcgetattr(watched[1]) if watched[1:] else None
     try:
         if before is not None:
@@ -92,15 +94,15 @@ def _keys() -> Iterator[Callable[[float], str]]:
         if before is not None:
             termios.tcsetattr(watched[1], termios.TCSADRAIN, before)
         signal.signal(signal.SIGINT, handler)
-        os.close(ours)
-        os.close(theirs)
+        os.close(read_end)
+        os.close(write_end)
 
 
 def _plain(watcher: Watcher) -> list[str]:
     lines = [f"{pool.id}: {pool.held} held, {pool.consumed} consumed, {pool.available} free of {pool.total}"
              for pool in watcher.pools]  # fmt: skip
     lines += [f"{hold.id} {_left(hold.deadline, watcher.now)}" for hold in watcher.holds]
-    return [*lines, _speed(watcher)]
+    return [*lines, _rates(watcher)]
 
 
 def _drawn(watcher: Watcher, width: int = 80) -> RenderableType:
@@ -108,7 +110,7 @@ def _drawn(watcher: Watcher, width: int = 80) -> RenderableType:
     from rich.text import Text
 
     title = Text.assemble(
-        ("holdkit ", "bold"), (clock_time(watcher.now, watcher.now) + " UTC  ", "dim"), _speed(watcher)
+        ("holdkit ", "bold"), (clock_time(watcher.now, watcher.now) + " UTC  ", "dim"), _rates(watcher)
     )
     title.truncate(width, overflow="ellipsis")
     return Group(title, Text(), _pools(watcher, width), Text(), _holds(watcher, width), Text(), _tail(watcher, width))
@@ -128,11 +130,13 @@ def _pools(watcher: Watcher, width: int) -> Table:
 
     wide = width >= 70
     table = _table("pool", "", "free", *(("held", "consumed", "total") if wide else ("of",)))
-    room = max(6, min(40, width // 3))
+    width_of_bar = max(6, min(40, width // 3))
     for pool in watcher.pools:
-        whole = max(pool.total, pool.held + pool.consumed, 1)
-        consumed, held = room * pool.consumed // whole, room * pool.held // whole
-        bar = Text.assemble(("█" * consumed, "blue"), ("▒" * held, "yellow"), ("·" * (room - consumed - held), "dim"))
+        most = max(pool.total, pool.held + pool.consumed, 1)
+        consumed, held = width_of_bar * pool.consumed // most, width_of_bar * pool.held // most
+        bar = Text.assemble(
+            ("█" * consumed, "blue"), ("▒" * held, "yellow"), ("·" * (width_of_bar - consumed - held), "dim")
+        )
         numbers = (pool.held, pool.consumed, pool.total) if wide else (pool.total,)
         free = Text(str(pool.available), style="bold red" if not pool.available else "green")
         table.add_row(Text(pool.id), bar, free, *map(str, numbers))
@@ -163,39 +167,39 @@ def _tail(watcher: Watcher, width: int) -> Table:
 
 def _left(deadline: int | None, now: int) -> str:
     if deadline is None:
-        return "for ever"
+        return "no deadline"
     seconds = max(0, deadline - now) // 1_000_000
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
 
 
-def _speed(watcher: Watcher) -> str:
-    told = ", ".join(f"{action} {rate:.1f}/s" for action, rate in watcher.rates.items())
-    return told or "nothing is happening"
+def _rates(watcher: Watcher) -> str:
+    rates = ", ".join(f"{action} {rate:.1f}/s" for action, rate in watcher.rates.items())
+    return rates or "no activity"
 
 
 PAGES = 10
-"""Of the journal, read at most for one picture: who falls behind begins anew at the end."""
+"""Journal pages to read per refresh; a view that is further behind skips to the end."""
 PAGE = 1_000
 
 
 class Watcher:
-    """Looks at one tenant's things."""
+    """The state that is shown: one tenant's pools, holds and last entries."""
 
     def __init__(self, hk: Kernel, prefix: str, pools: int, holds: int, tail: int) -> None:
         self._hk, self._prefix = hk, prefix
         self._most_pools, self._most_holds = pools, holds
         self.tail: deque[JournalEntry] = deque(hk.journal(after=hk.cursor(back=tail), limit=PAGE), tail)
         self._cursor = hk.cursor()
-        self._looked = time.monotonic()
+        self._refreshed = time.monotonic()
         self.pools: list[Pool] = []
         self.holds: list[Hold] = []
         self.rates: dict[str, float] = {}
         self.now = 0
 
-    def look(self) -> None:
-        """Take a new picture."""
+    def refresh(self) -> None:
+        """Read the current state."""
         self.pools = self._hk.pools(self._prefix, limit=self._most_pools)
         found = self._hk.holds(state="held", limit=1_000)
         self.now = self._hk.executor.now()
@@ -210,12 +214,12 @@ class Watcher:
             self._cursor = fresh[-1].cursor
         else:
             self._cursor = self._hk.cursor()
-        looked = time.monotonic()
-        self.rates = {action: count / max(looked - self._looked, 1e-3) for action, count in sorted(seen.items())}
-        self._looked = looked
+        refreshed = time.monotonic()
+        self.rates = {action: count / max(refreshed - self._refreshed, 1e-3) for action, count in sorted(seen.items())}
+        self._refreshed = refreshed
 
     def document(self) -> WatchDocument:
-        """The picture for programs."""
+        """The state as a document."""
         return WatchDocument(
             at=text_of(self.now) or "",
             url=self._hk.url,

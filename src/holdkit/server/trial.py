@@ -67,7 +67,7 @@ def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:
             f"  dashboard   {address}/#key={key}\n"
             f"  key         {key}\n"
             f"  API         curl -H 'Authorization: Bearer {key}' {address}/v1/pools\n\n"
-            f"Ctrl-C stops it. {'The file shielded.' if kept else 'Nothing is kept.'}"
+            f"Ctrl-C stops it. {'The file is kept.' if kept else 'Nothing is kept.'}"
         )
         if traffic:
             crowd.append(Traffic(address, key))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.cli.documents import CarryDocument
+from holdkit.cli.documents import TransferDocument
 from tests.support.command_line import run, told
 
 
@@ -35,14 +35,14 @@ def held(url: str) -> int:
 
 
 def test_there_and_back(url: str, tmp_path: Path) -> None:
-    assert told(CarryDocument, "backup", tmp_path / "copy").entries == 2
+    assert told(TransferDocument, "backup", tmp_path / "copy").entries == 2
     assert (tmp_path / "copy").stat().st_mode & 0o077 == 0
     run("hold", "gpu", "--ttl", "60s")
     with holdkit.connect(url) as hk:
         cursor = hk.cursor()
     assert code_of("restore", tmp_path / "copy") == "target_exists"
     assert held(url) == 3, "not by accident"
-    assert told(CarryDocument, "restore", tmp_path / "copy", "--force").entries == 2
+    assert told(TransferDocument, "restore", tmp_path / "copy", "--force").entries == 2
     assert held(url) == 2
     with holdkit.connect(url) as hk:
         with pytest.raises(holdkit.CursorLost):

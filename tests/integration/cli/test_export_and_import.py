@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit.cli.documents import CarryDocument
+from holdkit.cli.documents import TransferDocument
 from holdkit.core.model import Pool
 from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress
@@ -121,9 +121,9 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
     expected, happened = contents(url), tale(url)
     for number, kind in enumerate(others):
         file, target = tmp_path / f"{number}.jsonl", place(kind)
-        entries = told(CarryDocument, "export", file, "--url", url).entries
+        entries = told(TransferDocument, "export", file, "--url", url).entries
         assert file.stat().st_mode & 0o777 == 0o600
-        assert told(CarryDocument, "import", file, "--url", target).entries == entries
+        assert told(TransferDocument, "import", file, "--url", target).entries == entries
         assert contents(target) == expected
         assert tale(target) == happened
         url = target
@@ -298,4 +298,4 @@ def test_bad_usage(place: Place, tmp_path: Path) -> None:
     assert (tmp_path / "there").read_text() == "mine"
     run("export", tmp_path / "there", "--url", url, "--force")
     assert "forgets everything" in run("import", tmp_path / "there", "--url", "memory://", code=2).err
-    assert "nothing at" in run("export", "-", "--url", f"sqlite:///{tmp_path}/mistyped", code=2).err
+    assert "no database at" in run("export", "-", "--url", f"sqlite:///{tmp_path}/mistyped", code=2).err

@@ -126,7 +126,7 @@ def test_a_lost_hold_stops_the_command(hk: holdkit.Kernel) -> None:
     code, told = end(process)
     assert code == 7
     assert "told" in told
-    assert f"the hold {hold_id} is lost" in told
+    assert f"hold {hold_id} is lost" in told
 
 
 def test_one_that_will_not_stop_is_killed(hk: holdkit.Kernel) -> None:
@@ -175,7 +175,7 @@ def test_waiting_can_be_interrupted(hk: holdkit.Kernel) -> None:
         (("--pool", "gpu", "--", "/no/such/program"), 127, "cannot run"),
         (("--pool", "gpu", "--", "/"), 126, "cannot run"),
         (("--pool", "gpu", "--"), 2, "COMMAND"),
-        (("--", "true"), 2, "which pool"),
+        (("--", "true"), 2, "no pool given"),
         (("--pool", "nowhere", "--", "true"), 1, "pool_not_found"),
         (("--pool", "gpu", "--ttl", "soon", "--", "true"), 2, "ttl"),
         (("--pool", "gpu", "--grace", "soon", "--", "true"), 2, "grace"),

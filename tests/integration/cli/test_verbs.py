@@ -138,7 +138,7 @@ def test_the_journal_goes_on_behind_a_cursor(url: str) -> None:
         (("hold", "gpu", "--ttl", "5m", "--units", 0), "quantity"),
         (("hold", "gpu", "--ttl", "5m", "--units", "two"), "valid integer"),
         (("hold", "gpu", "--ttl", "5m", "--metadata", "[1]"), "metadata_malformed"),
-        (("hold", "--ttl", "5m"), "which pool"),
+        (("hold", "--ttl", "5m"), "no pool given"),
         (("hold", "gpu", "--leg", "gpu", 1, "--ttl", "5m"), "not both"),
         (("hold", "gpu\x00", "--ttl", "5m"), "pool"),
         (("confirm", "no-such-id"), "hold"),
