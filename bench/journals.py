@@ -21,9 +21,10 @@ from holdkit.core.fold import fold
 from holdkit.core.model import SECOND, HeldLeg, Key, Pool, State, StoredHold
 from holdkit.core.repair import Mended
 from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres.database import Database, read_url
 from holdkit.engines.postgres.driver import BEGIN, COMMIT
-from holdkit.engines.postgres.opening import connect, read_url
-from holdkit.engines.postgres.repair import statements_of
+from holdkit.engines.postgres.opening import connect
+from holdkit.engines.postgres.repair import repair_statements
 from holdkit.engines.spilling import Spill
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.engines.sqlite.driver import Driver, Script, Statement
@@ -78,16 +79,16 @@ def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _
     engine = PostgresEngine(url)
     lanes, limits = engine.lanes, engine.limits
     engine.close()
-    driver = connect(read_url(url), limits)
+    server = connect(Database(read_url(url), limits, None))
     try:
         for mended in bulk(entries, step):
-            statements = statements_of(mended, limits, lanes, 1)
+            statements = repair_statements(mended, limits, lanes, 1)
             new = [
                 one for one in statements if not one[0].startswith("drop_")
             ]  # in whatever lane: a look at the whole table
-            driver.say((BEGIN, *new, COMMIT))
+            server.execute((BEGIN, *new, COMMIT))
     finally:
-        driver.close()
+        server.close()
 
 
 def _script(statements: tuple[Statement, ...]) -> Script[None]:

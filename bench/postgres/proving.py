@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 
 import holdkit
 from holdkit.engines.postgres import migrate, script
-from holdkit.engines.postgres.batch_options import BatchOptions
+from holdkit.engines.postgres.database import BatchOptions
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.server import wait_for
 from holdkit.testing.postgres.shared import memory
@@ -34,7 +34,7 @@ Told: TypeAlias = tuple[float, float]
 def go(way: Way) -> None:
     """Take the proof out of this process, or put it under the lock of the pool."""
     if way == "refused without proof":
-        script.proof_of = lambda outcomes, gathered: ()  # noqa: ARG005
+        script.proof_of = lambda outcomes, batch_rows: ()  # noqa: ARG005
     if way == "refused under the lock":
         replace = BatchOptions._replace
         BatchOptions._replace = lambda options, **new: replace(options, **new | {"proof_apart": False})  # type: ignore[method-assign]

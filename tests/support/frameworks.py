@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 import sqlalchemy
-from msgspec import structs
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -70,8 +69,8 @@ class Application:
     def listen(self, hook: Callable[[str], None]) -> None:
         """Call `hook` before each statement of a call with `tx=`."""
         engine = self.engine_of_kernel
-        if hasattr(engine, "_join"):
-            engine._join = structs.replace(engine._join, on_statement=hook)
+        if hasattr(engine, "_callers"):
+            engine._callers.on_statement = hook
         else:
             engine._on_statement = hook
 

@@ -114,7 +114,7 @@ def with_schema(url: str, schema: str | None) -> str:
     if not is_postgres(url):
         raise invalid("schema", "schema_unsupported", "goes with a postgresql:// URL only")
     _need_psycopg()
-    from ..engines.postgres.opening import read_url
+    from ..engines.postgres.database import read_url
 
     read_url(url, schema=schema)
     if "schema" in dict(parse_qsl(urlsplit(url).query)):

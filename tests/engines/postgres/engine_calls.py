@@ -29,9 +29,9 @@ from holdkit.core.model import SECOND, Leg, Pool, Slot, StoredHold
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.port import Applied, BatchRejected
-from holdkit.engines.postgres import PostgresEngine, opening
-from holdkit.engines.postgres import engine as engine_module
-from holdkit.engines.postgres.statements import Sql, load
+from holdkit.engines.postgres import PostgresEngine, database
+from holdkit.engines.postgres.driver import Sql
+from holdkit.engines.postgres.statements import load
 
 T = TypeVar("T")
 
@@ -237,14 +237,13 @@ def deadlocks(url: str) -> int:
 
 def alter(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], str]) -> None:
     """Connections opened from now on say this statement otherwise, in its waiting form too."""
-    altered = dict(vars(opening)["load"]())
+    altered = dict(vars(database)["load"]())
     for each in (name, f"{name}_waiting"):
         if each in altered:
             text = change(altered[each].text)
             assert text != altered[each].text, f"the canary changed nothing in {each}"
             altered[each] = Sql(text, altered[each].types)
-    for place in (opening, engine_module):  # our own connections, and callers'
-        monkeypatch.setattr(place, "load", lambda _="holdkit": MappingProxyType(altered))
+    monkeypatch.setattr(database, "load", lambda _="holdkit": MappingProxyType(altered))
 
 
 def writes() -> Sequence[str]:

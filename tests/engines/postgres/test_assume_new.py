@@ -9,7 +9,7 @@ import pytest
 from holdkit import Reason
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Refusal
-from holdkit.engines.postgres.transacting import CHECK_AGAIN_FOR
+from holdkit.engines.postgres.transactions import CHECK_AGAIN_FOR
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import create, done, groups, place
 

@@ -52,13 +52,14 @@ def opened(kind: Any, url: str, **options: Any) -> Iterator[Application]:
 def in_haste(app: Application) -> Iterator[None]:
     """For what is to be turned away: what is to be done may take its time, for a machine may be slow."""
     engine = app.engine_of_kernel
-    before = engine._join, engine.stored
-    engine._join = structs.replace(engine._join, patience=0.05)
-    engine.stored = StoredLimits(structs.replace(engine.limits, lock_timeout=SECOND // 20))
+    callers, database = engine._callers, engine._database
+    before = callers.timeout, database.stored
+    callers.timeout = 0.05
+    database.stored = StoredLimits(structs.replace(engine.limits, lock_timeout=SECOND // 20))
     try:
         yield
     finally:
-        engine._join, engine.stored = before
+        callers.timeout, database.stored = before
 
 
 @contextmanager
@@ -276,7 +277,7 @@ def test_an_interrupt_while_we_wait(url: str, error: type[BaseException]) -> Non
         signal.signal(signal.SIGUSR1, before)
 
 
-STEPS = ["make_savepoint", "look_at_caller", "find_identity", "lock_pools_waiting", "load_due", "place_holds",
+STEPS = ["make_savepoint", "read_transaction", "find_identity", "lock_pools_waiting", "load_due", "place_holds",
          "put_operations", "write_unnumbered", "release_savepoint"]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import pytest
 from holdkit.core.reading import FindPool
 from holdkit.engines.port import BatchRejected
 from holdkit.engines.postgres import PostgresEngine, doctor, migrate, opening
-from holdkit.engines.postgres.driver import StatementFailed
+from holdkit.engines.postgres.failures import StatementFailed
 from holdkit.errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from holdkit.testing.postgres import PostgresServer, ServerAddress
 from holdkit.testing.postgres.server import free_port

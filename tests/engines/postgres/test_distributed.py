@@ -23,7 +23,9 @@ from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool, FindRecord, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, distributed, migrate, migration_sql
-from holdkit.engines.postgres.driver import ConnectionFailed, Driver, Row, Statement, StatementFailed, Wire
+from holdkit.engines.postgres.connections import PipelineConnection
+from holdkit.engines.postgres.driver import Pipeline, Row, Statement
+from holdkit.engines.postgres.failures import ConnectionFailed, StatementFailed
 from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
@@ -49,31 +51,31 @@ class Watch:
         self.lanes: list[set[int]] = []
         self._open: dict[int, set[int]] = {}
 
-    def hear(self, driver: Driver, statements: Sequence[Statement]) -> None:
+    def hear(self, driver: PipelineConnection, statements: Sequence[Statement]) -> None:
         for name, parameters in statements:
             if name == "begin":
                 self._open[id(driver)] = set()
-            elif name in apart_forms():
+            elif name in lane_forms():
                 self._open.setdefault(id(driver), set()).add(parameters[0])
             elif name == "commit":
                 self.lanes.append(self._open.pop(id(driver)))
 
 
-def apart_forms() -> Any:
-    from holdkit.engines.postgres.one_lane import load_one_lane
+def lane_forms() -> Any:
+    from holdkit.engines.postgres.statements import load_for_one_lane
 
-    return load_one_lane()[1] | {f"{name}_quiet": None for name in load_one_lane()[1]}
+    return load_for_one_lane()[1] | {f"{name}_quiet": None for name in load_for_one_lane()[1]}
 
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
-    watch, say = Watch(), Driver.say
+    watch, execute = Watch(), PipelineConnection.execute
 
-    def heard(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
+    def heard(self: PipelineConnection, statements: Sequence[Statement]) -> list[list[Row]]:
         watch.hear(self, statements)
-        return say(self, statements)
+        return execute(self, statements)
 
-    monkeypatch.setattr(Driver, "say", heard)
+    monkeypatch.setattr(PipelineConnection, "execute", heard)
     return watch
 
 
@@ -133,12 +135,12 @@ def test_an_operation_id_of_another_lane_rides_along(engine: PostgresEngine, wat
 
 def test_groups_that_share_a_lane_keep_their_order() -> None:
     a, b = pool_in(0), pool_in(1)
-    cut = distributed.cut(groups(place(a), place(b), place(a, b), place(a), place(b), put("x")), LANES)
+    cut = distributed.split_groups(groups(place(a), place(b), place(a, b), place(a), place(b), put("x")), LANES)
     assert [part.indexes for part in cut][:4] == [[0], [1], [2], [3]]
     order = [index for part in cut for index in part.indexes]
     assert order.index(2) < order.index(3)
     assert order.index(2) < order.index(4)
-    swept = distributed.cut([*groups(place(a)), Group((Sweep(),)), *groups(place(a))], LANES)
+    swept = distributed.split_groups([*groups(place(a)), Group((Sweep(),)), *groups(place(a))], LANES)
     assert [part.indexes for part in swept] == [[0], [1], [2]]
 
 
@@ -158,17 +160,17 @@ def test_a_commit_that_is_lost_in_one_lane_is_unknown_there_only(
 ) -> None:
     a, b = pool_in(0), pool_in(1)
     apply(engine, create(a), create(b))
-    commits, say = list[str](), Driver.say
+    commits, execute = list[str](), PipelineConnection.execute
 
-    def cut(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
+    def cut(self: PipelineConnection, statements: Sequence[Statement]) -> list[list[Row]]:
         commits.extend(name for name, _ in statements if name == "commit")
         if statements[-1][0] == "commit" and len(commits) == 2:
             if arrived:
-                say(self, statements)
+                execute(self, statements)
             raise ConnectionFailed("cut", sent_commit=True)
-        return say(self, statements)
+        return execute(self, statements)
 
-    monkeypatch.setattr(Driver, "say", cut)
+    monkeypatch.setattr(PipelineConnection, "execute", cut)
     batch = groups(place(a), place(b, op=op_in(1)), place(a))
     applied = engine.apply(batch)
     assert sorted(applied.failed) == [1]
@@ -339,15 +341,15 @@ def test_reads_see_the_time_of_pools_in_other_lanes(postgres_url: str) -> None:
 def test_what_is_not_there_may_only_be_unfinished(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker was lost between the two phases of a commit that was answered with done: no hold may be told of as missing
     before that is over, and nobody else waits for it."""
-    say, prepared = Driver.say, [("citus_0_1_1_0",)]
+    execute, prepared = PipelineConnection.execute, [("citus_0_1_1_0",)]
 
-    def heard(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
-        answers = say(self, statements)
+    def heard(self: PipelineConnection, statements: Sequence[Statement]) -> list[list[Row]]:
+        answers = execute(self, statements)
         names = [name for name, _ in statements]
         return [[*prepared] if name == "find_prepared" else rows for name, rows in zip(names, answers, strict=True)]
 
     apply(engine, create(pool_in(0)))
-    monkeypatch.setattr(Driver, "say", heard)
+    monkeypatch.setattr(PipelineConnection, "execute", heard)
     unseen = hold_id(pool_in(0))
     applied = engine.apply(groups(place(pool_in(0)), confirm(unseen), place(pool_in(1))))
     assert isinstance(applied.outcomes[0][0], Done)
@@ -369,15 +371,15 @@ def test_what_is_not_there_inside_a_callers_transaction(
     engine: PostgresEngine, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same where a caller looks: the answer can be asked for again, and the transaction goes on."""
-    exchange = Wire.exchange
+    exchange = Pipeline.exchange
 
-    def heard(self: Wire, statements: Sequence[Statement]) -> Any:
+    def heard(self: Pipeline, statements: Sequence[Statement]) -> Any:
         answers = yield from exchange(self, statements)
         found = [("citus_0_1_1_0",)]
         return [found if said[0] == "find_prepared" else rows for said, rows in zip(statements, answers, strict=True)]
 
     with psycopg.connect(postgres_url) as tx:
-        monkeypatch.setattr(Wire, "exchange", heard)
+        monkeypatch.setattr(Pipeline, "exchange", heard)
         for query in (FindHold(("", hold_id(pool_in(0)))), FindPool(("", pool_in(1)))):
             with pytest.raises(Overloaded, match="two-phase commit"):
                 engine.read_in(tx, query)
@@ -395,17 +397,17 @@ def test_what_was_prepared_after_we_looked_is_not_waited_for(
     engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others commit in two phases all the time: only what was there at the first look is waited for."""
-    say, numbers = Driver.say, count()
+    execute, numbers = PipelineConnection.execute, count()
 
-    def heard(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
-        answers = say(self, statements)
+    def heard(self: PipelineConnection, statements: Sequence[Statement]) -> list[list[Row]]:
+        answers = execute(self, statements)
         names = [name for name, _ in statements]
         return [
             [(f"citus_{next(numbers)}",)] if name == "find_prepared" else rows
             for name, rows in zip(names, answers, strict=True)
         ]
 
-    monkeypatch.setattr(Driver, "say", heard)
+    monkeypatch.setattr(PipelineConnection, "execute", heard)
     assert engine_calls.reason(engine_calls.one(engine, confirm(hold_id()))) is Reason.HOLD_NOT_FOUND
     assert engine.read(FindHold(("", hold_id()))) is None
 
@@ -414,15 +416,15 @@ def test_what_was_prepared_after_we_looked_is_not_waited_for(
 def test_a_worker_that_hung_up_is_tried_again_a_few_times(
     times: int, engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    say, left = Driver.say, [times]
+    execute, left = PipelineConnection.execute, [times]
 
-    def heard(self: Driver, statements: Sequence[Statement]) -> list[list[Row]]:
+    def heard(self: PipelineConnection, statements: Sequence[Statement]) -> list[list[Row]]:
         if left[0]:
             left[0] -= 1
             raise StatementFailed("lock_pools", "08006", "connection not open")
-        return say(self, statements)
+        return execute(self, statements)
 
-    monkeypatch.setattr(Driver, "say", heard)
+    monkeypatch.setattr(PipelineConnection, "execute", heard)
     if times == 1:
         apply(engine, create(pool_in(0)))
     else:

@@ -9,8 +9,8 @@ import pytest
 from holdkit.engines.durability import Standby
 from holdkit.engines.postgres import engine as engine_module
 from holdkit.engines.postgres import opening
-from holdkit.engines.postgres.driver import Driver
-from holdkit.engines.postgres.durability import weigh
+from holdkit.engines.postgres.connections import PipelineConnection
+from holdkit.engines.postgres.opening import assess
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import create, done
 
@@ -56,7 +56,7 @@ GRANT = "grant pg_read_all_stats (or pg_monitor) to this role"
 def test_what_settings_and_standbys_mean(
     settings: dict[str, str], standbys: list[Standby], level: str, says: str, advice: str
 ) -> None:
-    found = weigh(SETTINGS | settings, standbys)
+    found = assess(SETTINGS | settings, standbys)
     assert found.level == level
     assert says in found.says
     assert advice in found.advice if advice else found.advice == ""
@@ -70,9 +70,9 @@ def test_it_is_read_with_every_new_connection_and_not_with_every_call(
     open_engine: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    opened: list[Driver] = []
+    opened: list[PipelineConnection] = []
 
-    def connect(*said: Any, **more: Any) -> Driver:
+    def connect(*said: Any, **more: Any) -> PipelineConnection:
         opened.append(opening.connect(*said, **more))
         return opened[-1]
 
@@ -81,7 +81,7 @@ def test_it_is_read_with_every_new_connection_and_not_with_every_call(
     for number in range(10):
         done(engine, create(f"p{number}"))
         if number == 5:
-            engine._drop_idle()
+            engine._connections.drop_idle()
     engine.close()  # whoever tells others of the writes has come to an end, too
     assert 2 <= len(opened) <= 4
     assert seen.count("read_durability") == seen.count("read_standbys") == len(opened)

@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.engines import deadlines
-from holdkit.engines.postgres import PostgresEngine, hosts, opening
+from holdkit.engines.postgres import PostgresEngine, database, hosts
 from holdkit.engines.postgres.hosts import Primary, hosts_of
 from holdkit.errors import EngineError, Overloaded
 from holdkit.testing.postgres import ServerAddress
@@ -24,7 +24,7 @@ from tests.engines.postgres.engine_calls import LANES, PATIENCE, create, done, p
 
 
 def parts(url: str) -> list[dict[str, object]]:
-    return [dict(psycopg.conninfo.conninfo_to_dict(host.conninfo)) for host in opening.read_url(url).hosts]
+    return [dict(psycopg.conninfo.conninfo_to_dict(host.conninfo)) for host in database.read_url(url).hosts]
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_a_silent_host_stalls_nobody(silent: int, postgres_server: ServerAddress
     url = beside(silent, postgres_server, migrated(lanes=LANES), "connect_timeout=3600")
     with ThreadPoolExecutor(1) as thread, closing(thread.submit(PostgresEngine, url).result(PATIENCE)) as engine:
         well, ill = f"{postgres_server.host}:{postgres_server.port}", f"127.0.0.1:{silent}"
-        assert hosts._favourites[ill, well] == well
+        assert hosts._preferred[ill, well] == well
         for number, favourite in enumerate((well, ill)):
-            hosts._favourites[ill, well] = favourite
-            engine._drop_idle()
+            hosts._preferred[ill, well] = favourite
+            engine._connections.drop_idle()
             thread.submit(done, engine, create(f"seats-{number}")).result(PATIENCE)
-            assert hosts._favourites[ill, well] == well
+            assert hosts._preferred[ill, well] == well
 
 
 def test_when_nobody_answers_each_is_named(silent: int) -> None:
     url = f"postgresql://postgres@127.0.0.1:{silent},127.0.0.1:1/shop"
     said = f"127.0.0.1:{silent}: no answer within .*; 127.0.0.1:1: .*refused"
-    asked = [structs.replace(host, seconds=0.5) for host in opening.read_url(url).hosts]
+    asked = [structs.replace(host, seconds=0.5) for host in database.read_url(url).hosts]
     with pytest.raises(psycopg.OperationalError, match=said):
         hosts.open_any(asked)
     with pytest.raises(Overloaded) as late, deadlines.until(time.monotonic() + 1.0):
@@ -124,7 +124,7 @@ def test_a_host_that_was_replaced_is_not_used_any_more(
 
 
 def test_a_server_that_does_not_tell_its_timeline_is_used(migrated: Migrated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "_WHO", "select no_such_function()")
+    monkeypatch.setattr(hosts, "_IDENTIFY", "select no_such_function()")
     with closing(PostgresEngine(migrated(lanes=LANES))) as engine:
         done(engine, create("seats"))
-        assert [driver.primary for _, driver in engine._connections._free] == [None]
+        assert [driver.primary for _, driver in engine._connections.no_wait._free] == [None]

@@ -161,7 +161,7 @@ def meet_at_a_head(engine: PostgresEngine, postgres_url: str, lane_count: int) -
     with caller(postgres_url) as tx:
         engine.apply_in(tx, groups(place(POOLS[0])))
         tx.commit()
-    journal = load()["write_journal_behind"].text
+    journal = load()["write_journal_with_unnumbered"].text
     with ThreadPoolExecutor(1) as thread, closing(psycopg.connect(postgres_url)) as other:
         raw = psycopg.RawCursor(other)
         raw.execute(load()["lock_heads"].text, ([0], "10000"))
@@ -175,12 +175,12 @@ def meet_at_a_head(engine: PostgresEngine, postgres_url: str, lane_count: int) -
 def test_canary_entries_moved_before_the_head_is_locked_deadlock(
     engine: PostgresEngine, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send: Any = driver.Wire.exchange
+    send: Any = driver.Pipeline.exchange
 
-    def headless(self: driver.Wire, statements: Any) -> Any:
+    def headless(self: driver.Pipeline, statements: Any) -> Any:
         return send(self, [each for each in statements if each[0] != "lock_heads"])
 
-    monkeypatch.setattr(driver.Wire, "exchange", headless)
+    monkeypatch.setattr(driver.Pipeline, "exchange", headless)
     with suppress(psycopg.errors.DeadlockDetected):  # one of the two is chosen; ours begins again
         meet_at_a_head(engine, postgres_url, 1)
     assert deadlocks_of(postgres_url, engine) > 0

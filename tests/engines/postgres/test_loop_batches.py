@@ -12,7 +12,7 @@ from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Reason
 from holdkit.engines.port import Applied, AsyncApply, NeedsThread
 from holdkit.engines.postgres import PostgresEngine, driver
-from holdkit.engines.postgres.listening import Notifier
+from holdkit.engines.postgres.notifications import Notifier
 from holdkit.errors import OutcomeUnknown
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
@@ -22,7 +22,7 @@ from tests.engines.postgres.engine_calls import create, done, groups, place
 @pytest.fixture(autouse=True)
 def _nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take the connection that lies at hand, whenever it likes."""
-    monkeypatch.setattr(Notifier, "nudge", lambda _: None)
+    monkeypatch.setattr(Notifier, "notify_soon", lambda _: None)
 
 
 def fly(engine: PostgresEngine, wanted: list[Group], sent: Callable[[], None] = lambda: None) -> Applied:
@@ -47,7 +47,7 @@ def test_the_same_answers_and_told_when_they_are_on_their_way(engine: PostgresEn
 
 def test_without_a_connection_at_hand_it_is_grounded(engine: PostgresEngine) -> None:
     done(engine, create("p"))
-    engine._connections.drop_idle()
+    engine._connections.no_wait.drop_idle()
     with pytest.raises(NeedsThread):
         fly(engine, groups(place("p")))
     assert engine_calls.pool(engine, "p").held == 0
@@ -93,7 +93,7 @@ def test_cancelled_it_leaves_no_connection_behind(open_engine: Open, step: str) 
     done(engine, create("p"))
     asyncio.run(cancelled())
     assert not struck
-    assert engine._connections._lent == 0
+    assert engine._connections.no_wait._lent == 0
     assert engine_calls.pool(engine, "p").held <= (step in ("place_holds", "commit")), "they travel together"
     assert isinstance(engine_calls.one(engine, place("p")), Done)
     assert not list(engine.verify())
@@ -115,19 +115,19 @@ def test_an_exception_before_commit_is_sent_is_grounded(open_engine: Open, step:
         fly(engine, groups(place("p")))
     assert not awaited
     assert engine_calls.pool(engine, "p").held == 0
-    assert engine._connections._lent == 0
+    assert engine._connections.no_wait._lent == 0
 
 
 def test_an_exception_behind_commit_is_unknown(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     done(engine, create("p"))
-    rows = driver.Wire._rows
+    rows = driver.Pipeline._rows
 
-    def strike(self: driver.Wire, expected: Any, results: Any) -> Any:
+    def strike(self: driver.Pipeline, expected: Any, results: Any) -> Any:
         if self.committing:
             raise ValueError("behind COMMIT")
         return rows(self, expected, results)
 
-    monkeypatch.setattr(driver.Wire, "_rows", strike)
+    monkeypatch.setattr(driver.Pipeline, "_rows", strike)
     with pytest.raises(OutcomeUnknown):
         fly(engine, groups(place("p")))
     monkeypatch.undo()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdkit.engines.postgres import racing
-from holdkit.engines.postgres.racing import NobodyCame, Race
+from holdkit.engines.postgres import hosts
+from holdkit.engines.postgres.hosts import AllFailed, Race
 from tests.engines.postgres.engine_calls import PATIENCE, await_that
 
 
@@ -52,14 +52,14 @@ def test_one_that_hangs_stops_nobody_and_is_dropped_when_it_comes(track: Track) 
     await_that(lambda: track.dropped == [7], "what came too late was not dropped")
 
 
-def test_the_favourite_has_a_moment_for_itself(track: Track, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(racing, "STAGGER", PATIENCE)
+def test_the_preferred_one_has_a_moment_for_itself(track: Track, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "STAGGER", PATIENCE)
     assert track.race(lambda: 1, track.fail).run(PATIENCE) == 1
     assert track.tries == 0
 
 
-def test_when_the_favourite_fails_the_others_begin_at_once(track: Track, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(racing, "STAGGER", 10 * PATIENCE)
+def test_when_the_preferred_one_fails_the_others_begin_at_once(track: Track, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "STAGGER", 10 * PATIENCE)
     assert track.race(track.fail, lambda: 2).run(PATIENCE) == 2
 
 
@@ -68,7 +68,7 @@ def test_whoever_failed_tries_again_while_there_is_time(track: Track) -> None:
 
 
 def test_one_alone_fails_at_once(track: Track) -> None:
-    with pytest.raises(NobodyCame, match="refused") as raised:
+    with pytest.raises(AllFailed, match="refused") as raised:
         track.race(track.fail).run(PATIENCE)
     assert track.tries == 1
     assert list(raised.value.errors) == [0]
@@ -76,7 +76,7 @@ def test_one_alone_fails_at_once(track: Track) -> None:
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_when_time_is_up_nobody_came(track: Track, others: int) -> None:
-    with pytest.raises(NobodyCame) as raised:
+    with pytest.raises(AllFailed) as raised:
         track.race(track.hang, *[track.fail] * others).run(0.01)
     assert 0 not in raised.value.errors
 
@@ -87,7 +87,7 @@ def test_the_best_of_those_that_come_together(track: Track) -> None:
 
 
 def test_the_best_is_not_waited_for_long(track: Track, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(racing, "STAGGER", 0.01)
+    monkeypatch.setattr(hosts, "STAGGER", 0.01)
     assert track.race(lambda: 1, track.hang).run(PATIENCE, best=float) == 1
 
 
@@ -95,11 +95,11 @@ def test_interrupted_it_keeps_nothing(track: Track, monkeypatch: pytest.MonkeyPa
     race = track.race(lambda: 5, track.hang)
 
     def interrupt(*_: object) -> bool:
-        assert race._told.get(timeout=PATIENCE)[1] == 5
-        race._told.put((0, 5, None))
+        assert race._results.get(timeout=PATIENCE)[1] == 5
+        race._results.put((0, 5, None))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(race, "_hear", interrupt)
+    monkeypatch.setattr(race, "_next_result", interrupt)
     with pytest.raises(KeyboardInterrupt):
         race.run(PATIENCE)
     assert track.dropped == [5]

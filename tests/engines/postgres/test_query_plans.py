@@ -15,8 +15,9 @@ import psycopg
 import pytest
 
 from holdkit.core.model import Limits
+from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.opening import settings_text
-from holdkit.engines.postgres.statements import Sql, load
+from holdkit.engines.postgres.statements import load
 
 ROWS: Final = 200_000
 POOLS: Final = 20_000
@@ -39,7 +40,7 @@ WHOLE: Final = {
     "find_idle_pools": "the partial index holds nothing else",
     "read_tenants": "goes from tenant to tenant by the primary key, one row of each",
     "is_used": "stops at the first row",
-    "mend_stamp": "a repair, which reads everything anyway",
+    "latest_stamp": "a repair, which reads everything anyway",
     "rescan_pools": "a repair, which reads everything anyway",
 }
 """Statements that may walk an index without a condition on it, and why."""

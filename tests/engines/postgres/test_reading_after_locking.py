@@ -87,19 +87,19 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
     open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two safeguards: with the row counts still checked, even that could not happen."""
-    statements: Callable[..., Any] = loading._first
-    take: Callable[..., Any] = loading.Rows.take
+    statements: Callable[..., Any] = loading._first_statements
+    take: Callable[..., Any] = loading.LoadedRows.take
 
     def no_wait(*arguments: Any) -> Any:
         lock, due, *holds = statements(*arguments)
         return [*holds, lock, due]
 
-    def sorted_back(self: loading.Rows, answers: Any, *arguments: Any) -> Any:
+    def sorted_back(self: loading.LoadedRows, answers: Any, *arguments: Any) -> Any:
         *holds, lock, due = answers
         return take(self, [lock, due, *holds], *arguments)
 
-    monkeypatch.setattr(loading, "_first", no_wait)
-    monkeypatch.setattr(loading.Rows, "take", sorted_back)
+    monkeypatch.setattr(loading, "_first_statements", no_wait)
+    monkeypatch.setattr(loading.LoadedRows, "take", sorted_back)
     theirs, ours = confirm_behind_a_caller(open_engine(), postgres_url)
     assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
     engine_calls.sound(open_engine(), postgres_url)

@@ -90,7 +90,7 @@ def test_every_write_counts_its_rows() -> None:
         "stamp_pools",
         "raise_floor",
         "write_journal",
-        "write_journal_behind",
+        "write_journal_with_unnumbered",
         "write_unnumbered",
         "make_room",
         "put_setting",
@@ -103,7 +103,7 @@ def test_every_write_counts_its_rows() -> None:
         "drop_legs",
         "drop_records",
         "rescan_pools",
-        "mend_floor",
+        "set_fence_floors",
         "renew_generation",
     }
     writing = ("insert into", "update holdkit", "delete from")

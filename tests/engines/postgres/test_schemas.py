@@ -16,10 +16,9 @@ import holdkit
 from holdkit import InvalidRequest, Overloaded, PoolNotFound
 from holdkit.core.model import Limits
 from holdkit.engines.postgres import PostgresEngine, migrate, migration_sql
+from holdkit.engines.postgres.database import POOL, pool_sizes, read_url
 from holdkit.engines.postgres.migrating import distributing, migrate_to
-from holdkit.engines.postgres.one_lane import load_one_lane
-from holdkit.engines.postgres.opening import POOL, read_url, shares_of
-from holdkit.engines.postgres.statements import load, migrations
+from holdkit.engines.postgres.statements import load, load_for_one_lane, migrations
 from holdkit.errors import EngineError
 from holdkit.testing import FakeClock
 from tests.engines.postgres.engine_calls import ask
@@ -153,8 +152,8 @@ def test_made_by_a_script(postgres_url: str, name: str) -> None:
 def test_no_text_names_the_usual_schema() -> None:
     """Whatever is said to a server goes through the one place where the name enters."""
     named = re.compile(r"holdkit\.|'holdkit'|schema holdkit")
-    shop = [sql.text for made in (load("shop"), load_one_lane("shop")[0]) for sql in made.values()]
-    usual = [sql.text for made in (load(), load_one_lane()[0]) for sql in made.values()]
+    shop = [sql.text for made in (load("shop"), load_for_one_lane("shop")[0]) for sql in made.values()]
+    usual = [sql.text for made in (load(), load_for_one_lane()[0]) for sql in made.values()]
     assert [text for text in shop if named.search(text)] == []
     assert sum('"shop".' in text for text in shop) == sum("holdkit." in text for text in usual) > 100
     for script in (migration_sql(schema="shop", citus=True), *distributing("shop")):
@@ -206,12 +205,12 @@ def test_missing_tables_are_named_with_what_to_do(postgres_url: str) -> None:
 
 
 def test_a_pool_is_cut_up() -> None:
-    assert shares_of(POOL) == (6, 16, 8)
+    assert pool_sizes(POOL) == (6, 16, 8)
     for size in range(4, 1_001):
-        shares = shares_of(size)
-        assert sum(shares) == size
-        assert shares.quick >= 2
-        assert min(shares) >= 1
+        sizes = pool_sizes(size)
+        assert sum(sizes) == size
+        assert sizes.no_wait >= 2
+        assert min(sizes) >= 1
 
 
 def test_there_are_never_more_connections(postgres_url: str) -> None:
@@ -219,10 +218,10 @@ def test_there_are_never_more_connections(postgres_url: str) -> None:
     impatient = Limits(lock_timeout=50_000)
     with closing(PostgresEngine(postgres_url, pool_size=4, limits=impatient)) as engine, ExitStack() as taken:
         for _ in range(2):
-            taken.enter_context(engine._connections.one())
-        taken.enter_context(engine._wait_for_locks.one())
-        for kind, most in ((engine._connections, 2), (engine._wait_for_locks, 1)):
-            with pytest.raises(Overloaded, match=f"all {most} connections are in use"), kind.one():
+            taken.enter_context(engine._connections.no_wait.connection())
+        taken.enter_context(engine._connections.wait_for_locks.connection())
+        for kind, most in ((engine._connections.no_wait, 2), (engine._connections.wait_for_locks, 1)):
+            with pytest.raises(Overloaded, match=f"all {most} connections are in use"), kind.connection():
                 pass
 
         def again(_: Any) -> None:

@@ -11,14 +11,12 @@ import pytest
 
 from holdkit.engines.postgres.driver import Row, Script, Statement
 from holdkit.engines.postgres.migrating import DISTRIBUTED
-from holdkit.engines.postgres.one_lane import SPANNING, load_one_lane
-from holdkit.engines.postgres.splitting import by_lane
-from holdkit.engines.postgres.statements import load
+from holdkit.engines.postgres.statements import ONE_SERVER_ONLY, load, load_for_one_lane, split_by_lane
 
-TEXTS, FORMS = load_one_lane()
+TEXTS, FORMS = load_for_one_lane()
 LOOKS: Final = {
     "audit_heads", "audit_pools", "audit_holds", "audit_legs", "audit_operations", "audit_records", "audit_size", "count_pools",
-    "count_live_holds", "count_unended_holds", "count_consumed_holds", "count_operations", "count_holds", "find_due_holds", "find_idle_pools",
+    "count_live_holds", "count_unended_holds", "count_consumed_holds", "count_operations", "count_holds", "find_due_holds_by", "find_idle_pools",
     "find_rested_pools_by", "find_closed_pools_by", "find_retiring_by",
     "oldest_due", "latest_slot", "find_ended_holds", "find_stale_lanes", "find_retired_lanes", "has_unnumbered", "read_heads", "create_heads",
 }  # fmt: skip
@@ -65,14 +63,14 @@ def test_a_statement_names_one_lane_for_every_table(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_a_statement_has_nothing_that_cannot_be_distributed(name: str) -> None:
     text = TEXTS[name].text
-    allowed = {"settings of the session"} if name in {"pass_on", "wait_up_to"} else set()
+    allowed = {"settings of the session"} if name in {"propagate_settings", "set_lock_timeout_to"} else set()
     assert {what for what, pattern in FORBIDDEN.items() if re.search(pattern, text, re.DOTALL)} == allowed
     if re.search(r"\bupdate holdkit|\bdelete from|\binsert into", text) and "migrations" not in text:
         assert not re.search(VOLATILE, text), "a statement that writes must be the same wherever it is evaluated"
 
 
 def test_every_statement_has_its_form() -> None:
-    assert set(load()) - set(TEXTS) == SPANNING
+    assert set(load()) - set(TEXTS) == ONE_SERVER_ONLY
     assert set(FORMS) <= set(TEXTS)
     for name, form in FORMS.items():
         assert len(form.parameters) == len(TEXTS[name].types), name
@@ -112,7 +110,7 @@ def said(
     def script() -> Script[list[list[Row]]]:
         return (yield statements)
 
-    running = by_lane(script(), lanes)
+    running = split_by_lane(script(), lanes)
     flat = next(running)
     try:
         running.send([answer(*each) for each in flat])
@@ -159,19 +157,19 @@ def test_who_writes_enters_each_lane_first() -> None:
     """Once, before anything else is said there: also lanes that are only found on the way."""
 
     def script() -> Script[list[list[Row]]]:
-        first = yield (("begin", ()), ("set_patience", ("100",)), ("lock_pools", ([3, 5], ["", ""], ["a", "b"])))
+        first = yield (("begin", ()), ("set_lock_timeout", ("100",)), ("lock_pools", ([3, 5], ["", ""], ["a", "b"])))
         second = yield (("lock_pools", ([5, 9], ["", ""], ["b", "c"])), ("commit", ()))
         return [*first, *second]
 
-    running = by_lane(script(), (3, 5), writing=True)
+    running = split_by_lane(script(), (3, 5), writing=True)
     flat = next(running)
     assert [(name, *parameters[:1]) for name, parameters in flat] == [
-        ("begin",), ("pass_on",), ("wait_up_to_100",),
-        ("enter_lane", 3), ("lock_pools", 3), ("enter_lane", 5), ("lock_pools", 5),
+        ("begin",), ("propagate_settings",), ("set_lock_timeout_to_100",),
+        ("pin_lane", 3), ("lock_pools", 3), ("pin_lane", 5), ("lock_pools", 5),
     ]  # fmt: skip
     flat = running.send([[(name, *parameters[:1])] if name == "lock_pools" else [] for name, parameters in flat])
     assert [(name, *parameters[:1]) for name, parameters in flat] == [
-        ("lock_pools", 5), ("enter_lane", 9), ("lock_pools", 9), ("commit",),
+        ("lock_pools", 5), ("pin_lane", 9), ("lock_pools", 9), ("commit",),
     ]  # fmt: skip
     with pytest.raises(StopIteration) as ended:
         running.send([[("x",)], [], [("y",)], []])

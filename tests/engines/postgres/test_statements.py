@@ -12,7 +12,7 @@ from holdkit.engines.postgres.statements import load
 
 TABLES: Final = ("pools", "holds", "legs", "journal", "unnumbered", "operations", "records")
 ALL_LANES: Final = {
-    "find_sweep": "the earliest deadline anywhere",
+    "find_due_holds": "the earliest deadline anywhere",
     "find_retiring": "the one whose time was over first anywhere",
     "find_idle_pools": "any empty pool",
     "find_rested_pools": "the one that has rested longest anywhere",

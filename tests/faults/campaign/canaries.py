@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holdkit.engines.log import disk
 from holdkit.engines.postgres import script
-from holdkit.engines.postgres.reading import At
+from holdkit.engines.postgres.journal_reading import Reader
 
 
 def sqlite_unsynced() -> None:
@@ -37,9 +37,9 @@ def log_unsynced() -> None:
 
 def postgres_unproved() -> None:
     """What a call has read and not written waits for no standby: a batch that wrote nothing rolls back, a look is a look."""
-    vars(script)["proof_of"] = lambda outcomes, gathered: ()
-    vars(script)["prune"] = lambda terms, slot: []  # it would be committed
-    At.proved = lambda self, script, query: script  # type: ignore[method-assign]
+    vars(script)["proof_of"] = lambda outcomes, batch_rows: ()
+    vars(script)["prune"] = lambda options, slot: []  # it would be committed
+    Reader.proved = lambda self, script, query: script  # type: ignore[method-assign]
 
 
 CANARIES: Final[dict[str, Callable[[], None]]] = {

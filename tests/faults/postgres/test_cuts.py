@@ -19,9 +19,9 @@ from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindEntries, FindHold, ReadJournal
 from holdkit.engines.port import NeedsThread
-from holdkit.engines.postgres import PostgresEngine, driver, migrate
-from holdkit.engines.postgres.listening import Notifier
-from holdkit.engines.postgres.transacting import Transactions
+from holdkit.engines.postgres import PostgresEngine, failures, migrate
+from holdkit.engines.postgres.notifications import Notifier
+from holdkit.engines.postgres.transactions import Transactions
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -59,7 +59,7 @@ class Line:
     ) -> tuple[str, list[str]]:
         """One hold whose connection is cut: how it was answered, and what was wrong with that."""
         if cold:
-            self.engine._drop_idle()
+            self.engine._connections.drop_idle()
         else:
             self.warm()
         command = place("seats", op=os.urandom(8).hex() if with_op else None)
@@ -128,7 +128,7 @@ def server(postgres_binaries: object) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def line(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
-    monkeypatch.setattr(Notifier, "nudge", lambda _: None)  # it would speak on the same line, whenever it likes
+    monkeypatch.setattr(Notifier, "notify_soon", lambda _: None)  # it would speak on the same line, whenever it likes
     with Proxy(server.port) as proxy, closing(Line(server, proxy)) as line:
         done(line.straight, create("seats", 10**6, exist_ok=True))
         yield line
@@ -185,8 +185,8 @@ def fall_silent(line: Line, patience: float) -> tuple[PlaceHold, Outcome | Excep
     line.trial(None, with_op=True, cold=False)
     last = line.proxy.counts["server"]
     line.warm()
-    for _, each in line.engine._wait_for_locks._free:
-        each.patience = patience
+    for _, each in line.engine._connections.wait_for_locks._free:
+        each.timeout = patience
     command = place("seats", op=f"silent for {patience}")
     line.proxy.arm(("server", last - 1), stall=True)
     answer = ask(line.engine, command)
@@ -195,8 +195,8 @@ def fall_silent(line: Line, patience: float) -> tuple[PlaceHold, Outcome | Excep
 
 
 def test_canary_unknown_mapped_to_refused_is_found(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    def sure(self: Any, failed: driver.ConnectionFailed) -> EngineError:
-        self._suspect()
+    def sure(self: Any, failed: failures.ConnectionFailed) -> EngineError:
+        self._connections.drop_idle()
         return EngineError(f"surely nothing happened: {failed}")
 
     monkeypatch.setattr(Transactions, "_lost", sure)
@@ -207,12 +207,12 @@ def test_canary_unknown_mapped_to_refused_is_found(line: Line, monkeypatch: pyte
 
 def test_canary_unknown_run_again_without_asking_is_found(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if COMMIT had never been sent: the second run meets the first one's hold."""
-    make = driver.ConnectionFailed.__init__
+    make = failures.ConnectionFailed.__init__
 
     def never_sent(self: Any, message: str, *, sent_commit: bool) -> None:
         make(self, message, sent_commit=False)
 
-    monkeypatch.setattr(driver.ConnectionFailed, "__init__", never_sent)
+    monkeypatch.setattr(failures.ConnectionFailed, "__init__", never_sent)
     points = [cut for cut in cuts(line, with_op=False, cold=False) if cut[0] == "server"]
     wrong = [each for cut in points[-8:] for each in line.trial(cut, with_op=False, cold=False)[1]]
     assert any("but it is there" in each for each in wrong)

@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit import OutcomeUnknown, Overloaded
 from holdkit.engines.postgres import PostgresEngine, migrate
-from holdkit.engines.postgres.listening import Notifier
+from holdkit.engines.postgres.notifications import Notifier
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres.engine_calls import LANES
@@ -34,7 +34,7 @@ def server(postgres_binaries: object) -> Iterator[PostgresServer]:
 def test_a_call_ends_at_its_deadline(
     server: PostgresServer, mode: type[Sync | Async], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Notifier, "nudge", lambda _: None)  # it would speak on the same line, whenever it likes
+    monkeypatch.setattr(Notifier, "notify_soon", lambda _: None)  # it would speak on the same line, whenever it likes
     driven = mode()
     with Proxy(server.port) as proxy, closing(PostgresEngine(server.tcp_dsn("shop"))) as straight:
         url = f"postgresql://postgres@127.0.0.1:{proxy.port}/shop?sslmode=disable&gssencmode=disable"

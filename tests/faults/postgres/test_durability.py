@@ -17,7 +17,7 @@ from holdkit.cli.documents import DoctorDocument
 from holdkit.client import connect as connect_client
 from holdkit.client import connect_async as connect_client_async
 from holdkit.engines.durability import Standby
-from holdkit.engines.postgres import durability, migrate
+from holdkit.engines.postgres import migrate, opening
 from holdkit.errors import EngineError
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -66,7 +66,7 @@ def primary(followed: PostgresServer) -> Iterator[PostgresServer]:
 @pytest.fixture(autouse=True)
 def always_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if each call came long after the one before."""
-    monkeypatch.setattr(durability, "FRESH", -1.0)
+    monkeypatch.setattr(opening, "FRESH", -1.0)
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -27,8 +27,8 @@ from holdkit.core.codec import ticket
 from holdkit.core.commands import AnyCommand
 from holdkit.core.outcomes import Reason
 from holdkit.engines.postgres import PostgresEngine, migrate, script
+from holdkit.engines.postgres.journal_reading import Reader
 from holdkit.engines.postgres.migrating import Layout, migrate_to
-from holdkit.engines.postgres.reading import At
 from holdkit.faces.keys import claim_id
 from holdkit.kernel.export import Import, export
 from holdkit.kernel.import_ import move_in
@@ -119,7 +119,7 @@ def without_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """The canary: a batch that wrote nothing rolls back, a look is a look."""
     monkeypatch.setattr(script, "proof_of", lambda outcomes, gathered: ())
     monkeypatch.setattr(script, "prune", lambda terms, slot: [])  # it would be committed
-    monkeypatch.setattr(At, "proved", lambda self, script, query: script)
+    monkeypatch.setattr(Reader, "proved", lambda self, script, query: script)
 
 
 @pytest.fixture(scope="module")

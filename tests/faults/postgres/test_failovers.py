@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from holdkit.core.outcomes import Done, Reason
-from holdkit.engines.postgres import PostgresEngine, driver, migrate
+from holdkit.engines.postgres import PostgresEngine, connections, migrate
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -96,12 +96,16 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
             assert outcome.replayed
             set_synchronous(primary, "nobody")
 
-        monkeypatch.setattr(driver, "_SAID", driver._SAID[:1])  # a server that speaks another language
+        monkeypatch.setattr(
+            connections, "_NOTICE_FIELDS", connections._NOTICE_FIELDS[:1]
+        )  # a server that speaks another language
         waiting = thread.submit(told, partial(one, engine, place("seats")))
         interrupt_wait(primary, "cancel")
         assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown)
 
-        monkeypatch.setattr(driver.Driver, "_notice", lambda self, result: None)  # the canary: warnings go unheard
+        monkeypatch.setattr(
+            connections.PipelineConnection, "_notice", lambda self, result: None
+        )  # the canary: warnings go unheard
         with closing(PostgresEngine(primary.dsn("shop"))) as deaf:
             waiting = thread.submit(told, lambda: one(deaf, place("seats")))
             interrupt_wait(primary, "cancel")

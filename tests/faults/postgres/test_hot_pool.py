@@ -17,7 +17,7 @@ from holdkit.core.entries import Action
 from holdkit.core.outcomes import Done, Reason
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine
-from holdkit.engines.postgres.driver import StatementFailed
+from holdkit.engines.postgres.failures import StatementFailed
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import create, done, one, place
 from tests.support.races import race

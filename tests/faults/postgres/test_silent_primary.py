@@ -19,7 +19,7 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool
 from holdkit.engines.port import Lent
 from holdkit.engines.postgres import PostgresEngine, migrate
-from holdkit.engines.postgres.listening import Notifier
+from holdkit.engines.postgres.notifications import Notifier
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.processes import children, running
@@ -99,7 +99,7 @@ def test_a_primary_that_is_stopped_is_left(pair: tuple[PostgresServer, PostgresS
 @pytest.mark.slow
 def test_tasks_leave_it_too(pair: tuple[PostgresServer, PostgresServer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        Notifier, "nudge", lambda _: None
+        Notifier, "notify_soon", lambda _: None
     )  # it would take the line that lies ready, and wait there instead
     primary, standby = pair
 

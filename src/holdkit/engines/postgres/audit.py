@@ -1,8 +1,8 @@
-"""Verify: names every row that is not what the journal says, or whose checksum or lane does not fit.
+"""Verify: find every row that is not what the journal says, or whose checksum or lane is wrong.
 
-Reads one consistent snapshot, writes nothing, and keeps little in memory: see `core.audit`. Each lane folds by itself; entries
-that have no number yet come last in theirs. The rows come through cursors, in order of their keys, whatever lane they are in.
-Rows that cannot even be decoded are named, and the audit goes on with the others.
+It reads one consistent snapshot, writes nothing, and keeps little in memory (`core.audit`). Each lane folds by itself; entries that
+have no number yet come last in their lane. Rows are read through cursors, in order of their keys, whatever lane they are in. A row
+that cannot be decoded is reported, and the audit goes on with the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ..metering import Meter, Progress
 from ..spilling import Spill
-from .driver import ROLLBACK, Driver, Row
+from .connections import PipelineConnection
+from .driver import ROLLBACK, Row
 from .rows import checksum, hold_of, kept_row, new_hold_row, operation_checksum, pool_of, pool_row, record_of
 
 K = TypeVar("K", bound=tuple[Any, ...])
@@ -33,47 +34,49 @@ V = TypeVar("V")
 PAGE: Final = 1_000
 """Entries read at a time."""
 LONG: Final = 3_600.0
-"""Seconds that one exchange may take: the server sorts a whole table before it gives the first row."""
+"""Seconds that one exchange may take: the server sorts a whole table before it returns the first row."""
 
 
 def verify(
-    driver: Driver, created: Limits, lanes: int, now: Slot, progress: Progress | None = None
+    connection: PipelineConnection, created: Limits, lanes: int, now: Slot, progress: Progress | None = None
 ) -> Iterator[Difference]:
     """Every difference."""
-    driver.say((("begin_snapshot", ()), ("no_hurry", ())))
+    connection.execute((("begin_snapshot", ()), ("disable_timeouts", ())))
     try:
-        with closing(Audit(driver, created, lanes, progress)) as audit_of:
+        with closing(Audit(connection, created, lanes, progress)) as audit_of:
             yield from audit_of.differences(now)
     finally:
-        if driver.usable and not driver.busy:
-            driver.say((ROLLBACK,))
+        if connection.usable and not connection.busy:
+            connection.execute((ROLLBACK,))
 
 
 class Audit:
-    """One verification, in a transaction that is open. What the journal came to, and the rows that differ, are left for who
-    wants to mend them: until it is closed."""
+    """One verification, in a transaction that is open. Until it is closed, it keeps the folded state and the rows that differ, for
+    `repair`."""
 
-    def __init__(self, driver: Driver, created: Limits, lanes: int, progress: Progress | None = None) -> None:
-        self._driver, self._created, self._lanes, self._progress = driver, created, lanes, progress
-        self._patience, driver.patience = driver.patience, LONG
+    def __init__(
+        self, connection: PipelineConnection, created: Limits, lanes: int, progress: Progress | None = None
+    ) -> None:
+        self._connection, self._created, self._lanes, self._progress = connection, created, lanes, progress
+        self._timeout, connection.timeout = connection.timeout, LONG
         self._spill = Spill()
         self.folded = Folded(self._spill.table)
-        self.stored = Rows(driver, lanes)
+        self.stored = StoredRows(connection, lanes)
         self.mismatches = Mismatches()
 
     def close(self) -> None:
-        """Give back memory and disk."""
-        self._driver.patience = self._patience
+        """Free memory and disk."""
+        self._connection.timeout = self._timeout
         self._spill.close()
 
     def differences(self, now: Slot) -> Iterator[Difference]:
-        """Every one."""
-        heads = self._driver.ask("audit_heads")
+        """Every difference."""
+        heads = self._connection.fetch("audit_heads")
         if [row[0] for row in heads] != list(range(self._lanes)):
             yield Difference("heads", "", "lanes", str([row[0] for row in heads]), f"0 … {self._lanes - 1}")
         self.stored.fence_floor = max((row[2] for row in heads), default=0)
         yield from self._operations()
-        holds = self._driver.ask("audit_size")[0][0]
+        holds = self._connection.fetch("audit_size")[0][0]
         meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
         entries = meter.over(chain.from_iterable(self._lane(row[0], row[1]) for row in heads))
         yield from audit(_numbered(entries), self.stored, self._created, now, self.folded, self.mismatches)
@@ -81,12 +84,12 @@ class Audit:
         meter.finish()
 
     def _limits_version(self) -> Iterator[Difference]:
-        """Where every transaction looks for it, it is the version of the journal's own record."""
-        record, rows = self.folded.records.get(LIMITS_KEY), self._driver.ask("read_limits_version")
-        said, known = rows[0][0] if rows else 0, 0 if record is None else record.version
-        if said != known:
+        """The setting that every transaction reads must be the version of the journal's own record."""
+        record, rows = self.folded.records.get(LIMITS_KEY), self._connection.fetch("read_limits_version")
+        stored, known = rows[0][0] if rows else 0, 0 if record is None else record.version
+        if stored != known:
             self.mismatches.records.setdefault(LIMITS_KEY, (record, record))
-            yield Difference("records", row_name(LIMITS_KEY), "limits_version", str(said), str(known))
+            yield Difference("records", row_name(LIMITS_KEY), "limits_version", str(stored), str(known))
 
     def _lane(self, lane: int, last: int) -> Iterator[Entry | Difference]:
         """A lane's entries, without a gap from the first to the head's number."""
@@ -100,17 +103,17 @@ class Audit:
         for row in self._pages("audit_unnumbered", lane, slice(5, 8), (-1, -1, -1)):
             yield from _entry(f"{lane}/unnumbered", row)
 
-    def _pages(self, name: str, lane: int, place: slice, after: Row) -> Iterator[Row]:
-        """A lane's rows in order of the columns that tell their `place`."""
+    def _pages(self, name: str, lane: int, position: slice, after: Row) -> Iterator[Row]:
+        """A lane's rows in order of the columns that are their `position`."""
         while True:
-            rows = self._driver.ask(name, (lane, *after, PAGE))
+            rows = self._connection.fetch(name, (lane, *after, PAGE))
             yield from rows
             if len(rows) < PAGE:
                 return
-            after = rows[-1][place]
+            after = rows[-1][position]
 
     def _operations(self) -> Iterator[Difference]:
-        for row in self._driver.each("audit_operations"):
+        for row in self._connection.fetch_each("audit_operations"):
             name = row_name((row[0], row[1]))
             expected = operation_checksum(row[0], row[1], row[2], row[3], row[4].encode())
             yield from _unless("operations", name, "crc", row[5], expected)
@@ -118,7 +121,7 @@ class Audit:
 
 
 def _unless(table: str, key: str, field: str, stored: object, expected: object) -> tuple[Difference, ...]:
-    """Nothing, unless they differ."""
+    """A difference, unless they are equal."""
     return () if stored == expected else (Difference(table, key, field, str(stored), str(expected)),)
 
 
@@ -136,7 +139,7 @@ def _entry(where: str, row: Row) -> Iterator[Entry | Difference]:
 
 
 def _numbered(entries: Iterator[Entry | Difference]) -> Iterator[Entry | Difference]:
-    """One number for all lanes: each lane's own were checked."""
+    """One number for all lanes: each lane's own numbers were checked."""
     number = 0
     for entry in entries:
         if isinstance(entry, Entry):
@@ -145,29 +148,29 @@ def _numbered(entries: Iterator[Entry | Difference]) -> Iterator[Entry | Differe
         yield entry
 
 
-class Rows:
-    """All rows, as `core.audit` compares them; derived columns are checked on the way."""
+class StoredRows:
+    """All rows, as `core.audit` compares them; columns that are derived from others are checked on the way."""
 
-    def __init__(self, driver: Driver, lanes: int) -> None:
-        self._driver, self._lanes = driver, lanes
+    def __init__(self, connection: PipelineConnection, lanes: int) -> None:
+        self._connection, self._lanes = connection, lanes
         self.fence_floor = 0
         self.meter = Meter(None, 0)
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
         """Every pool."""
-        return _last_of_each(map(self._pool, self._driver.each("audit_pools")))
+        return _last_of_each(map(self._pool, self._connection.fetch_each("audit_pools")))
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
         """Every hold."""
-        return self.meter.over(_last_of_each(map(self._hold, self._driver.each("audit_holds"))))
+        return self.meter.over(_last_of_each(map(self._hold, self._connection.fetch_each("audit_holds"))))
 
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
         """Every record."""
-        return _last_of_each(map(self._record, self._driver.each("audit_records")))
+        return _last_of_each(map(self._record, self._connection.fetch_each("audit_records")))
 
     def each_leg(self) -> Iterator[Found[LegKey, int]]:
         """Every leg's outstanding units."""
-        return _last_of_each(map(self._leg, self._driver.each("audit_legs")))
+        return _last_of_each(map(self._leg, self._connection.fetch_each("audit_legs")))
 
     def _pool(self, row: Row) -> Found[Key, Pool]:
         pool = pool_of(row)
@@ -209,7 +212,7 @@ class Rows:
 
 
 def _last_of_each(rows: Iterator[Found[K, V]]) -> Iterator[Found[K, V]]:
-    """A key may be in several lanes, all but one of them wrong, and named: the last row counts."""
+    """A key may be in several lanes, all but one of them wrong, and reported: the last row counts."""
     last = next(rows, None)
     for row in rows:
         assert last is not None

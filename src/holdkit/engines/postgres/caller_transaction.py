@@ -1,98 +1,200 @@
-"""Joining a caller's transaction: both happen or neither.
+"""Calls in a caller's transaction: both happen or neither.
 
-Every precondition is checked before anything is written. Each call runs in a savepoint of its own, so a refusal, an error
-or an interrupt leaves the caller's transaction as usable as it was. Never commits, closes or changes a setting of the
-caller's connection, prepares nothing on it, and rolls back nothing but its own savepoint. Waits for locks only within our
-own patience: then the statement is cancelled, and nothing was done.
+Theory of operation. Each call runs in a savepoint of its own, on the caller's connection, in pipeline mode. Its states:
+
+1. *Entering.* The savepoint is made, and in the same round trip the transaction's properties are read. Every precondition is checked
+   before anything is written: a psycopg connection of the right kind, inside a transaction that is READ COMMITTED and may write, in our
+   own database.
+2. *Inside.* The script of the batch runs, without its BEGIN, COMMIT and ROLLBACK. Statements do not raise on contention here, because
+   that would abort the caller's transaction: a wrong row count is noticed after the fact (`Contention`), and the call is run again from
+   its savepoint, at most `ATTEMPTS` times.
+3. *Leaving.* The savepoint is released: what was done counts with the caller's transaction.
+
+A refusal, an error or an interrupt at any point leaves the caller's transaction as usable as it was: the connection is brought back
+in step (`CallerPipeline.drain`), then rolled back to the savepoint. An interrupt that strikes while the savepoint is being made has
+changed nothing, and one that strikes while it is being released comes after everything was done: in neither case may we roll back to a
+savepoint that does not exist, so `_inside` says when it certainly does.
+
+We never commit, close or change a setting of the caller's connection, prepare nothing on it, and roll back nothing but our savepoint. We
+wait for locks at most as long as `lock_timeout`: then the statement is cancelled, and nothing was done. Entries get no journal
+number here (`journal_rows` says why), and no pool is removed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
-from msgspec import Struct
 from psycopg import pq
 
+from ...core.commands import Group
+from ...core.model import SECOND, Key, Slot
+from ...core.reading import Query
 from ...core.validation import invalid
-from ...errors import EngineError, HoldkitError, Overloaded
-from .driver import ConnectionFailed, OnStatement, Row, Script, Statement, StatementFailed, Wire
-from .in_doubt import InDoubt
-from .script import Contention, ScriptResult
-from .statements import Sql, load
-from .waiting import GRACE, READ, WRITE, Steps, wait, wait_async
+from ...errors import EngineError, Overloaded
+from ..clocks import steady
+from ..driver_connections import driver_connection, driver_connection_async, spoil
+from ..port import Applied
+from .database import Database
+from .distributed import lanes_of
+from .driver import OnStatement, Script, Steps
+from .failures import ConnectionFailed
+from .reading import read_script, with_clock
+from .savepoints import CallerPipeline, SavepointCall
+from .script import Contention, RetryState, ScriptResult, apply_script, lock_pools
+from .statements import split_by_lane
+from .waiting import GRACE, wait, wait_async
 
 T = TypeVar("T")
-Make = Callable[[], Script[ScriptResult]]
+MakeScript: TypeAlias = Callable[[], Script[T]]
 
 ATTEMPTS: Final = 10
-"""How often a call is run again because another transaction came between."""
-_THEIRS: Final = frozenset({"begin", "commit", "rollback"})
-_ENTERING: Final[tuple[Statement, ...]] = (("make_savepoint", ()), ("look_at_caller", ()), ("find_identity", ()))
-_LEAVING: Final[tuple[Statement, ...]] = (("release_savepoint", ()),)
-_UNDOING: Final[tuple[Statement, ...]] = (("roll_back_to_savepoint", ()), ("release_savepoint", ()))
+"""How often a call is run because other transactions wrote what it had loaded."""
 _BUSY: Final = "another thread or task is using the connection of tx"
 
 
-class JoinOptions(Struct, frozen=True):
-    """What a caller's connection must be, and how long we wait on it."""
+class CallerTransactions:
+    """Applies batches and answers queries in transactions that others have begun."""
 
-    identity: str
-    """The database's own mark: the connection must be to the same one."""
-    patience: float
-    on_statement: OnStatement | None
-    named: Mapping[str, Sql]
-    """The statements, in the kernel's schema."""
-    reading: bool = False
-    """Nothing is decided or written: a transaction of one snapshot will do, and one that may not write."""
+    def __init__(self, database: Database, on_statement: OnStatement | None) -> None:
+        self._database, self.on_statement = database, on_statement
+        self._statements = database.statements()
+        self.timeout = database.asked.lock_timeout / SECOND
 
+    def apply(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        """Apply these groups in the transaction of `tx`; the pools to `lock` are locked first, in one order for all."""
+        began = steady()
+        return self._applied(self._run(tx, self._batch(groups, lock)), began)
 
-def run_joined(tx: object, options: JoinOptions, make: Make) -> ScriptResult:
-    """Run the script inside the caller's transaction, on this thread."""
-    connection: psycopg.Connection[Any] = check_connection(tx, psycopg.Connection)
-    if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+    async def apply_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        """The same in a task, on an async connection."""
+        connection, began = await driver_connection_async(tx), steady()
+        return self._applied(await self._run_async(connection, self._batch(groups, lock)), began)
+
+    def read(self, tx: Any, query: Query[T]) -> T:
+        """Answer a question about pools, holds or records, counting what the transaction has not committed yet."""
+        began = steady()
+        result, slot = self._run(tx, lambda: self._query(query), reading=True)
+        self._database.heard(slot, began)
+        return result
+
+    async def read_async(self, tx: Any, query: Query[T]) -> T:
+        """The same in a task, on an async connection."""
+        connection, began = await driver_connection_async(tx), steady()
+        result, slot = await self._run_async(connection, lambda: self._query(query), reading=True)
+        self._database.heard(slot, began)
+        return result
+
+    def _applied(self, result: ScriptResult, began: float) -> Applied:
+        assert result.outcomes is not None
+        self._database.heard(result.slot, began)
+        return Applied(result.outcomes, None, result.wrote)
+
+    def _batch(self, groups: Sequence[Group], lock: Sequence[Key]) -> MakeScript[ScriptResult]:
+        state, database = RetryState(), self._database
+
+        def script() -> Script[ScriptResult]:
+            while True:  # a backlog goes first; it is in the caller's transaction too, whose length is theirs
+                if lock:
+                    yield from lock_pools(lock, database.lanes)
+                if not groups:
+                    return ScriptResult([], {}, False)
+                options = database.options_in_caller()
+                result = yield from apply_script(groups, options, state, random.getrandbits(62))
+                if result.skipped_locked:  # inserted or removed while we waited for its lock
+                    raise Contention("skipped")
+                if result.outcomes is not None:
+                    return result
+
+        if not database.distributed:
+            return script
+        _, lanes = lanes_of(groups, database.lanes)
+        return lambda: split_by_lane(script(), sorted(lanes) or (0,), writing=True)
+
+    def _query(self, query: Query[T]) -> Script[tuple[T, Slot | None]]:
+        options = self._database.options_in_caller()
+        script = read_script(options, query)
+        assert script is not None, "this is not read in a caller's transaction"
+        return with_clock(options, script)
+
+    def _run(self, tx: Any, make: MakeScript[T], *, reading: bool = False) -> T:
+        """Run a script on this thread; a framework is told if its transaction could not be kept usable."""
+        connection = driver_connection(tx)
         try:
-            psycopg.RawCursor(connection).execute(load()["are_you_there"].text, prepare=False)  # psycopg begins here
-        except psycopg.Error as error:
-            raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
-    if not connection.lock.acquire(timeout=options.patience):
-        raise Overloaded(_BUSY)
-    try:
-        pgconn = check_connection(connection, psycopg.Connection).pgconn
-        steps = joined(pgconn, options, make)
-        return wait(steps, pgconn.socket, options.patience, lambda: connection.cancel_safe(timeout=GRACE))
-    finally:
-        connection.lock.release()
+            return self._run_on(check_connection(connection, psycopg.Connection), make, reading)
+        except BaseException:
+            if (
+                isinstance(connection, psycopg.Connection)
+                and connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
+            ):
+                spoil(tx)
+            raise
 
-
-async def run_joined_async(tx: object, options: JoinOptions, make: Make) -> ScriptResult:
-    """The same in a task, on an async connection."""
-    connection: psycopg.AsyncConnection[Any] = check_connection(tx, psycopg.AsyncConnection)
-    if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+    def _run_on(self, connection: psycopg.Connection[Any], make: MakeScript[T], reading: bool) -> T:
+        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            try:
+                psycopg.RawCursor(connection).execute(
+                    self._statements["ping"].text, prepare=False
+                )  # psycopg begins here
+            except psycopg.Error as error:
+                raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
+        if not connection.lock.acquire(timeout=self.timeout):
+            raise Overloaded(_BUSY)
         try:
-            await psycopg.AsyncRawCursor(connection).execute(load()["are_you_there"].text, prepare=False)
-        except psycopg.Error as error:
-            raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
-    try:
-        async with asyncio.timeout(options.patience):
-            await connection.lock.acquire()
-    except TimeoutError:
-        raise Overloaded(_BUSY) from None
-    try:
-        pgconn = check_connection(connection, psycopg.AsyncConnection).pgconn
-        steps = joined(pgconn, options, make)
-        return await wait_async(steps, pgconn.socket, options.patience, lambda: connection.cancel_safe(timeout=GRACE))
-    finally:
-        connection.lock.release()
+            pgconn = check_connection(connection, psycopg.Connection).pgconn
+            steps = self._call(pgconn, make, reading)
+            return wait(steps, pgconn.socket, self.timeout, lambda: connection.cancel_safe(timeout=GRACE))
+        finally:
+            connection.lock.release()
+
+    async def _run_async(self, tx: object, make: MakeScript[T], *, reading: bool = False) -> T:
+        """The same in a task, on an async connection."""
+        connection: psycopg.AsyncConnection[Any] = check_connection(tx, psycopg.AsyncConnection)
+        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            try:
+                await psycopg.AsyncRawCursor(connection).execute(self._statements["ping"].text, prepare=False)
+            except psycopg.Error as error:
+                raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
+        try:
+            async with asyncio.timeout(self.timeout):
+                await connection.lock.acquire()
+        except TimeoutError:
+            raise Overloaded(_BUSY) from None
+        try:
+            pgconn = check_connection(connection, psycopg.AsyncConnection).pgconn
+            steps = self._call(pgconn, make, reading)
+            return await wait_async(steps, pgconn.socket, self.timeout, lambda: connection.cancel_safe(timeout=GRACE))
+        finally:
+            connection.lock.release()
+
+    def _call(self, pgconn: pq.abc.PGconn, make: MakeScript[T], reading: bool) -> Steps[T]:
+        """Run the script in a savepoint, again if another transaction wrote what it had loaded."""
+        pipeline = CallerPipeline(pgconn, prepare=False, on_statement=self.on_statement, statements=self._statements)
+        pgconn.enter_pipeline_mode()
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    return (yield from SavepointCall(pipeline, self._database.identity, reading).run(make()))
+                except Contention:
+                    continue
+            raise EngineError("other transactions came between each time; this call did nothing: try again")
+        except ConnectionFailed as error:
+            raise EngineError(
+                f"the connection of tx was lost or does not answer ({error}): nothing of your transaction will be committed"
+            ) from error
+        finally:
+            if pgconn.status == pq.ConnStatus.OK and not pipeline.busy:
+                pgconn.exit_pipeline_mode()
 
 
 # Preconditions
 
 
 def check_connection(tx: object, kind: type[Any]) -> Any:
-    """A psycopg connection of the right colour, inside a transaction or about to begin one."""
+    """A psycopg connection of the right kind, sync or async, inside a transaction or about to begin one."""
     if not isinstance(tx, kind):
         raise invalid("tx", "tx_unsupported", _advice(tx, kind))
     pgconn = tx.pgconn
@@ -114,11 +216,6 @@ def check_connection(tx: object, kind: type[Any]) -> Any:
     return tx
 
 
-def is_aborted(tx: object) -> bool:
-    """Whether it is a connection whose transaction can only be rolled back."""
-    return isinstance(tx, psycopg.Connection) and tx.pgconn.transaction_status == pq.TransactionStatus.INERROR
-
-
 def _advice(tx: object, kind: type[Any]) -> str:
     if isinstance(tx, psycopg.Connection):
         return "is a sync connection, which would stop the event loop: use an AsyncConnection, or holdkit.connect"
@@ -128,172 +225,3 @@ def _advice(tx: object, kind: type[Any]) -> str:
         return f"must be the connection itself, not its {type(tx).__name__}"
     name = f"a psycopg {kind.__name__}"
     return f"must be {name}, or SQLAlchemy's or Django's around one, not {type(tx).__module__}.{type(tx).__name__}"
-
-
-def check_transaction(looks: Row, identity: Row | None, options: JoinOptions) -> None:
-    """What the server says of it."""
-    isolation, read_only, recovering, path = looks
-    first = next((name for name in path.split("\x1f") if not name.startswith("pg_temp")), "")
-    if first != "pg_catalog":
-        raise invalid("tx", "tx_search_path", "the connection's search_path puts its own functions before pg_catalog's")
-    if identity is None or identity[0] != options.identity:
-        raise _other_database()
-    if recovering:
-        raise invalid("tx", "tx_read_only", "the connection is to a standby: use one to the primary")
-    if options.reading:
-        return
-    if isolation != "read committed":
-        raise invalid("tx", "tx_isolation", f"the transaction must be READ COMMITTED, not {isolation.upper()}")
-    if read_only == "on":
-        raise invalid("tx", "tx_read_only", "the transaction is read-only")
-
-
-def _other_database() -> HoldkitError:
-    return invalid("tx", "tx_other_database", "the connection must be to the same database as this kernel")
-
-
-# The call itself, neither sync nor async
-
-
-class _Lent(Wire):
-    """Somebody else's connection: never hung up by us, and never left with answers that its owner would read as theirs."""
-
-    def hang_up(self) -> None:
-        """Leave it as it is; its owner will notice."""
-
-    def settle(self) -> Steps[None]:
-        """After something struck in the middle of an exchange: take every answer that is still to come, however much of
-        it had been sent, and throw it away."""
-        pgconn = self.pgconn
-        try:
-            pgconn.pipeline_sync()
-            sending = pgconn.flush() == 1
-            while self.busy:
-                yield READ | WRITE if sending else READ
-                pgconn.consume_input()
-                sending = sending and pgconn.flush() == 1
-                while self.busy and not pgconn.is_busy():
-                    self.busy = pgconn.get_result() is not None or not self._at_rest()
-        except (OSError, psycopg.Error) as error:
-            raise self._gone(str(error)) from error
-        pgconn.enter_pipeline_mode()
-
-    def _at_rest(self) -> bool:
-        if self.pgconn.status == pq.ConnStatus.BAD:
-            raise self._gone("the connection was lost")
-        try:
-            self.pgconn.exit_pipeline_mode()  # libpq's own word: it refuses while anything is outstanding
-        except psycopg.Error:
-            return False
-        return True
-
-
-def joined(pgconn: pq.abc.PGconn, options: JoinOptions, make: Make) -> Steps[ScriptResult]:
-    """Run the script in a savepoint, again if another transaction came between."""
-    wire = _Lent(pgconn, prepare=False, on_statement=options.on_statement, named=options.named)
-    pgconn.enter_pipeline_mode()
-    try:
-        for _ in range(ATTEMPTS):
-            ran = yield from _Attempt(wire, options).run(make)
-            if ran is not None:
-                return ran
-        raise EngineError("other transactions came between each time; this call did nothing: try again")
-    except ConnectionFailed as error:
-        raise EngineError(
-            f"the connection of tx was lost or does not answer ({error}): nothing of your transaction will be committed"
-        ) from error
-    finally:
-        if pgconn.status == pq.ConnStatus.OK and not wire.busy:
-            pgconn.exit_pipeline_mode()
-
-
-class _Attempt:
-    """One run of a call in its savepoint."""
-
-    def __init__(self, wire: _Lent, options: JoinOptions) -> None:
-        self._wire, self._options = wire, options
-        self._inside = False
-        """Our savepoint is there for certain."""
-
-    def run(self, make: Make) -> Steps[ScriptResult | None]:
-        """What the script came to, or None if another transaction came between; else whatever went wrong, undone."""
-        try:
-            yield from self._enter()
-            ran = yield from _run(self._wire, make())
-            while (
-                ran.outcomes is None
-            ):  # a backlog goes first; it is in the caller's transaction too, whose length is theirs
-                ran = yield from _run(self._wire, make())
-            if ran.skipped_locked:  # born or removed while we waited for its lock
-                raise Contention("left out")  # noqa: TRY301 - the same end as the others
-            self._inside = False
-            yield from self._wire.exchange(_LEAVING)
-        except (ConnectionFailed, GeneratorExit):
-            raise
-        except BaseException as error:
-            yield from self._undo()
-            if isinstance(error, Contention):
-                return None
-            if isinstance(error, InDoubt):
-                raise error.told() from None
-            if isinstance(error, StatementFailed):
-                raise _trouble(error) from error
-            raise
-        return ran
-
-    def _enter(self) -> Steps[None]:
-        try:
-            _, looks, identity = yield from self._wire.exchange(_ENTERING)
-        except StatementFailed as error:
-            self._inside = error.name != "make_savepoint"
-            if error.name == "find_identity" and error.sqlstate in ("42P01", "3F000", "42501"):
-                raise _other_database() from error
-            raise
-        self._inside = True
-        check_transaction(looks[0], identity[0] if identity else None, self._options)
-
-    def _undo(self) -> Steps[None]:
-        """Back to the savepoint. Where an interrupt struck while it was being made nothing was done yet, and where it
-        struck while it was being released all was done: in neither case may we ask for a savepoint that is not there."""
-        wire = self._wire
-        if wire.busy:
-            yield from wire.settle()
-        if not self._inside and wire.pgconn.transaction_status == pq.TransactionStatus.INTRANS:
-            return
-        for _ in range(3):
-            try:
-                yield from wire.exchange(_UNDOING)
-            except StatementFailed as error:
-                if error.sqlstate != "57014":  # our own request to stop, that came late
-                    raise EngineError(f"{error.message}: your transaction is aborted, roll it back") from error
-            else:
-                return
-        raise EngineError("tx was cancelled again and again: your transaction is aborted, roll it back")
-
-
-def _run(wire: Wire, script: Script[T]) -> Steps[T]:
-    """The script's statements, without those that are the caller's to say."""
-    try:
-        statements = next(script)
-        while True:
-            ours = [statement for statement in statements if statement[0] not in _THEIRS]
-            answers = iter((yield from wire.exchange(ours)) if ours else [])
-            statements = script.send(_padded(statements, answers))
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    finally:
-        script.close()
-
-
-def _padded(statements: Sequence[Statement], answers: Any) -> list[list[Row]]:
-    return [[] if name in _THEIRS else next(answers) for name, _ in statements]
-
-
-def _trouble(error: StatementFailed) -> HoldkitError:
-    if error.sqlstate in ("57014", "55P03"):
-        return Overloaded(
-            "others kept what this call needs locked for too long; your transaction goes on", retry_after=1.0
-        )
-    advice = "; grant this role the rights to the kernel's schema" if error.sqlstate == "42501" else ""
-    return EngineError(f"{error.message} ({error.sqlstate}): this call did nothing; your transaction goes on{advice}")

@@ -1,68 +1,212 @@
-"""Our own connections: opened when they are needed, kept while they are good, never more than a bound.
+"""Connections of our own, and the pool that keeps them.
 
-A connection is lent to one thread at a time. One that comes back inside a transaction is rolled back, one that is broken is
-dropped, one that has lain idle is tried before it is lent: a server that went away should not cost a caller an answer.
-What a done answer survives is read on every new connection, and on one that is lent when it was read a while ago.
+The pool opens connections when they are needed, up to a limit, and lends each to one thread or task at a time. It rolls back a
+connection that comes back inside a transaction, drops one that is broken, out of step or leads to a primary that was replaced,
+and tests one that has been idle before lending it, so that a server that went away costs no caller an answer. It reads what a done
+answer survives (`opening.DurabilityCheck`) on every new connection, and again on one that it lends when that was a while ago.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Condition
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from psycopg import pq
 
 from ...errors import EngineError, Overloaded
 from ..deadlines import at_most, within
-from .driver import ROLLBACK, ConnectionFailed, Driver, StatementFailed
-from .durability import DurabilityCheck
-from .retrying import FEW, Retry, retry
-from .watching import BRIEF
+from .driver import (
+    COMMIT,
+    ROLLBACK,
+    OnStatement,
+    Pipeline,
+    Row,
+    Script,
+    Sql,
+    Statement,
+    Steps,
+    run_on_loop,
+    run_on_thread,
+    standby_given_up,
+)
+from .failures import FEW, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
+from .hosts import Primary
+from .statements import FETCHED
+from .waiting import BRIEF, PrimaryWatch
 
-IDLE = 5.0
-"""Seconds after which a connection is tried before it is lent."""
+if TYPE_CHECKING:
+    from .opening import DurabilityCheck
+
+T = TypeVar("T")
+
+IDLE: Final = 5.0
+"""Seconds after which an idle connection is tested before it is lent."""
+_NOTICE_FIELDS: Final = (pq.DiagnosticField.SOURCE_FUNCTION, pq.DiagnosticField.MESSAGE_PRIMARY)
+"""The server's own function, which is never translated, and the message, which may be."""
 
 
-class Connections:
-    """A small pool."""
+class PipelineConnection(Pipeline):
+    """A connection of our own, always in pipeline mode, used by one thread or task at a time."""
 
-    def __init__(self, connect: Callable[[], Driver], size: int, patience: float, durability: DurabilityCheck) -> None:
-        self._connect, self._size, self._patience, self._durability = connect, size, patience, durability
+    def __init__(
+        self,
+        pgconn: pq.abc.PGconn,
+        *,
+        prepare: bool = True,
+        timeout: float = 30.0,
+        on_statement: OnStatement | None = None,
+        statements: Mapping[str, Sql],
+    ) -> None:
+        super().__init__(pgconn, prepare=prepare, on_statement=on_statement, statements=statements)
+        self.timeout = timeout
+        """Seconds that an exchange may take."""
+        self.notices: list[str] = []
+        self.owner: object = None
+        """The psycopg connection, which would close this one if it were collected."""
+        self.primary: Primary | None = None
+        """The server it leads to, if that is known."""
+        self.watch: PrimaryWatch | None = None
+        """Told of every wait, so that a wait for a host that was replaced comes to an end."""
+        pgconn.nonblocking = 1
+        pgconn.notice_handler = self._notice
+        pgconn.enter_pipeline_mode()
+
+    def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
+        """Send these in one go, and return the rows of each."""
+        steps = super().exchange(statements)
+        return steps if self.watch is None else self._watched(self.watch, steps)
+
+    def _watched(self, watch: PrimaryWatch, steps: Steps[T]) -> Steps[T]:
+        watch.begin(self)
+        try:
+            return (yield from steps)
+        finally:
+            watch.end(self)
+
+    def disconnect(self) -> None:
+        """Close the connection to the server."""
+        if self.watch is not None:
+            self.watch.end(self)
+        super().disconnect()
+
+    def _notice(self, result: pq.abc.PGresult) -> None:
+        fields = [result.error_field(field) or b"" for field in _NOTICE_FIELDS]
+        self.notices.append(b": ".join(fields).decode("utf-8", "replace"))
+
+    def run(self, script: Script[T]) -> T:
+        """Run a script to its end on this thread; an error stops it where it is."""
+        try:
+            statements = next(script)
+            while True:
+                statements = script.send(self.execute(statements))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            script.close()
+
+    async def run_async(self, script: Script[T], sent: Callable[[], None]) -> T:
+        """Run a script on the event loop; `sent` is called when COMMIT is on its way."""
+        self.notices.clear()
+        try:
+            statements = next(script)
+            while True:
+                steps, last = self.exchange(statements), statements[-1] is COMMIT
+                timeout = within(self.timeout)
+                answers = await run_on_loop(steps, self.pgconn.socket, timeout, sent if last else None)
+                self._check_replicated()
+                statements = script.send(answers)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            script.close()
+
+    def execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """One exchange on this thread, within our timeout and what is left of the call."""
+        self.notices.clear()
+        answers = run_on_thread(self.exchange(statements), self.pgconn.socket, within(self.timeout))
+        self._check_replicated()
+        return answers
+
+    def fetch(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """One statement's rows."""
+        return self.execute(((name, parameters),))[0]
+
+    def fetch_each(self, name: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of a statement that declares a cursor, fetched as they are needed, in a transaction that is open."""
+        rows = self.execute(((name, parameters), (f"{name}_next", ())))[1]
+        while len(rows) == FETCHED:
+            yield from rows
+            rows = self.fetch(f"{name}_next")
+        self.fetch(f"{name}_end")
+        yield from rows
+
+    def _check_replicated(self) -> None:
+        """Raised here, so that nobody who commits can overlook it."""
+        if self.notices and standby_given_up(self.notices):
+            raise NotReplicated
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open, aborted or not, as far as the server has told."""
+        return self.pgconn.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is connected, and to a primary that was not replaced."""
+        return self.pgconn.status == pq.ConnStatus.OK and not (self.primary is not None and self.primary.outdated)
+
+    def close(self) -> None:
+        """Disconnect; closing twice is harmless."""
+        self.disconnect()
+
+
+class ConnectionPool:
+    """A bounded number of connections. Safe to share between threads."""
+
+    def __init__(
+        self, connect: Callable[[], PipelineConnection], size: int, timeout: float, durability: DurabilityCheck
+    ) -> None:
+        self._connect, self._size, self._timeout, self._durability = connect, size, timeout, durability
         self._changed = Condition()
-        self._free: list[tuple[float, Driver]] = []
+        self._free: list[tuple[float, PipelineConnection]] = []
         self._lent = 0
         self._pid = os.getpid()
         self.closed = False
 
     @contextmanager
-    def one(self) -> Iterator[Driver]:
-        """Lend a connection."""
-        driver = self._take()
+    def connection(self) -> Iterator[PipelineConnection]:
+        """Lend a connection; waits for one, bounded."""
+        connection = self._acquire()
         try:
-            yield driver
+            yield connection
         finally:
-            self._give_back(driver)
+            self._release(connection)
 
     @contextmanager
-    def at_hand(self) -> Iterator[Driver | None]:
-        """Lend one that lies ready and was used a moment ago, or none: for those who must not wait, nor read what is due to be
-        read again. One that comes back inside a transaction is dropped, for the same reason."""
-        driver = None
+    def idle_connection(self) -> Iterator[PipelineConnection | None]:
+        """Lend one that was used a moment ago, or None: for callers that must not block. A connection that comes back inside a
+        transaction is dropped, for the same reason."""
+        connection = None
         with self._changed:
-            if self._free and not self.closed and not self._durability.due and _just_used(*self._free[-1]):
-                _, driver = self._free.pop()
+            if self._free and not self.closed and self._recently_used(*self._free[-1]):
+                _, connection = self._free.pop()
                 self._lent += 1
         try:
-            yield driver
+            yield connection
         finally:
-            if driver is not None:
-                if driver.busy or driver.in_transaction:
-                    driver.close()
-                self._give_back(driver)
+            if connection is not None:
+                if connection.busy or connection.in_transaction:
+                    connection.close()
+                self._release(connection)
 
-    def _take(self) -> Driver:
-        deadline = time.monotonic() + within(self._patience)
+    def _acquire(self) -> PipelineConnection:
+        deadline = time.monotonic() + within(self._timeout)
         with self._changed:
             while not self._free and self._lent >= self._size and not self.closed:
                 if not self._changed.wait(deadline - time.monotonic()):
@@ -70,28 +214,26 @@ class Connections:
             if self.closed:
                 raise EngineError("this engine is closed")
             self._lent += 1
-            since, driver = self._free.pop() if self._free else (0.0, None)
+            since, connection = self._free.pop() if self._free else (0.0, None)
         try:
-            if driver is not None:
-                if not self._durability.due and _just_used(since, driver):
-                    return driver
-                if driver.usable and self._answers(driver):
-                    return driver
-                driver.close()
-            return retry(self._connected)
+            if connection is not None:
+                if self._recently_used(since, connection) or (connection.usable and self._answers(connection)):
+                    return connection
+                connection.close()
+            return retry(self._new_connection)
         except BaseException:
             with self._changed:
                 self._lent -= 1
                 self._changed.notify()
             raise
 
-    def _give_back(self, driver: Driver) -> None:
+    def _release(self, connection: PipelineConnection) -> None:
         good = False
         try:
-            if driver.usable and not driver.busy:
-                if driver.in_transaction:
+            if connection.usable and not connection.busy:
+                if connection.in_transaction:
                     with at_most(BRIEF):
-                        driver.say((ROLLBACK,))
+                        connection.execute((ROLLBACK,))
                 good = True
         except (ConnectionFailed, StatementFailed):
             pass  # dropped
@@ -99,53 +241,51 @@ class Connections:
             with self._changed:
                 self._lent -= 1
                 if good and not self.closed:
-                    self._free.append((time.monotonic(), driver))
+                    self._free.append((time.monotonic(), connection))
                 else:
-                    driver.close()
+                    connection.close()
                 self._changed.notify()
 
     def drop_idle(self) -> None:
-        """Hang up on all that are not lent: after a failover they lead to the wrong server."""
+        """Close all that are not lent: after a failover they lead to the wrong server."""
         with self._changed:
             idle, self._free = self._free, []
-        for _, driver in idle:
-            driver.close()
+        for _, connection in idle:
+            connection.close()
 
     def close(self) -> None:
-        """Lend no more, and hang up."""
+        """Lend no more, and close all that are not lent."""
         self.closed = True
         if os.getpid() == self._pid:
             self.drop_idle()
             with self._changed:
                 self._changed.notify_all()
 
-    def _connected(self) -> Driver:
-        """A new one; worth another attempt if it is lost at once."""
-        driver = self._connect()
-        try:
-            return self._looked_at(driver)
-        except (ConnectionFailed, StatementFailed) as failed:
-            error = EngineError(f"a new connection cannot be used: {failed}")
-            raise Retry(error, FEW) from failed
+    def _recently_used(self, since: float, connection: PipelineConnection) -> bool:
+        """Whether it can be lent without a test."""
+        now = time.monotonic()
+        return now < self._durability.stale_at and now - since < IDLE and connection.usable
 
-    def _answers(self, driver: Driver) -> bool:
-        """Whether a connection that has lain idle is good still."""
+    def _new_connection(self) -> PipelineConnection:
+        connection = self._connect()
         try:
-            self._looked_at(driver)
+            self._test(connection)
+        except (ConnectionFailed, StatementFailed) as failed:
+            raise Retry(EngineError(f"a new connection cannot be used: {failed}"), FEW) from failed
+        return connection
+
+    def _answers(self, connection: PipelineConnection) -> bool:
+        try:
+            self._test(connection)
         except (ConnectionFailed, StatementFailed):
             return False
         return True
 
-    def _looked_at(self, driver: Driver) -> Driver:
-        """A connection, with what is in force there noted; hung up where that cannot be, or must not be, relied on."""
+    def _test(self, connection: PipelineConnection) -> None:
+        """Read the settings that answers rest on; a connection that does not answer, or whose settings are refused, is closed."""
         try:
             with at_most(BRIEF):
-                self._durability.look(driver)
+                self._durability.read(connection)
         except BaseException:
-            driver.close()
+            connection.close()
             raise
-        return driver
-
-
-def _just_used(since: float, driver: Driver) -> bool:
-    return time.monotonic() - since < IDLE and driver.usable

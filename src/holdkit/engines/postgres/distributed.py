@@ -1,14 +1,20 @@
-"""Lanes apart: where the tables are distributed by lane, a batch is several transactions, lane by lane.
+"""A batch where the tables are distributed by lane (Citus): several transactions, lane by lane.
 
-Groups that are about one lane share a transaction, which is one shard's affair and commits in one phase; unless an operation
-id among them lives in another lane, for that row belongs to the same commit. A group about several lanes is a transaction of
-its own. Groups that share a lane keep their order. What one transaction came to says nothing of the others: each group has
-its own answer or its own error. A sweep is cut up in the same way, by what it found.
+Theory of operation. A transaction that touches one lane concerns one shard, and commits in one phase. So groups that lock one lane
+share a transaction, and a group that locks several lanes is a transaction of its own, which commits in two phases (`in_doubt` says
+what that means for readers). An operation id lives in a lane of its own, so that its reuse with another pool is noticed; its row
+belongs to the same commit, so it may add lanes to a transaction, but it does not split groups on the same pool: a hot pool is locked
+once for all of them. Groups that share a lane keep their order. Each transaction succeeds or fails alone, so each group has its own
+answer or its own error.
+
+A hold may have legs in other lanes than its own, which is seen only when it is loaded: then nothing was done (`SeveralLanes`), and the
+transaction is repeated with those lanes. A sweep is divided in the same way, by the candidates that were found without locks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -18,10 +24,9 @@ from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of
 from ...core.outcomes import Done, Outcome
 from ...errors import HoldkitError
 from ..port import Applied
-from .batch_growth import GrowingBatch
-from .loading import SeveralLanes
+from .loading import GrowingBatch, SeveralLanes
 from .script import ScriptResult
-from .sweeping import Listed
+from .sweeping import SweepCandidates
 
 
 class BatchPart(Struct, frozen=True):
@@ -29,38 +34,40 @@ class BatchPart(Struct, frozen=True):
 
     groups: Sequence[Group]
     lanes: tuple[int, ...] = ()
-    """That it will touch, as far as it is known; where the tables are on one server nobody asks."""
-    several: bool = False
+    """The lanes that it will touch, as far as they are known; not used where the tables are on one server."""
+    several_lanes: bool = False
     """Whether it may touch more than one."""
-    listed: Listed | None = None
+    candidates: SweepCandidates | None = None
     """What a sweep goes by."""
     growing: GrowingBatch | None = None
-    """Where more groups may come in."""
+    """The batch that these groups belong to, if it takes in others."""
 
 
-Transact = Callable[[BatchPart], ScriptResult]
-LookUp = Callable[[int], tuple[Listed, set[int]]]
-"""What a sweep of so many finds to do, and lanes where something is to be pruned."""
+Transact: TypeAlias = Callable[[BatchPart], ScriptResult]
+"""Run one transaction, with retries."""
+FindSweep: TypeAlias = Callable[[int], tuple[SweepCandidates, set[int]]]
+"""The candidates of a sweep, up to so many, and lanes where something is to be pruned."""
 
 
-class _Part(Struct):
+class _GroupSet(Struct):
     """Groups, by index, that share a transaction."""
 
     indexes: list[int]
     home: int | None
-    """The lane that all of them are about; None: it is one group's own."""
+    """The lane that all of them lock; None: it is a single group with several lanes."""
     lanes: set[int]
     sweep: Sweep | None = None
-    """It is a sweep, and nothing else."""
+    """Set if this is a sweep, and nothing else."""
 
 
 def lanes_of(groups: Iterable[Group], lanes: int) -> tuple[set[int], set[int]]:
-    """The lanes of what these groups lock, and those with the operation ids."""
+    """The lanes that these groups lock, and those together with the lanes of their operation ids."""
     need = needs(groups)
     if need.sweep:
         every = set(range(lanes))
         return every, every
-    return _locked_lanes(need, lanes), {*_locked_lanes(need, lanes), *_operation_lanes(need, lanes)}
+    locked = _locked_lanes(need, lanes)
+    return locked, {*locked, *(lane_of_operation(key, lanes) for key in need.operations)}
 
 
 def _locked_lanes(need: Needs, lanes: int) -> set[int]:
@@ -69,34 +76,30 @@ def _locked_lanes(need: Needs, lanes: int) -> set[int]:
     return pools | holds | {lane_of_record(key, lanes) for key in need.records}
 
 
-def _operation_lanes(need: Needs, lanes: int) -> set[int]:
-    return {lane_of_operation(key, lanes) for key in need.operations}
-
-
-def cut(groups: Sequence[Group], lanes: int) -> list[_Part]:
-    """Who shares a transaction with whom, in the order in which they are to be done."""
-    parts: list[_Part] = []
-    latest: dict[int, int] = {}  # lane → the last part that touches it
-    homes: dict[int, int] = {}  # lane → the last part that is about it alone
+def split_groups(groups: Sequence[Group], lanes: int) -> list[_GroupSet]:
+    """Which groups share a transaction, in the order in which the transactions are to run."""
+    sets: list[_GroupSet] = []
+    latest: dict[int, int] = {}  # lane → the last set that touches it
+    homes: dict[int, int] = {}  # lane → the last set that locks it alone
     for index, group in enumerate(groups):
         sweep = _lone_sweep(group)
         if sweep is not None:
-            parts.append(_Part([index], None, set(), sweep))
-            latest = dict.fromkeys(range(lanes), len(parts) - 1)
+            sets.append(_GroupSet([index], None, set(), sweep))
+            latest = dict.fromkeys(range(lanes), len(sets) - 1)
             continue
         locked, touched = lanes_of([group], lanes)
         home = next(iter(locked)) if len(locked) == 1 else None
         last = max([latest.get(lane, -1) for lane in touched])
         at = homes.get(home, -1) if home is not None else -1
         if at < last or at < 0:
-            at = len(parts)
-            parts.append(_Part([], home, set()))
-        parts[at].indexes.append(index)
-        parts[at].lanes |= touched
+            at = len(sets)
+            sets.append(_GroupSet([], home, set()))
+        sets[at].indexes.append(index)
+        sets[at].lanes |= touched
         latest.update(dict.fromkeys(touched, at))
         if home is not None:
             homes[home] = at
-    return parts
+    return sets
 
 
 def _lone_sweep(group: Group) -> Sweep | None:
@@ -107,86 +110,87 @@ def _lone_sweep(group: Group) -> Sweep | None:
 
 
 def apply_distributed(
-    groups: Sequence[Group], lanes: int, transact: Transact, look_up: LookUp, *, several: bool = False
+    groups: Sequence[Group], lanes: int, transact: Transact, find_sweep: FindSweep, *, several_lanes: bool = False
 ) -> Applied:
-    """Apply the groups, each in its transaction. An error is raised only where there was one transaction for all."""
-    parts = cut(groups, lanes)
+    """Apply the groups, each set in its transaction. An error is raised only where there was one transaction for all."""
+    sets = split_groups(groups, lanes)
     outcomes: list[list[Outcome]] = [[] for _ in groups]
-    skipped_locked: dict[int, str] = {}
+    skipped: dict[int, str] = {}
     failed: dict[int, HoldkitError] = {}
     wrote = False
-    for part in parts:
+    for each in sets:
         try:
-            if part.sweep is not None:
-                ran = _sweep(part.sweep, lanes, transact, look_up)
+            if each.sweep is not None:
+                result = _sweep(each.sweep, lanes, transact, find_sweep)
             else:
-                mine = [groups[index] for index in part.indexes]
-                ran = _transact(BatchPart(mine, tuple(sorted(part.lanes)), several or len(part.lanes) > 1), transact)
+                mine = [groups[index] for index in each.indexes]
+                part = BatchPart(mine, tuple(sorted(each.lanes)), several_lanes or len(each.lanes) > 1)
+                result = _transact(part, transact)
         except HoldkitError as error:
-            if len(parts) == 1:
+            if len(sets) == 1:
                 raise
-            failed.update(dict.fromkeys(part.indexes, error))
+            failed.update(dict.fromkeys(each.indexes, error))
             continue
-        assert ran.outcomes is not None
-        wrote |= ran.wrote
-        for place, index in enumerate(part.indexes):
-            outcomes[index] = ran.outcomes[place]
-            if place in ran.skipped_locked:
-                skipped_locked[index] = ran.skipped_locked[place]
-    return Applied(outcomes, None, wrote, skipped_locked, failed=failed)
+        assert result.outcomes is not None
+        wrote |= result.wrote
+        for at, index in enumerate(each.indexes):
+            outcomes[index] = result.outcomes[at]
+            if at in result.skipped_locked:
+                skipped[index] = result.skipped_locked[at]
+    return Applied(outcomes, None, wrote, skipped, failed=failed)
 
 
-def _transact(share: BatchPart, transact: Transact) -> ScriptResult:
-    """A hold may have legs in other lanes than its own: that is seen once it is loaded, before anything is done."""
+def _transact(part: BatchPart, transact: Transact) -> ScriptResult:
     try:
-        return transact(share)
+        return transact(part)
     except SeveralLanes as found:
-        lanes = tuple(sorted({*share.lanes, *found.lanes}))
-        return transact(structs.replace(share, lanes=lanes, several=True))
+        lanes = tuple(sorted({*part.lanes, *found.lanes}))
+        return transact(structs.replace(part, lanes=lanes, several_lanes=True))
 
 
 # Sweeping
 
 
-def _sweep(sweep: Sweep, lanes: int, transact: Transact, look_up: LookUp) -> ScriptResult:
-    """Lane by lane; a hold with legs in several is a transaction of its own. If one fails, what was done before it is the
-    answer, and there is more to do: a sweep can be called again at any time."""
-    listed, stale = look_up(sweep.limit)
+def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) -> ScriptResult:
+    """Sweep lane by lane; a hold with legs in several lanes is a transaction of its own. If one fails, what was done before it is
+    the answer, with `more` set: a sweep can be called again at any time."""
+    candidates, stale = find_sweep(sweep.limit)
     swept: list[Done] = []
-    wrote, more = False, listed.more
-    for share in shares(listed, stale, lanes, sweep.tenant):
+    wrote, more = False, candidates.more
+    for part in sweep_parts(candidates, stale, lanes, sweep.tenant):
         try:
-            ran = _transact(share, transact)
+            result = _transact(part, transact)
         except HoldkitError:
             if not swept:
                 raise
             more = True
             break
-        assert ran.outcomes is not None
-        wrote |= ran.wrote
-        more |= bool(ran.skipped_locked)
-        swept += [outcome for outcome in ran.outcomes[0] if isinstance(outcome, Done)]
+        assert result.outcomes is not None
+        wrote |= result.wrote
+        more |= bool(result.skipped_locked)
+        swept += [outcome for outcome in result.outcomes[0] if isinstance(outcome, Done)]
     if not swept:
         return ScriptResult([[]], {0: "what is being made"}, False)
-    told = max(swept, key=lambda done: (done.slot, done.seq))
+    last = max(swept, key=lambda done: (done.slot, done.seq))
     more |= any(done.more for done in swept)
     expired = {key for done in swept for key in done.swept}
-    in_order = tuple(key for key in listed.holds if key in expired)
-    return ScriptResult([[structs.replace(told, swept=in_order, more=more)]], {}, wrote)
+    in_order = tuple(key for key in candidates.holds if key in expired)
+    return ScriptResult([[structs.replace(last, swept=in_order, more=more)]], {}, wrote)
 
 
-def shares(listed: Listed, stale: set[int], lanes: int, tenant: str) -> list[BatchPart]:
-    """The transactions of a sweep: at least one, for there is always something to prune."""
-    by_lanes: dict[tuple[int, ...], Listed] = {}
-    wide: list[tuple[tuple[int, ...], Listed]] = []
-    for retiring, holds in ((False, listed.holds), (True, listed.retiring)):
+def sweep_parts(candidates: SweepCandidates, stale: set[int], lanes: int, tenant: str) -> list[BatchPart]:
+    """The transactions of a sweep: at least one, because there is always something to prune."""
+    by_lanes: dict[tuple[int, ...], SweepCandidates] = {}
+    wide: list[tuple[tuple[int, ...], SweepCandidates]] = []
+    for retiring, holds in ((False, candidates.holds), (True, candidates.retiring)):
         for key, pools in holds.items():
-            touched = tuple(sorted({lane_of_hold(key[1], lanes), *_lanes_of(key[0], pools, lanes)}))
-            its = _nothing() if len(touched) > 1 else by_lanes.setdefault(touched, _nothing())
+            touched = {lane_of_hold(key[1], lanes), *(lane_of_pool((key[0], pool), lanes) for pool in pools)}
+            in_order = tuple(sorted(touched))
+            its = _nothing() if len(in_order) > 1 else by_lanes.setdefault(in_order, _nothing())
             (its.retiring if retiring else its.holds)[key] = pools
-            if len(touched) > 1:
-                wide.append((touched, its))
-    for pool in listed.pools:
+            if len(in_order) > 1:
+                wide.append((in_order, its))
+    for pool in candidates.pools:
         by_lanes.setdefault((lane_of_pool(pool, lanes),), _nothing()).pools.append(pool)
     for lane in sorted(stale) or ([] if by_lanes or wide else [0]):
         by_lanes.setdefault((lane,), _nothing())
@@ -196,13 +200,9 @@ def shares(listed: Listed, stale: set[int], lanes: int, tenant: str) -> list[Bat
     ]
 
 
-def _sweep_of(its: Listed, tenant: str) -> Sweep:
+def _sweep_of(its: SweepCandidates, tenant: str) -> Sweep:
     return Sweep(limit=max(1, len(its.holds), len(its.retiring)), tenant=tenant)
 
 
-def _nothing() -> Listed:
-    return Listed({}, [], False, {})
-
-
-def _lanes_of(tenant: str, pools: Iterable[str], lanes: int) -> set[int]:
-    return {lane_of_pool((tenant, pool), lanes) for pool in pools}
+def _nothing() -> SweepCandidates:
+    return SweepCandidates({}, [], False, {})

@@ -1,4 +1,4 @@
-"""Examining a PostgreSQL server for `holdkit doctor`: what done answers rest on, by name. Changes nothing."""
+"""The checks of `holdkit doctor` on a PostgreSQL server: what done answers rest on, by name. Changes nothing."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from collections.abc import Iterator
 from ...core.model import Limits
 from ...errors import EngineError
 from ..port import Finding
-from .driver import Driver
+from .connections import PipelineConnection
+from .database import UNSAFE, Address, Database, read_url
 from .migrating import check_schema
-from .opening import NEEDED, OLDEST, UNSAFE, Address, connect, read_url, shown_version
+from .opening import NEEDED, OLDEST, connect, shown_version
 
 
 def examine(url: str) -> Iterator[Finding]:
     """The server, its settings, the schema."""
     address = read_url(url)
     try:
-        driver = connect(address, Limits())
+        connection = connect(Database(address, Limits(), None))
     except EngineError as error:
         yield Finding("server", "fail", str(error), "check the URL, and that the server is up")
         return
     try:
         yield Finding("server", "ok", address.shown)
-        yield from _settings(driver, address)
+        yield from _settings(connection, address)
         try:
-            schema = check_schema(driver, address, None)
+            schema = check_schema(connection, address, None)
         except EngineError as error:
             yield Finding("schema", "fail", str(error), address.advice)
             return
         spread = ", distributed" if schema.distributed else ""
         yield Finding("schema", "ok", f"as this release knows it, {schema.lanes} lanes{spread}")
     finally:
-        driver.close()
+        connection.close()
 
 
-def _settings(driver: Driver, address: Address) -> Iterator[Finding]:
-    version, encoding, *safety, recovering, _ = driver.ask("server_settings")[0]
+def _settings(connection: PipelineConnection, address: Address) -> Iterator[Finding]:
+    version, encoding, *safety, recovering, _ = connection.fetch("server_settings")[0]
     number = shown_version(version)
     yield (
         Finding("version", "ok", number)

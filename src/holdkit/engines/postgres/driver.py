@@ -1,23 +1,30 @@
-"""The driver: runs statements on a connection of ours, in pipeline mode, one round trip for many.
+"""Statements on a libpq connection in pipeline mode: one round trip for many.
 
-Speaks to libpq through `psycopg.pq`, with statements prepared once per connection: cursors cost twice as much. Every
-exchange has a deadline. Decides nothing and retries nothing; what went wrong is told with the place where it did.
+Theory of operation. Statements go to libpq through `psycopg.pq`, prepared once per connection; cursors cost twice as much. One
+round trip is an *exchange*: a generator that sends everything up to a synchronisation point, yields what it waits for on the socket
+(`READ`, `WRITE`), and returns the rows of each statement. `run_on_thread` and `run_on_loop` drive it; nothing else differs between
+threads and tasks. Every exchange has a deadline. Nothing is decided or retried here.
+
+While an exchange is under way `busy` is true, and `committing` is true from before COMMIT is handed to libpq until its answer was
+read. An interrupt may strike at any instruction: a connection that is `busy` when nobody runs an exchange on it is out of step with
+its server and must be dropped, and if it is `committing` too, nobody knows whether the transaction was committed. `failures` says
+what follows from that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+import asyncio
+import select
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
+from msgspec import Struct
 from psycopg import pq
 
-from ..deadlines import within
 from .encoding import ENCODERS, decoder, encode
-from .hosts import Primary
-from .statements import FETCHED, Sql
-from .waiting import READ, WRITE, Steps, run_on_loop, wait
-from .watching import Watch
+from .failures import ConnectionFailed, StatementFailed
 
 T = TypeVar("T")
 
@@ -26,42 +33,31 @@ Statement: TypeAlias = tuple[str, Sequence[Any]]
 """Name and parameters."""
 Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]
 """Yields the statements of one round trip, receives the rows of each, returns its result."""
+Steps: TypeAlias = Generator[int, None, T]
+"""Yields what it waits for on the socket, continues when that has come, returns its result."""
 OnStatement: TypeAlias = Callable[[str], None]
 """Called with each statement's name before it is sent; may raise."""
 
-_SAID = (pq.DiagnosticField.SOURCE_FUNCTION, pq.DiagnosticField.MESSAGE_PRIMARY)
-"""Of a notice: the server's own function, which is never translated, and the words, which may be."""
-STANDBY: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
-"""Of a notice: where the server gave up its wait for a standby, and its words for it, unless they are translated."""
+READ: Final = select.POLLIN
+WRITE: Final = select.POLLOUT
+STANDBY_NOTICE: Final = ("SyncRepWaitForLSN", "canceling wait for synchronous replication")
+"""In a notice: the function that gives up the wait for a standby, and its message in English."""
 BEGIN: Statement = ("begin", ())
 PROVE: Statement = ("prove_durable", ())
-"""Right before COMMIT: what was read in this transaction is then as durable as what it wrote."""
+"""Right before COMMIT: what this transaction has read is then as durable as what it has written."""
 COMMIT: Statement = ("commit", ())
 ROLLBACK: Statement = ("rollback", ())
 
 
-class StatementFailed(Exception):
-    """The server refused a statement: the transaction is aborted, and a COMMIT behind it was skipped."""
+class Sql(Struct, frozen=True):
+    """One statement: its text, and what each parameter is cast to."""
 
-    def __init__(self, name: str, sqlstate: str, message: str) -> None:
-        super().__init__(f"{message} ({sqlstate}, in {name})")
-        self.name, self.sqlstate, self.message = name, sqlstate, message
-
-
-class ConnectionFailed(Exception):
-    """The connection is gone, or did not answer in time; `sent_commit` says whether a COMMIT was on its way."""
-
-    def __init__(self, message: str, *, sent_commit: bool) -> None:
-        super().__init__(message)
-        self.sent_commit = sent_commit
+    text: str
+    types: tuple[str, ...] = ()
 
 
-class NotReplicated(Exception):
-    """COMMIT succeeded here, but its wait for a standby was cancelled: a failover may lose what it wrote, and what it read."""
-
-
-class Wire:
-    """A libpq connection, spoken to in pipeline mode. Neither sync nor async: each exchange is a generator that says what it waits for."""
+class Pipeline:
+    """A libpq connection in pipeline mode. Each exchange is a generator, for threads and tasks alike."""
 
     def __init__(
         self,
@@ -69,41 +65,42 @@ class Wire:
         *,
         prepare: bool = True,
         on_statement: OnStatement | None = None,
-        named: Mapping[str, Sql],
+        statements: Mapping[str, Sql],
     ) -> None:
         self.pgconn = pgconn
         self.on_statement = on_statement
         self.busy = False
-        """Inside an exchange: if it is so when nobody runs one, an interrupt struck, and nothing is known any more."""
+        """Inside an exchange. If it is so when nobody runs one, an interrupt has struck, and nothing is known any more."""
         self.committing = False
         """That exchange has a COMMIT in it."""
         self._prepare = prepare
         self._prepared: set[str] = set()
         self._columns: dict[str, list[tuple[int, Callable[[bytes], Any]]]] = {}
-        self._named = named
+        self._statements = statements
 
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
-        """Send these in one go, and give the rows of each."""
+        """Send these in one go, and return the rows of each."""
         expected: list[tuple[str, bool]] = []  # statement, and whether this is only its preparation
         self.busy = True
+        named = self._statements
+        encoded = [encode(named[name].types, parameters) for name, parameters in statements]
         try:
-            for name, parameters in statements:
+            for (name, _), raw in zip(statements, encoded, strict=True):
                 if self.on_statement is not None:
                     self.on_statement(name)
                 if name == "commit":
-                    self.committing = True  # before it is sent: what is written may leave at any time
-                self._send(name, self._named[name], parameters, expected)
+                    self.committing = True  # before it is sent: libpq may send what it has at any time
+                self._send(name, raw, expected)
             self.pgconn.pipeline_sync()
             results = yield from self._receive()
         except (OSError, psycopg.Error) as error:
-            raise self._gone(str(error)) from error
+            raise self._lost(str(error)) from error
         answers = self._rows(expected, results)
         self.busy = self.committing = False
         return answers
 
-    def _send(self, name: str, sql: Sql, parameters: Sequence[Any], expected: list[tuple[str, bool]]) -> None:
-        pgconn = self.pgconn
-        raw = encode(sql.types, parameters)
+    def _send(self, name: str, raw: list[bytes | None], expected: list[tuple[str, bool]]) -> None:
+        pgconn, sql = self.pgconn, self._statements[name]
         formats = [pq.Format.BINARY] * len(raw)
         if not self._prepare:
             oids = [ENCODERS[kind][0] for kind in sql.types]
@@ -117,7 +114,7 @@ class Wire:
         expected.append((name, False))
 
     def _receive(self) -> Steps[list[pq.abc.PGresult]]:
-        """All results up to the synchronisation point; writes while it reads, so that neither end blocks."""
+        """All results up to the synchronisation point. Writes while it reads, so that neither end blocks."""
         pgconn = self.pgconn
         results: list[pq.abc.PGresult] = []
         sending = pgconn.flush() == 1
@@ -147,12 +144,12 @@ class Wire:
             elif not preparing:
                 answers.append([])
         if len(results) <= len(expected):
-            raise self._gone("the connection was lost")
+            raise self._lost("the connection was lost")
         return answers
 
     def _tuples(self, name: str, result: pq.abc.PGresult) -> list[Row]:
         rows = result.ntuples
-        if not rows:  # as most looks for what might be there already
+        if not rows:  # as nearly always, where a batch looks for what might exist already
             return []
         columns = self._columns.get(name)
         if columns is None:
@@ -167,144 +164,85 @@ class Wire:
     def _failed(self, name: str, result: pq.abc.PGresult) -> StatementFailed | ConnectionFailed:
         sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
-        if name == "commit" or not sqlstate:  # no SQLSTATE: libpq's own words, for a connection that is gone
-            return self._gone(message or self.pgconn.get_error_message())
+        if name == "commit" or not sqlstate:  # without a SQLSTATE it is libpq's own message, for a lost connection
+            return self._lost(message or self.pgconn.get_error_message())
         self.busy = self.committing = False
         return StatementFailed(name, sqlstate, message)
 
-    def _gone(self, message: str) -> ConnectionFailed:
+    def _lost(self, message: str) -> ConnectionFailed:
         failed = ConnectionFailed(message.strip() or "the connection was lost", sent_commit=self.committing)
-        self.hang_up()
+        self.disconnect()
         return failed
 
-    def hang_up(self) -> None:
-        """Nothing more can be said on this connection."""
+    def disconnect(self) -> None:
+        """Close the connection to the server."""
         self.pgconn.finish()
 
 
-def notice_text(said: psycopg.errors.Diagnostic) -> str:
-    """A notice on a connection of psycopg's, as `gave_up_standby` reads it."""
-    return f"{said.source_function}: {said.message_primary}"
+def notice_text(notice: psycopg.errors.Diagnostic) -> str:
+    """A notice on a psycopg connection, as `standby_given_up` reads it."""
+    return f"{notice.source_function}: {notice.message_primary}"
 
 
-def gave_up_standby(notices: Iterable[str]) -> bool:
-    """Whether the server says that a COMMIT was not waited for to its end."""
-    return any(sign in notice for notice in notices for sign in STANDBY)
+def standby_given_up(notices: Iterable[str]) -> bool:
+    """Whether the server says that it did not wait for a standby until the end of a COMMIT."""
+    return any(sign in notice for notice in notices for sign in STANDBY_NOTICE)
 
 
-class Driver(Wire):
-    """A connection of our own, always in pipeline mode, for one thread at a time."""
+# Running an exchange
 
-    def __init__(
-        self,
-        pgconn: pq.abc.PGconn,
-        *,
-        prepare: bool = True,
-        patience: float = 30.0,
-        on_statement: OnStatement | None = None,
-        named: Mapping[str, Sql],
-    ) -> None:
-        super().__init__(pgconn, prepare=prepare, on_statement=on_statement, named=named)
-        self.patience = patience
-        """Seconds an exchange may take."""
-        self.notices: list[str] = []
-        self.owner: object = None
-        """Whoever would hang up if it were collected."""
-        self.primary: Primary | None = None
-        """Where it leads, if that is known."""
-        self.watch: Watch | None = None
-        """Who is told of every wait, so that one for a host that has been replaced comes to an end."""
-        pgconn.nonblocking = 1
-        pgconn.notice_handler = self._notice
-        pgconn.enter_pipeline_mode()
 
-    def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
-        """Send these in one go, and give the rows of each."""
-        steps = super().exchange(statements)
-        return steps if self.watch is None else self._watched(self.watch, steps)
+def run_on_thread(steps: Steps[T], socket: int, seconds: float) -> T:
+    """Run to the end on this thread."""
+    deadline = time.monotonic() + seconds
+    poll = select.poll()
+    try:
+        wanted = next(steps)
+        poll.register(socket, wanted)
+        while True:
+            left = deadline - time.monotonic()
+            now = next(steps) if left > 0 and poll.poll(left * 1000) else steps.throw(timed_out(seconds))
+            if now != wanted:
+                wanted = now
+                poll.modify(socket, wanted)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
 
-    def _watched(self, watch: Watch, steps: Steps[T]) -> Steps[T]:
-        watch.begin(self)
-        try:
-            return (yield from steps)
-        finally:
-            watch.end(self)
 
-    def hang_up(self) -> None:
-        """Nothing more can be said on this connection."""
-        if self.watch is not None:
-            self.watch.end(self)
-        super().hang_up()
+async def run_on_loop(steps: Steps[T], socket: int, seconds: float, begun: Callable[[], None] | None = None) -> T:
+    """Run to the end on the event loop; `begun` is called after the first step, when everything is on its way. If the task is
+    cancelled, the connection is out of step: the pool drops it."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    try:
+        wanted = next(steps)
+        if begun is not None:
+            begun()
+        while True:
+            ready: asyncio.Future[bool] = loop.create_future()
+            timer = loop.call_at(deadline, _settle, ready, False)
+            loop.add_reader(socket, _settle, ready, True)
+            if wanted & WRITE:
+                loop.add_writer(socket, _settle, ready, True)
+            try:
+                in_time = await ready
+            finally:
+                timer.cancel()
+                loop.remove_reader(socket)
+                if wanted & WRITE:
+                    loop.remove_writer(socket)
+            wanted = next(steps) if in_time else steps.throw(timed_out(seconds))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
 
-    def _notice(self, result: pq.abc.PGresult) -> None:
-        said = [result.error_field(field) or b"" for field in _SAID]
-        self.notices.append(b": ".join(said).decode("utf-8", "replace"))
 
-    def run(self, script: Script[T]) -> T:
-        """Run a script to its end; an error stops it where it is."""
-        try:
-            statements = next(script)
-            while True:
-                statements = script.send(self.say(statements))
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        finally:
-            script.close()
+def _settle(ready: asyncio.Future[bool], value: bool) -> None:
+    if not ready.done():
+        ready.set_result(value)
 
-    async def run_async(self, script: Script[T], sent: Callable[[], None]) -> T:
-        """The same on an event loop; `sent` is called when COMMIT is on its way."""
-        self.notices.clear()
-        try:
-            statements = next(script)
-            while True:
-                last = statements[-1] is COMMIT
-                answers = await run_on_loop(
-                    self.exchange(statements), self.pgconn.socket, within(self.patience), sent if last else None
-                )
-                self._check_replicated()
-                statements = script.send(answers)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        finally:
-            script.close()
 
-    def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """One statement's rows."""
-        return self.say(((name, parameters),))[0]
-
-    def each(self, name: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
-        """The rows of a statement that declares a cursor, fetched as they are needed, in a transaction that is open."""
-        rows = self.say(((name, parameters), (f"{name}_next", ())))[1]
-        while len(rows) == FETCHED:
-            yield from rows
-            rows = self.ask(f"{name}_next")
-        self.ask(f"{name}_end")
-        yield from rows
-
-    def say(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """One exchange, within our patience and what is left of the call."""
-        self.notices.clear()
-        answers = wait(self.exchange(statements), self.pgconn.socket, within(self.patience))
-        self._check_replicated()
-        return answers
-
-    def _check_replicated(self) -> None:
-        """Nobody who commits here can overlook it."""
-        if self.notices and gave_up_standby(self.notices):
-            raise NotReplicated
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether one is open, aborted or not, as far as the server has told."""
-        return self.pgconn.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
-
-    @property
-    def usable(self) -> bool:
-        """Whether it is worth keeping."""
-        return self.pgconn.status == pq.ConnStatus.OK and not (self.primary is not None and self.primary.outdated)
-
-    def close(self) -> None:
-        """Hang up."""
-        self.hang_up()
+def timed_out(seconds: float) -> TimeoutError:
+    """What an exchange is told when its time is over."""
+    return TimeoutError(f"no answer within {seconds:g} seconds")

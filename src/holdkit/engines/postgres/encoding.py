@@ -1,7 +1,7 @@
-"""Parameters as PostgreSQL's binary format wants them, and results as Python wants them.
+"""Parameters in PostgreSQL's binary format, and results as Python values.
 
-Only the few types our statements use. Arrays are made by hand because a batch has dozens of them with hundreds of items
-each; a property test proves them equal to psycopg's own.
+Only the few types that our statements use. Arrays are encoded by hand, because a batch has dozens of them with hundreds of items
+each; a property test proves the encoding equal to psycopg's own.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _NULL: Final = _LENGTH(-1)
 _BIGINT: Final = Struct(">q").pack
 _INT: Final = Struct(">i").pack
 _LENGTHS: Final = [_LENGTH(size) for size in range(2_048)]
-"""Of short texts: looked up faster than packed."""
+"""The lengths of short texts: looked up faster than packed."""
 
 
 _ONE: Final = {(oid, null): _HEAD(1, int(null), oid, 1, 1) for oid in (20, 23, 25) for null in (False, True)}
-"""Of arrays with one item, as a lone caller sends them by the dozen."""
+"""The heads of arrays with one item, which a lone caller sends by the dozen."""
 
 
 def _array(oid: int, items: list[bytes], nulls: bool) -> bytes:
@@ -33,7 +33,7 @@ def _array(oid: int, items: list[bytes], nulls: bool) -> bytes:
 
 @lru_cache(maxsize=64)
 def _packer(code: str, count: int) -> Callable[..., bytes]:
-    """Packs so many numbers, each behind its length."""
+    """Packs `count` numbers, each after its length."""
     return Struct(">" + f"i{code}" * count).pack
 
 
@@ -58,7 +58,7 @@ def _numbers(oid: int, code: str, size: int, one: Callable[[int], bytes]) -> Cal
 
 
 def _all_same(oid: int, values: Sequence[Any], item: Callable[[Any], bytes]) -> bytes | None:
-    """An array of nothing, or of the same item over and over, as most columns of a batch are; else None."""
+    """An empty array, or one in which all items are equal, as in most columns of a batch; else None."""
     count = len(values)
     if not count:
         return _array(oid, [], False)
@@ -78,7 +78,7 @@ def _text(value: str | bytes | None) -> bytes:
 
 
 def text_array(values: Sequence[Any]) -> bytes:
-    """text[]: of texts, or of what they look like in UTF-8, where somebody has that already."""
+    """text[]: of texts, or of their UTF-8 bytes where the caller has those already."""
     same = _all_same(25, values, _text)
     if same is not None:
         return same
@@ -118,7 +118,7 @@ ENCODERS: Final[dict[str, tuple[int, Callable[[Any], bytes]]]] = {
     "text[]": (1009, text_array),
     "uuid[]": (2951, uuid_array),
 }
-"""What a parameter is cast to: its type's number, and how it is written."""
+"""By the type that a parameter is cast to: its oid, and its encoder."""
 
 
 def encode(types: Sequence[str], values: Sequence[Any]) -> list[bytes | None]:

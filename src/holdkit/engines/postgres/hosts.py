@@ -1,44 +1,48 @@
-"""The hosts of an address: which of them is asked first, and which primary is the newest.
+"""The hosts of an address: which of them is a primary, which primary is the newest, and how a connection to it is opened.
 
-Theory of operation. An address may name several hosts, one of which takes writes. libpq tries them one after the other, so one that
-hangs costs every caller its timeout; we open each with a connection string of its own, and race them (`racing`). The host that
-answered last is the favourite.
+Theory of operation. An address may name several hosts, one of which takes writes. libpq tries them one after the other, so a host that
+hangs costs every caller its timeout. We open each with a connection string of its own, side by side (`Race`), each attempt on its own
+thread, because what it waits for may not be interruptible: a name server, or a host that accepts a connection and then says nothing.
+Nobody joins these threads; one that succeeds too late closes what it has. The host that answered last is preferred: it begins, and
+the others begin `STAGGER` seconds later, or as soon as it has failed. With several hosts an attempt that failed is repeated until time
+is up, because during a failover every host fails for a moment.
 
 A *primary* is known by the cluster's system identifier and its timeline, which every promotion raises. Two hosts may both take
-writes: the new primary, and the old one that was cut off and has come back. So the highest timeline that this process has seen of a
-cluster is remembered, and a connection to an older one is not used any more: neither a new one, nor one that lies ready, nor one
-that waits for an answer (`watching`). A process that has seen neither asks all hosts, and takes the newest of those that answer at
-about the same time. Where the server does not tell its timeline (some that only speak PostgreSQL's protocol), nothing is known, and
-nothing is concluded.
+writes: the new primary, and the old one that was cut off and has come back. So this process remembers the highest timeline that it
+has seen of each cluster, and uses no connection to an older one: neither a new one, nor an idle one, nor one that waits for an answer
+(`waiting.PrimaryWatch`). A process that has seen none yet asks all hosts, and takes the newest of those that answer at about the same
+time. Where a server does not tell its timeline (some only speak PostgreSQL's protocol), nothing is concluded.
 
-What is remembered is never locked: a dictionary and a set suffice, and a forked child inherits no lock that nobody holds.
+What is remembered needs no lock, a dictionary and sets suffice, so a forked child inherits no lock that nobody will release.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import psycopg
 from msgspec import Struct
 from psycopg import pq
 
 from .. import deadlines
-from .racing import NobodyCame, Race
-from .waiting import READ, WRITE, Steps, wait
+from .driver import READ, WRITE, Steps, run_on_thread
 
-Connection: TypeAlias = psycopg.Connection[Any]
+T = TypeVar("T")
 
 ALONE: Final = 10.0
-"""Seconds in which a connection must be open, where the address names one host; unless it says `connect_timeout`."""
+"""Seconds for opening a connection where the address names one host, unless it says `connect_timeout`."""
 OF_SEVERAL: Final = 2.0
-"""The same for each host of several, and for all of them together."""
+"""The same for each of several hosts, and for all of them together."""
 TCP: Final = {"tcp_user_timeout": "10000", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3"}
-"""A peer that has vanished is noticed after about 11 seconds, whoever waits for whom; unless the address says otherwise."""
+"""A peer that has vanished is noticed after about 11 seconds in either direction, unless the address says otherwise."""
 _OK: Final = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
-_WHO: Final = """
+_IDENTIFY: Final = """
     select (select system_identifier from pg_catalog.pg_control_system())::text,
            case when not pg_catalog.pg_is_in_recovery()
                 then pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end
@@ -46,61 +50,61 @@ _WHO: Final = """
 
 
 class Host(Struct, frozen=True):
-    """One of them."""
+    """One host of an address."""
 
     name: str
     conninfo: str
-    """For libpq; may hold a password, so it is never shown."""
+    """For libpq. It may hold a password, so it is never shown."""
     seconds: float
-    """In which a connection must be open and set up."""
+    """For opening a connection and setting it up."""
 
 
 class Primary(NamedTuple):
-    """Who takes writes."""
+    """A server that takes writes."""
 
     system: str
     timeline: int
 
     @property
     def outdated(self) -> bool:
-        """Whether this process has seen a newer one of the same cluster."""
+        """Whether this process has seen a newer primary of the same cluster."""
         return self.timeline < newest(self.system)
 
 
-class Opened(NamedTuple):
-    """A connection, and where it leads."""
+class HostConnection(NamedTuple):
+    """A psycopg connection, and where it leads."""
 
-    connection: Connection
+    connection: psycopg.Connection[Any]
     host: Host
     primary: Primary | None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close it."""
         self.connection.close()
 
     @property
     def outdated(self) -> bool:
-        """Whether it leads to a primary that has been replaced."""
+        """Whether it leads to a primary that was replaced."""
         return self.primary is not None and self.primary.outdated
 
-    def newness(self) -> int:
-        """Its timeline, as far as it is known."""
+    def timeline(self) -> int:
+        """Of its primary; 0 if that is not known."""
         return 0 if self.primary is None else self.primary.timeline
 
 
 _timelines: dict[str, set[int]] = {}
-"""By system identifier: those that were seen."""
-_favourites: dict[tuple[str, ...], str] = {}
-"""By the names of all hosts: who answered last."""
+"""Those that were seen, by system identifier."""
+_preferred: dict[tuple[str, ...], str] = {}
+"""The host that answered last, by the names of all hosts of an address."""
 
 
 def newest(system: str) -> int:
-    """The highest timeline that was seen of a cluster."""
+    """The highest timeline that this process has seen of a cluster."""
     return max(_timelines.get(system, ()), default=0)
 
 
 def hosts_of(parsed: Mapping[str, Any]) -> tuple[Host, ...]:
-    """Each host of a connection string, with a connection string of its own. (Where a service file names them, that is one host.)"""
+    """Each host of a connection string, with a connection string of its own. (A service file counts as one host.)"""
     given = {
         name: str(parsed.get(name) or os.environ.get(f"PG{name.upper()}") or "").split(",")
         for name in ("host", "hostaddr", "port")
@@ -113,76 +117,76 @@ def hosts_of(parsed: Mapping[str, Any]) -> tuple[Host, ...]:
 
 
 def _host(parsed: Mapping[str, Any], own: Mapping[str, str], seconds: float) -> Host:
-    said = {name: value for name, value in {**parsed, **own}.items() if value != ""}
-    seconds = float(said.setdefault("connect_timeout", int(seconds))) or ALONE
-    name = said.get("host") or said.get("hostaddr") or "the default socket"
-    port = own.get("port") or said.get("port")
-    return Host(f"{name}:{port}" if port else str(name), psycopg.conninfo.make_conninfo("", **said), seconds)
+    options = {name: value for name, value in {**parsed, **own}.items() if value != ""}
+    seconds = float(options.setdefault("connect_timeout", int(seconds))) or ALONE
+    name = options.get("host") or options.get("hostaddr") or "the default socket"
+    port = own.get("port") or options.get("port")
+    return Host(f"{name}:{port}" if port else str(name), psycopg.conninfo.make_conninfo("", **options), seconds)
 
 
-def open_one(host: Host, settings: str = "", *, autocommit: bool = True) -> Opened:
-    """A connection to this host, set up. Refuses a primary that is outdated."""
-    connection: Connection = psycopg.connect(host.conninfo, autocommit=autocommit)
+def open_one(host: Host, settings: str = "", *, autocommit: bool = True) -> HostConnection:
+    """Open a connection to this host and set it up. Refuses a primary that was replaced."""
+    connection: psycopg.Connection[Any] = psycopg.connect(host.conninfo, autocommit=autocommit)
     try:
         if settings:
-            _say(connection, host, settings)
-        primary = _who(connection, host)
+            _execute(connection, host, settings)
+        primary = _identify(connection, host)
         if primary is not None:
             _remember(primary)
     except BaseException:
         connection.close()
         raise
-    return Opened(connection, host, primary)
+    return HostConnection(connection, host, primary)
 
 
 def _remember(primary: Primary) -> None:
-    """It has been seen; refuses one that is outdated."""
+    """Note that it was seen; refuses one that is outdated."""
     _timelines.setdefault(primary.system, set()).add(primary.timeline)
     if primary.outdated:
         raise psycopg.OperationalError(
-            f"it is on timeline {primary.timeline}, and the primary is on {newest(primary.system)}, as this process has seen: "
-            "it was replaced. If it is the right one all the same (an older copy was put back), restart this process"
+            f"this server is on timeline {primary.timeline}, and this process has seen the cluster's primary on {newest(primary.system)}: "
+            "it was replaced. If it is the right one all the same (an older copy was restored), restart this process"
         )
 
 
-def open_any(hosts: Sequence[Host], settings: str = "", *, autocommit: bool = True) -> Opened:
-    """A connection to the host that takes writes, in time or not at all: `psycopg.Error`."""
+def open_any(hosts: Sequence[Host], settings: str = "", *, autocommit: bool = True) -> HostConnection:
+    """Open a connection to the host that takes writes; raises `psycopg.Error` if that fails or takes too long."""
     names = tuple(host.name for host in hosts)
-    favourite = _favourites.get(names)
-    ordered = sorted(hosts, key=lambda host: host.name != favourite)
-    race = Race([partial(open_one, host, settings, autocommit=autocommit) for host in ordered], Opened.close)
+    preferred = _preferred.get(names)
+    ordered = sorted(hosts, key=lambda host: host.name != preferred)
+    race = Race([partial(open_one, host, settings, autocommit=autocommit) for host in ordered], HostConnection.close)
     seconds = deadlines.within(max(host.seconds for host in hosts))
-    thorough = favourite is None and len(hosts) > 1
+    unknown = preferred is None and len(hosts) > 1
     try:
-        opened = race.run(seconds, best=Opened.newness if thorough else None)
-    except NobodyCame as nobody:
-        raise _why(ordered, nobody.errors, seconds) from nobody
-    _favourites[names] = opened.host.name
+        opened = race.run(seconds, best=HostConnection.timeline if unknown else None)
+    except AllFailed as failed:
+        raise _explain(ordered, failed.errors, seconds) from failed
+    _preferred[names] = opened.host.name
     return opened
 
 
-def _why(hosts: Sequence[Host], errors: Mapping[int, Exception], seconds: float) -> Exception:
+def _explain(hosts: Sequence[Host], errors: Mapping[int, Exception], seconds: float) -> Exception:
     for error in errors.values():
         if not isinstance(error, psycopg.Error):
             return error
     if len(hosts) == 1 and errors:
         return errors[0]
-    said = [
+    messages = [
         f"{host.name}: {first_line(errors[index]) if index in errors else f'no answer within {seconds:.1f} s'}"
         for index, host in enumerate(hosts)
     ]
-    return psycopg.OperationalError("; ".join(said))
+    return psycopg.OperationalError("; ".join(messages))
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, as far as it fits into another's words."""
+    """An error's message, as far as it fits into another one."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _who(connection: Connection, host: Host) -> Primary | None:
+def _identify(connection: psycopg.Connection[Any], host: Host) -> Primary | None:
     """Which primary this is; None if it does not tell, or is a standby."""
     try:
-        (result,) = _say(connection, host, _WHO)
+        (result,) = _execute(connection, host, _IDENTIFY)
     except psycopg.OperationalError:
         if connection.pgconn.status != pq.ConnStatus.OK:
             raise
@@ -191,12 +195,12 @@ def _who(connection: Connection, host: Host) -> Primary | None:
     return None if walfile is None or system is None else Primary(system.decode(), int(walfile[:8], 16))
 
 
-def _say(connection: Connection, host: Host, text: str) -> list[pq.abc.PGresult]:
-    """Statements without parameters, in time."""
+def _execute(connection: psycopg.Connection[Any], host: Host, text: str) -> list[pq.abc.PGresult]:
+    """Run statements without parameters, within the host's time."""
     pgconn = connection.pgconn
     try:
-        results = wait(_exchange(pgconn, text), pgconn.socket, host.seconds)
-    except OSError as error:  # it has fallen silent
+        results = run_on_thread(_exchange(pgconn, text), pgconn.socket, host.seconds)
+    except OSError as error:  # it does not answer
         connection.close()
         raise psycopg.OperationalError(str(error)) from error
     for result in results:
@@ -217,3 +221,113 @@ def _exchange(pgconn: pq.abc.PGconn, text: str) -> Steps[list[pq.abc.PGresult]]:
             return results
         else:
             results.append(result)
+
+
+# Racing
+
+STAGGER: Final = 0.25
+"""Seconds that the preferred host has to itself, and that a first answer waits for a better one."""
+PAUSES: Final = (0.1, 0.2, 0.4)
+"""Seconds before the second, the third and every later attempt."""
+
+
+class AllFailed(Exception):
+    """No attempt succeeded in time; `errors` has the last error of each that failed."""
+
+    def __init__(self, errors: dict[int, Exception]) -> None:
+        super().__init__("; ".join(str(error) for error in errors.values()) or "no answer in time")
+        self.errors = errors
+
+
+class Race(Generic[T]):
+    """The same thing attempted in several ways side by side; the first success wins, and `drop` gets any that came too late."""
+
+    def __init__(self, attempts: Sequence[Callable[[], T]], drop: Callable[[T], None]) -> None:
+        self._attempts, self._drop = attempts, drop
+        self._results: SimpleQueue[tuple[int, T | None, Exception | None]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._over = False
+        self._running: set[int] = set()
+        self._tries = [0] * len(attempts)
+        self._due: dict[int, float] = {}
+        self._errors: dict[int, Exception] = {}
+
+    def run(self, seconds: float, *, best: Callable[[T], float] | None = None) -> T:
+        """The result of the first attempt that succeeded. With `best`, all begin at once, and of those that succeed at about the
+        same time the greatest is taken. Raises `AllFailed`."""
+        now = time.monotonic()
+        end = now + seconds
+        self._due = {index: now + (STAGGER if index and best is None else 0.0) for index in range(len(self._attempts))}
+        found: list[T] = []
+        try:
+            while not self._decided(found, end, best is not None):
+                self._begin_due()
+                result = self._next_result(end)
+                if result is not None and result[1] is not None:
+                    found.append(result[1])
+                    end = min(end, time.monotonic() + STAGGER)
+                elif result is not None and result[2] is not None:
+                    self._failed(result[0], result[2])
+            if not found:
+                raise AllFailed(dict(sorted(self._errors.items())))
+            chosen = found[0] if best is None else max(found, key=best)
+            found.remove(chosen)
+            return chosen
+        finally:
+            for late in (*found, *self._end()):
+                self._drop(late)
+
+    def _decided(self, found: list[T], end: float, wait_for_all: bool) -> bool:
+        if found and not (wait_for_all and self._running):
+            return True
+        return time.monotonic() >= end or not (self._running or self._due)
+
+    def _begin_due(self) -> None:
+        now = time.monotonic()
+        for index in [index for index, when in self._due.items() if when <= now]:
+            del self._due[index]
+            self._running.add(index)
+            self._tries[index] += 1
+            threading.Thread(target=self._try, args=(index,), name="holdkit-opening", daemon=True).start()
+
+    def _next_result(self, end: float) -> tuple[int, T | None, Exception | None] | None:
+        try:
+            result = self._results.get(timeout=max(0.0, min([end, *self._due.values()]) - time.monotonic()))
+        except Empty:
+            return None
+        self._running.discard(result[0])
+        return result
+
+    def _failed(self, index: int, error: Exception) -> None:
+        self._errors[index] = error
+        now = time.monotonic()
+        for other in self._due:
+            if not self._tries[other]:
+                self._due[other] = now  # the preferred host has failed: nobody waits for it any more
+        if len(self._attempts) > 1:
+            self._due[index] = now + PAUSES[min(self._tries[index], len(PAUSES)) - 1]
+
+    def _try(self, index: int) -> None:
+        result: T | None = None
+        failed: Exception | None = None
+        try:
+            result = self._attempts[index]()
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            failed = error
+        with self._lock:
+            over = self._over
+            if not over:
+                self._results.put((index, result, failed))
+        if over and result is not None:
+            self._drop(result)
+
+    def _end(self) -> list[T]:
+        """From now on every attempt is too late; gives the results that nobody has looked at."""
+        with self._lock:
+            self._over = True
+        late: list[T] = []
+        while not self._results.empty():
+            result = self._results.get()[1]
+            if result is not None:
+                late.append(result)
+        return late

@@ -1,22 +1,24 @@
-"""Loading: locks what a batch names, then reads it, in one round trip; a second one only where legs are due or locks missed.
+"""Loading: lock what a batch names, then read it, in one round trip. A second one is needed only where legs are due or locks missed.
 
-What others have locked is skipped, unless the batch is patient: a command that needs it is left out, so that a slow
-caller's transaction stops nobody but those who want the same pools. Decides nothing and writes nothing.
+Rows that others have locked are skipped, unless the batch waits for locks: a command that needs one is left out of the batch, so that a
+slow caller's transaction stops only those who want the same pools. Nothing is decided or written here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from ...core.decide import Needs, SweepList
+from ...core.commands import Group
+from ...core.decide import Needs, SweepList, needs
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
-from .batch_options import BatchOptions, bounded
+from ..port import AddLate
+from .database import BatchOptions, Database, bounded
 from .driver import BEGIN, Row, Script, Statement
 from .rows import (
     hold_keys,
@@ -28,11 +30,11 @@ from .rows import (
     record_keys,
     record_of,
 )
-from .sweeping import Listed, swept
+from .sweeping import SweepCandidates, locked_candidates
 
 
 class SeveralLanes(Exception):
-    """What should have been one lane's affair needs others too, `lanes` among them: nothing was done."""
+    """A transaction that was to touch one lane needs others too, `lanes` among them: nothing was done."""
 
     def __init__(self, lanes: set[int]) -> None:
         super().__init__(f"needs {len(lanes)} lanes")
@@ -45,89 +47,84 @@ class LoadedBatch(Struct):
     loaded: Loaded
     swept: SweepList
     due: dict[Key, list[DueLeg]]
-    """Of the pools that commands touch."""
+    """Due legs of the pools that commands touch."""
     found: dict[Key, list[DueLeg]]
-    """Of these and of all others that were loaded."""
+    """Due legs of all pools that were loaded."""
     stamps: dict[Key, int]
-    locked_out: set[Key | RecordKey]
-    """Pools and records that somebody else has locked."""
+    locked_by_others: set[Key | RecordKey]
+    """Pools and records."""
     version: int
     """Of the limits that are stored."""
     synchronous: bool
     """Whether COMMIT waits for standbys."""
     unnumbered: bool
-    """Whether entries of callers' transactions wait for their numbers, in any lane."""
+    """Whether entries of callers' transactions wait for their journal numbers, in any lane."""
 
 
-def gather(needs: Needs, listed: Listed, options: BatchOptions, *, begun: bool = False) -> Script[LoadedBatch]:
-    """Begin, unless it has, lock and load everything that `needs` names."""
-    rows = Rows({}, {}, {}, {}, {})
-    named = sorted({*needs.pools, *listed.pools})
-    standing = sorted({*needs.standing, *listed.holds, *listed.retiring})
-    holds = standing if options.assume_new else sorted({*needs.holds, *standing})
-    records = sorted(needs.records)
-    operations = sorted(needs.asked if options.assume_new else needs.operations)
-    begin = [] if begun else opening(options)
-    if options.several and standing:
+def load_batch(
+    need: Needs, candidates: SweepCandidates, options: BatchOptions, *, begun: bool = False
+) -> Script[LoadedBatch]:
+    """Begin the transaction, unless it has begun; lock and load everything that `need` names."""
+    rows = LoadedRows({}, {}, {}, {}, {})
+    named = sorted({*need.pools, *candidates.pools})
+    standing = sorted({*need.standing, *candidates.holds, *candidates.retiring})
+    holds = standing if options.assume_new else sorted({*need.holds, *standing})
+    records = sorted(need.records)
+    operations = sorted(need.asked if options.assume_new else need.operations)
+    begin = [] if begun else begin_statements(options)
+    if options.several_lanes and standing:
         named = sorted({*named, *(yield from _pools_of(standing, begin, options))})
         begin, standing = [], []
-    first = _first(named, holds, standing, records, operations, options)
+    first = _first_statements(named, holds, standing, records, operations, options)
     answers = (yield (*begin, *first))[len(begin) :]
     seen, floor, unnumbered, version, synchronous, found = rows.take(
         answers, bool(records), bool(holds), bool(operations)
     )
     slot = seen[-1]
-    touched = {*needs.pools, *rows.pools_of(needs.standing, options.limits, slot)}
-    theirs = rows.pools_of({*listed.holds, *listed.retiring}, options.limits, slot)
+    touched = {*need.pools, *rows.pools_of(need.standing, options.limits, slot)}
+    theirs = rows.pools_of({*candidates.holds, *candidates.retiring}, options.limits, slot)
     wanted = {*named, *touched, *theirs}
-    if options.distributed and not options.several:
+    if options.distributed and not options.several_lanes:
         _check_lanes(wanted, holds, options.lanes)
     horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
     if horizon > seen[0] and len(rows.pools) > 1:
         yield from _load_later_due(rows, found, seen[0], horizon, options)
     due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
-    locked_out = yield from _find_locked(wanted - rows.pools.keys(), set(records) - rows.records.keys(), options)
+    missing_pools, missing_records = wanted - rows.pools.keys(), set(records) - rows.records.keys()
+    locked: set[Key | RecordKey] = set()
+    if missing_pools or missing_records:
+        locked = yield from _find_locked(missing_pools, missing_records, options)
     if due:
-        locked_out |= yield from _load_due_holds(rows, due, options)
+        locked |= yield from _load_due_holds(rows, due, options)
     # A caller who marked a due hold expired may have committed since we looked: its entry goes first.
-    unnumbered = unnumbered or bool(due) or options.several
-    counts = (yield from _count(options)) if bounded(options.limits) or needs.changes_limits else Counts()
-    for pool in locked_out & rows.pools.keys():
+    unnumbered = unnumbered or bool(due) or options.several_lanes
+    counts = (yield from _count(options)) if need.changes_limits or bounded(options.limits) else Counts()
+    for pool in locked & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
-    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon, options.limits,
-                    floor, counts)  # fmt: skip
-    return LoadedBatch(
-        loaded,
-        swept(listed, rows.holds, rows.pools, locked_out, options),
-        due,
-        found,
-        rows.stamps,
-        locked_out,
-        version,
-        synchronous,
-        unnumbered,
-    )
+    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, _lookup(due), horizon,
+                    options.limits, floor, counts)  # fmt: skip
+    swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
+    return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered)
 
 
-def opening(options: BatchOptions) -> list[Statement]:
+def begin_statements(options: BatchOptions) -> list[Statement]:
     """How a transaction begins."""
-    return [BEGIN] if options.lock_timeout is None else [BEGIN, ("set_patience", (options.lock_timeout,))]
+    return [BEGIN] if options.lock_timeout is None else [BEGIN, ("set_lock_timeout", (options.lock_timeout,))]
 
 
 def _pools_of(holds: list[Key], begin: list[Statement], options: BatchOptions) -> Script[list[Key]]:
-    """Where a statement has one lane: the pools of these holds, so that they can be locked in order of lane."""
+    """The pools of these holds, where a statement has one lane: so that they can be locked in order of lane."""
     *_, found = yield (*begin, ("find_pools_of_holds", hold_keys(holds, options.lanes)))
     return [(row[0], row[1]) for row in found]
 
 
 def _check_lanes(pools: Iterable[Key], holds: Iterable[Key], lanes: int) -> None:
-    """A transaction that is one lane's affair must not become another's as well."""
     found = {lane_of_pool(key, lanes) for key in pools} | {lane_of_hold(key[1], lanes) for key in holds}
     if len(found) > 1:
         raise SeveralLanes(found)
 
 
-def _first(
+def _first_statements(
     named: list[Key],
     holds: list[Key],
     standing: list[Key],
@@ -135,9 +132,9 @@ def _first(
     operations: list[Key],
     options: BatchOptions,
 ) -> list[Statement]:
-    """Each its own statement: what is read behind a lock must be read by a later snapshot than the lock's own."""
+    """Each its own statement: what is read after a lock must be read by a later snapshot than the lock's own."""
     lanes, waiting = options.lanes, "_waiting" if options.wait_for_locks else ""
-    pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes)
+    pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes) if holds else []
     clock = (options.slot, options.limits.max_due + 1)
     statements: list[Statement] = []
     if records:
@@ -156,8 +153,8 @@ def _first(
     return statements
 
 
-class Rows(Struct):
-    """The rows gathered so far."""
+class LoadedRows(Struct):
+    """The rows loaded so far."""
 
     pools: dict[Key, Pool]
     stamps: dict[Key, int]
@@ -168,9 +165,9 @@ class Rows(Struct):
     def take(
         self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
     ) -> tuple[tuple[Slot, Slot], int, bool, int, bool, dict[Key, list[DueLeg]]]:
-        """Take in the answers of the first round trip: the slot (where lanes were asked one by one: the first and the last),
-        the fence floor, whether entries wait for their numbers, the version of the limits, whether COMMIT waits for standbys,
-        and what is due on locked pools."""
+        """Take in the answers of the first round trip. Gives the slot (where lanes were asked one by one: the first and the last),
+        the fence floor, whether entries wait for their numbers, the version of the limits, whether COMMIT waits for standbys, and
+        what is due on locked pools."""
         rest = iter(answers)
         if records:
             for row in next(rest):
@@ -196,69 +193,98 @@ class Rows(Struct):
         return (min(slots), max(slots)), floor, any(waiting), version, any(synchronous), due
 
     def pools_of(self, keys: Iterable[Key], limits: Limits, slot: Slot) -> set[Key]:
-        """The pools of these holds; one that may be pruned touches none, as in the core's own `touched`."""
+        """The pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
         holds = [hold for key in keys if (hold := self.holds.get(key)) is not None]
         return {(hold.tenant, leg.pool) for hold in holds if not prunable(hold, limits, slot) for leg in hold.legs}
 
 
 def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions) -> Script[set[Key | RecordKey]]:
-    """Which of what was not locked is there all the same: somebody else has it, or it was born a moment ago."""
-    if not pools and not records:
-        return set()
+    """Which rows exist of those that were not locked: another transaction has them locked, or has just inserted them."""
     found, others = yield (("find_pools", pool_keys(sorted(pools), options.lanes)),
                            ("find_records", record_keys(sorted(records), options.lanes)))  # fmt: skip
     return {*((row[0], row[1]) for row in found), *((row[0], row[1], row[2]) for row in others)}
 
 
 def _load_later_due(
-    rows: Rows, found: dict[Key, list[DueLeg]], slot: Slot, horizon: Slot, options: BatchOptions
+    rows: LoadedRows, found: dict[Key, list[DueLeg]], slot: Slot, horizon: Slot, options: BatchOptions
 ) -> Script[None]:
-    """A command over several pools is decided at the latest of their slots: what comes due by then, beyond a pool's own."""
+    """A command over several pools is decided at the latest of their slots: load what comes due by then, beyond a pool's own."""
     (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), options.lanes), slot, horizon)),)
     known = {(*pool, *leg) for pool, legs in found.items() for leg in legs}  # of lanes that were asked by a later clock
     for tenant, pool, deadline, hold in sorted({*later} - known):
         found.setdefault((tenant, pool), []).append((deadline, hold))
 
 
-def _load_due_holds(rows: Rows, due: dict[Key, list[DueLeg]], options: BatchOptions) -> Script[set[Key | RecordKey]]:
-    """The holds behind due legs, locked: whoever has the other pools of one may be marking it expired right now.
+def _load_due_holds(
+    rows: LoadedRows, due: dict[Key, list[DueLeg]], options: BatchOptions
+) -> Script[set[Key | RecordKey]]:
+    """Lock and load the holds of due legs: whoever has the other pools of such a hold may be marking it expired right now.
 
-    A pool with a due leg whose hold is locked by another is as good as locked itself.
+    A pool with a due leg whose hold another transaction has locked counts as locked itself; these are returned.
     """
-    behind = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
-    if options.distributed and not options.several:
-        _check_lanes(due, behind, options.lanes)
+    holds = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
+    if options.distributed and not options.several_lanes:
+        _check_lanes(due, holds, options.lanes)
     name = "lock_due_holds_waiting" if options.wait_for_locks else "lock_due_holds"
-    (found,) = yield ((name, hold_keys(behind, options.lanes)),)
+    (found,) = yield ((name, hold_keys(holds, options.lanes)),)
     rows.holds.update({(row[0], row[1]): hold_of(row) for row in found})
-    got = {(row[0], row[1]) for row in found}
-    missed = {hold for hold in behind if hold not in got}
-    return (
-        {pool for pool, legs in due.items() if any((pool[0], hold) in missed for _, hold in legs)} if missed else set()
-    )
+    missed = {*holds} - {(row[0], row[1]) for row in found}
+    if not missed:
+        return set()
+    return {pool for pool, legs in due.items() if any((pool[0], hold) in missed for _, hold in legs)}
 
 
-def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
+def _lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
     """The due legs of a pool, as the view asks for them."""
     none: list[DueLeg] = []
     return lambda key: due.get(key, none)
 
 
-# Bounded tables
-
-
 def _count(options: BatchOptions) -> Script[Counts]:
-    """How full the bounded tables are; each costs a scan, and others count at the same time: a bound here is not exact."""
+    """How full the limited tables are. Each count is a scan, and others count at the same time: a limit here is not exact."""
     pools, holds, operations = yield (("count_pools", ()), ("count_live_holds", (options.slot,)),
                                       ("count_operations", (options.slot,)))  # fmt: skip
     return Counts(pools[0][0], holds[0][0], operations[0][0])
 
 
-def skipped_locked(
-    pools: Iterable[Key], records: Collection[RecordKey], gathered: LoadedBatch
-) -> Key | RecordKey | None:
-    """The first of these that somebody else has locked."""
-    for key in (*pools, *records):
-        if key in gathered.locked_out:
-            return key
-    return None
+def find_skipped(groups: Sequence[Group], batch_rows: LoadedBatch) -> dict[int, str]:
+    """Which groups need something that another transaction has locked, and what: the first such key of each."""
+    found: dict[int, str] = {}
+    loaded = batch_rows.loaded
+    for index, group in enumerate(groups):
+        need = needs([group])
+        pools: list[Key] = sorted(need.pools)
+        for key in sorted(need.standing):
+            hold = loaded.holds.get(key)
+            if hold is not None and not prunable(hold, loaded.limits, loaded.slot):
+                pools += [(hold.tenant, leg.pool) for leg in hold.legs]
+        locked = [each for each in (*pools, *sorted(need.records)) if each in batch_rows.locked_by_others]
+        if locked:
+            found[index] = "/".join(locked[0])
+    return found
+
+
+class GrowingBatch:
+    """A batch that waits for its pools, and takes in others that want the same pools once it has locked them: once, whatever
+    becomes of the transaction. The clock and everything else is read after that, so that no command is decided at a time before
+    it came."""
+
+    def __init__(self, groups: Sequence[Group], add_late: AddLate, database: Database) -> None:
+        self.groups = list(groups)
+        """All of them: those that were added are behind the others."""
+        self._add_late: AddLate | None = add_late
+        self.database = database
+
+    def wait_for_pools(self, need: Needs, options: BatchOptions) -> Script[bool]:
+        """Begin, wait for the pools, and add the groups that need no others. False: nothing was done, the batch does not grow."""
+        add_late, self._add_late = self._add_late, None
+        if add_late is None or need.standing or need.records or need.sweep:  # more locks, which come first in the order
+            return False
+        keys = pool_keys(sorted(need.pools), options.lanes)
+        yield (*begin_statements(options), ("lock_pools_waiting", keys))
+        self.groups += add_late(lambda group: _fits(needs([group]), need))
+        return True
+
+
+def _fits(theirs: Needs, ours: Needs) -> bool:
+    return theirs.pools <= ours.pools and not theirs.standing and not theirs.records and not theirs.sweep

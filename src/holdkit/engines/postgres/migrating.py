@@ -1,7 +1,7 @@
-"""Migrations: numbered, forward only, all of them in one transaction under a lock: old or new, never half.
+"""Migrations: numbered, forward only, all in one transaction under a lock, so that the schema is old or new, never half.
 
-Made by whoever may create tables (`holdkit migrate`), not by each `connect`, which only checks. Refuses a schema newer than
-it knows, and a schema of that name that is not ours. Never touches anything outside that schema.
+They are run by someone who may create tables (`holdkit migrate`); opening an engine only checks. A schema newer than this release
+knows is refused, and so is a schema of that name that is not ours. Nothing outside that schema is touched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import msgspec
 import psycopg
-from msgspec import Struct
 
 from ...core.lanes import MAX_LANES, lane_of_record
 from ...core.limits import LIMITS_KEY
@@ -21,8 +20,10 @@ from ...core.validation import invalid, whole
 from ...errors import EngineError
 from ..named_sql import statements_of
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
-from .driver import Driver, gave_up_standby, notice_text
-from .opening import Address, check_schema_name, check_version, connect, not_replicated, open_connection, read_url
+from .connections import PipelineConnection
+from .database import Address, Database, Schema, check_schema_name, read_url
+from .driver import notice_text, standby_given_up
+from .opening import check_version, connect, open_connection
 from .rows import record_of
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 
@@ -31,11 +32,11 @@ LANES = 64
 CITUS_LANES = 1024
 """Where the tables are distributed: many more than there will ever be shards."""
 DISTRIBUTED = ("pools", "holds", "legs", "heads", "journal", "unnumbered", "operations", "records")
-"""By lane, the first as the one that the others go with."""
+"""Tables that are distributed by lane; the others are co-located with the first."""
 COPIED = ("settings", "migrations")
-"""Small, and on every node: so that any of them can be opened."""
+"""Small tables that every node has a copy of, so that any node can be opened."""
 Layout = Literal["one server", "citus", "as if"]
-"""`as if` says everything as on Citus, on an ordinary server: for tests."""
+"""`as if` sends everything as on Citus, to an ordinary server: for tests."""
 
 
 def migrate(
@@ -46,7 +47,7 @@ def migrate(
     citus: bool = False,
     schema: str | None = None,
 ) -> int:
-    """Bring the schema up to date, and give its version. `lanes`, `limits` and `citus` count only when it is made."""
+    """Bring the schema up to date, and return its version. `lanes`, `limits` and `citus` count only when it is created."""
     return migrate_to(url, "citus" if citus else "one server", lanes, limits, schema)
 
 
@@ -56,12 +57,15 @@ def migrate_to(
     """The same, by the name of the layout."""
     lanes = _lanes(lanes, layout)
     address = read_url(url, schema=schema)
-    with closing(connect(address, limits or Limits())) as driver:  # for its words, where it cannot be reached
-        check_version(driver.ask("server_settings")[0][0], address)
+    with closing(connect(Database(address, limits or Limits(), None))) as connection:  # for its error messages
+        check_version(connection.fetch("server_settings")[0][0], address)
     try:
         try:
             return _transact(address, lanes, limits or Limits(), layout)
-        except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema):  # another made the schema meanwhile
+        except (
+            psycopg.errors.UniqueViolation,
+            psycopg.errors.DuplicateSchema,
+        ):  # another process has created the schema meanwhile
             return _transact(address, lanes, limits or Limits(), layout)
     except psycopg.Error as error:
         advice = "; this role may not create a schema here" if error.sqlstate == "42501" else ""
@@ -80,11 +84,11 @@ def _lanes(lanes: int | None, layout: Layout) -> int:
 def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
     notices: list[str] = []
     with open_connection(address, autocommit=False).connection as connection:
-        connection.add_notice_handler(lambda said: notices.append(notice_text(said)))
+        connection.add_notice_handler(lambda notice: notices.append(notice_text(notice)))
         connection.execute("set local lock_timeout = '10s'")
         version = _migrate(connection, address, lanes, limits, layout)
-    if gave_up_standby(notices):
-        raise not_replicated(address)
+    if standby_given_up(notices):
+        raise address.not_replicated()
     return version
 
 
@@ -114,7 +118,9 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
         )
     for number, name, text in steps:
         if number > present:
-            for statement in statements_of(in_schema(text, schema)):  # Citus tells workers the text of the whole query
+            for statement in statements_of(
+                in_schema(text, schema)
+            ):  # one by one: Citus sends workers the text of the whole query
                 cursor.execute(statement.encode())
             cursor.execute(sql["record_version"].text, (number, name))
     if not present:
@@ -127,7 +133,7 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
 
 
 def distributing(schema: str = SCHEMA) -> list[str]:
-    """What distributes the tables, co-located, so that all of a lane is in one place."""
+    """What distributes the tables, co-located, so that all of a lane is on one node."""
     first = DISTRIBUTED[0]
     written = [
         *(f"select create_reference_table('holdkit.{table}')" for table in COPIED),
@@ -141,17 +147,17 @@ def distributing(schema: str = SCHEMA) -> list[str]:
 
 
 def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any]:
-    """What is fixed when the tables are made; `identity` tells this database from every other."""
+    """What is fixed when the tables are created; `identity` tells this database from every other."""
     limits_stored = {f"limit.{name}": value for name, value in stored_form(limits).items()}
     distributed = {} if layout == "one server" else {"distributed": True}
-    words = {"identity": secrets.token_hex(16), "generation": secrets.token_hex(8)}
-    return {**words, "lanes": lanes, "limits_version": 0, **distributed, **limits_stored}
+    tokens = {"identity": secrets.token_hex(16), "generation": secrets.token_hex(8)}
+    return {**tokens, "lanes": lanes, "limits_version": 0, **distributed, **limits_stored}
 
 
 def migration_sql(
     lanes: int | None = None, limits: Limits | None = None, *, citus: bool = False, schema: str = SCHEMA
 ) -> str:
-    """The same as a script, for those who let nobody else change their schemas."""
+    """The same as a script, for those who run migrations themselves."""
     check_schema_name(schema)
     layout: Layout = "citus" if citus else "one server"
     lanes = _lanes(lanes, layout)
@@ -181,36 +187,25 @@ def _check_known(version: int, address: Address) -> None:
         )
 
 
-class Schema(Struct, frozen=True):
-    """What is stored with the data."""
-
-    identity: str
-    """As the settings have it: JSON."""
-    lanes: int
-    stored: StoredLimits
-    distributed: bool
-    """By lane."""
-
-
-def check_schema(driver: Driver, address: Address, asked: Limits | None) -> Schema:
+def check_schema(connection: PipelineConnection, address: Address, asked: Limits | None) -> Schema:
     """The identity, the number of lanes and the limits in force; refuses a schema that is missing, older, newer or not ours."""
-    schemas, ours = driver.ask("has_schema", (address.schema,))[0]
+    schemas, ours = connection.fetch("has_schema", (address.schema,))[0]
     if not ours:
         name = address.schema
-        said = f"a schema {name} that is not ours: rename it" if schemas else f"no schema {name} yet"
-        raise EngineError(f"{address.shown} has {said}; then {address.advice}")
-    version = driver.ask("schema_version")[0][0]
+        found = f"a schema {name} that is not ours: rename it" if schemas else f"no schema {name} yet"
+        raise EngineError(f"{address.shown} has {found}; then {address.advice}")
+    version = connection.fetch("schema_version")[0][0]
     _check_known(version, address)
     if version < migrations()[-1][0]:
         raise EngineError(f"{address.shown} has schema version {version}: {address.advice}")
-    texts: dict[str, str] = dict(driver.ask("load_settings"))
+    texts: dict[str, str] = dict(connection.fetch("load_settings"))
     stored = {name: msgspec.json.decode(value) for name, value in texts.items()}
     lanes = stored.get("lanes")
     if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
         raise EngineError(f"{address.shown}: its settings lack the number of lanes; restore a backup")
     limits = {name[6:]: value for name, value in stored.items() if name.startswith("limit.") and name[6:] in MEANING}
     created = limits_as_created(address.shown, limits, asked, Limits())
-    rows = driver.ask("read_record", (lane_of_record(LIMITS_KEY, lanes), *LIMITS_KEY))
+    rows = connection.fetch("read_record", (lane_of_record(LIMITS_KEY, lanes), *LIMITS_KEY))
     in_force = StoredLimits(created, record_of(rows[0]) if rows else None)
     check_asked(address.shown, asked, in_force, Limits())
     return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True)

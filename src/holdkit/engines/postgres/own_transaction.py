@@ -1,8 +1,11 @@
-"""Lending: a transaction of our own, on a psycopg connection of its own, with application code in it.
+"""Transactions of ours with application code in them, on psycopg connections of their own.
 
-READ COMMITTED, begun and committed by us; the application can read and write through the connection, and end nothing. What
-`work` raises rolls everything back. A serialization failure, a deadlock, a lock timeout or a lost connection before COMMIT
-was sent did nothing for certain: the whole is run again, bounded in number and in time. Any error of COMMIT is *unknown*.
+Theory of operation. The engine begins a READ COMMITTED transaction, runs the application's function in it, and commits. The application
+can read and write through the connection, but not end the transaction. Holdkit's own calls inside run as in any caller's transaction
+(`caller_transaction`). What the function raises rolls everything back. Before COMMIT nothing was done: a serialization failure, a
+deadlock, a lock timeout or a lost connection there is tried again, function included, bounded in number and in time. Deferred
+constraints are checked before COMMIT, so that they fail there. Any error of COMMIT is unknown, and the connection is closed. A
+connection goes back to the pool only when nothing that an application has set on it remains.
 """
 
 from __future__ import annotations
@@ -11,153 +14,79 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import BoundedSemaphore, Lock
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import pq
 from psycopg.rows import tuple_row
 
 from ...core.commands import Group
-from ...core.model import SECOND, Limits
+from ...core.model import SECOND
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..deadlines import within
 from ..port import Applied, Lent
-from .batch_options import lock_timeout
-from .driver import StatementFailed, gave_up_standby, notice_text
-from .hosts import Opened
-from .opening import Address, not_replicated, open_connection
-from .retrying import Retry, retry
-from .watching import BRIEF, Watch
+from .caller_transaction import CallerTransactions
+from .database import Address, Database, lock_timeout_ms
+from .driver import notice_text, standby_given_up
+from .failures import Retry, StatementFailed, retry
+from .hosts import HostConnection, Primary
+from .notifications import Notifier
+from .opening import open_connection
+from .waiting import BRIEF, PrimaryWatch
 
 T = TypeVar("T")
-Connection: TypeAlias = psycopg.Connection[Any]
-Join: TypeAlias = Callable[[Connection, Sequence[Group]], Applied]
 
 IDLE: Final = 5.0
-"""Seconds after which a connection is tried before it is lent again."""
-PASSING: Final = frozenset({"40001", "40P01", "55P03"})
+"""Seconds after which an idle connection is tested before it is lent again."""
+TRANSIENT: Final = frozenset({"40001", "40P01", "55P03"})
 """Serialization failure, deadlock, lock timeout: worth another attempt."""
-CHECK_NOW: Final = "set constraints all immediate"
-"""What would fail at COMMIT fails before it, and so for certain."""
-AS_NEW: Final = (
+CHECK_CONSTRAINTS: Final = "set constraints all immediate"
+"""What would fail at COMMIT fails before it, when nothing was done for certain."""
+RESET: Final = (
     "close all; set session authorization default; reset all; unlisten *; select pg_catalog.pg_advisory_unlock_all(); "
     "discard temp; discard sequences"
 )
-"""What DISCARD ALL does, without forgetting prepared statements, which psycopg would not notice."""
+"""What DISCARD ALL does, but for the prepared statements, whose loss psycopg would not notice."""
+_SET_TIMEOUTS: Final = (
+    "select set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
+    "set_config('idle_in_transaction_session_timeout', %s, true)"
+)
 
 
-class _Loan:
-    """One transaction that was lent."""
+class _Watched:
+    """A connection while somebody waits on it, as the watch sees it."""
 
-    def __init__(self, opened: Opened, join: Join) -> None:
-        self.tx, self._join = opened.connection, join
-        self.pgconn, self.primary = opened.connection.pgconn, opened.primary
+    def __init__(self, opened: HostConnection) -> None:
+        self.pgconn: pq.abc.PGconn = opened.connection.pgconn
+        self.primary: Primary | None = opened.primary
+
+
+class OwnTransaction(_Watched):
+    """A transaction that is lent to application code."""
+
+    def __init__(self, opened: HostConnection, callers: CallerTransactions) -> None:
+        super().__init__(opened)
+        self.tx, self._callers = opened.connection, callers
         self.wrote = False
 
     def apply(self, groups: Sequence[Group]) -> Applied:
-        """In a savepoint of its own, like any call in a caller's transaction."""
-        applied = self._join(self.tx, groups)
+        """Apply these groups in a savepoint of their own."""
+        applied = self._callers.apply(self.tx, groups)
         self.wrote = self.wrote or applied.wrote
         return applied
 
 
-class Lending:
-    """Connections to lend, and the transactions on them."""
+class LentConnections:
+    """The psycopg connections that application code gets. Safe to share between threads."""
 
-    def __init__(self, address: Address, limits: Limits, join: Join, wrote: Callable[[], None], watch: Watch) -> None:
-        self._address, self._join, self._wrote, self._watch = address, join, wrote, watch
-        self._seconds = limits.lock_timeout / SECOND
-        wait = int(lock_timeout(limits))
-        self._settings = (str(wait), str(2 * wait + 5_000), str(2 * wait + 10_000))
-        self._longest = 2 * self._seconds + 10
-        self._room = BoundedSemaphore(address.shares.lent)
+    def __init__(self, address: Address, watch: PrimaryWatch) -> None:
+        self._address, self._watch = address, watch
         self._lock = Lock()
-        self._idle: list[tuple[float, Opened]] = []
+        self._idle: list[tuple[float, HostConnection]] = []
         self._closed = False
 
-    def run(self, work: Callable[[Lent], T]) -> T:
-        """Begin, run `work`, commit; again while it certainly did nothing."""
-        seconds = within(self._seconds)
-        deadline = time.monotonic() + seconds
-        if not self._room.acquire(timeout=seconds):
-            raise Overloaded(f"all {self._address.shares.lent} connections for resources are in use", retry_after=1.0)
-        try:
-            return retry(lambda: self._attempt(work, deadline))
-        finally:
-            self._room.release()
-
-    def _attempt(self, work: Callable[[Lent], T], deadline: float) -> T:
-        opened = self._take()
-        connection = opened.connection
-        notices: list[str] = []
-
-        def note(diagnostic: psycopg.errors.Diagnostic) -> None:
-            notices.append(notice_text(diagnostic))
-
-        connection.add_notice_handler(note)
-        loan = _Loan(opened, self._join)
-        self._watch.begin(loan, time.monotonic() + within(self._longest))
-        block = connection.transaction()
-        try:
-            try:
-                block.__enter__()
-                connection.execute(_SET, self._settings, prepare=False)
-                result = work(loan)
-                self._check_open(connection)
-                connection.execute(CHECK_NOW)
-            except BaseException as error:
-                with suppress(psycopg.Error):
-                    block.__exit__(type(error), error, error.__traceback__)
-                again = self._worth_another(connection, error, deadline)
-                if again is None:
-                    raise
-                raise again from error
-            try:
-                block.__exit__(None, None, None)
-            except BaseException as error:
-                self._watch.end(loan)
-                connection.close()
-                raise OutcomeUnknown(
-                    f"the commit to {self._address.shown} did not come back ({error}): ask again"
-                ) from error
-        finally:
-            self._watch.end(loan)
-            connection.remove_notice_handler(note)
-            self._give_back(opened)
-        if gave_up_standby(notices):
-            raise not_replicated(self._address)
-        if loan.wrote:
-            self._wrote()
-        return result
-
-    def _check_open(self, connection: Connection) -> None:
-        status = connection.pgconn.transaction_status
-        if status == pq.TransactionStatus.INERROR:
-            raise EngineError(
-                "a statement of your function failed inside the transaction it was lent, so nothing of it can be committed: "
-                "let the error through, or use a savepoint (tx.transaction())"
-            )
-        if status != pq.TransactionStatus.INTRANS:
-            if connection.pgconn.status != pq.ConnStatus.OK:
-                raise EngineError(f"the connection to {self._address.shown} was lost: nothing was done")
-            raise OutcomeUnknown("your function ended the transaction it was lent: what it did before may be there")
-
-    def _worth_another(self, connection: Connection, error: BaseException, deadline: float) -> Retry | None:
-        """Whether nothing was done, by nobody's fault, and there is time left."""
-        if isinstance(error, OutcomeUnknown) or not isinstance(error, psycopg.Error | HoldkitError):
-            return None
-        cause = error.__cause__ if isinstance(error.__cause__, StatementFailed) else error
-        state = getattr(cause, "sqlstate", None)
-        lost = connection.pgconn.status != pq.ConnStatus.OK
-        if not lost and state not in PASSING:
-            return None
-        words = f"the connection to {self._address.shown} was lost: {error}" if lost else str(error)
-        told: HoldkitError = EngineError(words) if lost else Overloaded(words, retry_after=0.5)
-        if time.monotonic() >= deadline:
-            raise told from error
-        return Retry(told)
-
-    def _take(self) -> Opened:
+    def acquire(self) -> HostConnection:
+        """An idle one that still answers, or a new one."""
         while True:
             with self._lock:
                 if self._closed:
@@ -169,39 +98,39 @@ class Lending:
                 return opened
             opened.close()
 
-    def _connect(self) -> Opened:
+    def _connect(self) -> HostConnection:
         opened = open_connection(self._address, autocommit=False)
         opened.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         if self._address.pooled:
             opened.connection.prepare_threshold = None
         return opened
 
-    def _answers(self, opened: Opened) -> bool:
-        loan = _Loan(opened, self._join)
-        self._watch.begin(loan, time.monotonic() + BRIEF)
+    def _answers(self, opened: HostConnection) -> bool:
+        watched = _Watched(opened)
+        self._watch.begin(watched, time.monotonic() + BRIEF)
         try:
             opened.connection.execute("select 1")
             opened.connection.rollback()
         except psycopg.Error:
             return False
         finally:
-            self._watch.end(loan)
+            self._watch.end(watched)
         return True
 
-    def _give_back(self, opened: Opened) -> None:
-        """As new, or not at all: nothing that an application set may wait there for the next."""
+    def release(self, opened: HostConnection) -> None:
+        """Take it back reset, or close it: nothing that an application has set may meet the next one."""
         good = False
-        connection, loan = opened.connection, _Loan(opened, self._join)
-        self._watch.begin(loan, time.monotonic() + BRIEF)
+        connection, watched = opened.connection, _Watched(opened)
+        self._watch.begin(watched, time.monotonic() + BRIEF)
         with suppress(psycopg.Error):
             if not connection.closed and connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
                 connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
                 connection.autocommit = True
                 if not self._address.pooled:
-                    connection.execute(AS_NEW, prepare=False)
+                    connection.execute(RESET, prepare=False)
                 connection.autocommit = False
                 good = not opened.outdated
-        self._watch.end(loan)
+        self._watch.end(watched)
         with self._lock:
             good = good and not self._closed
             if good:
@@ -210,19 +139,122 @@ class Lending:
             connection.close()
 
     def drop_idle(self) -> None:
-        """Hang up on all that are not lent."""
+        """Close all that are not lent."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, opened in idle:
             opened.close()
 
     def close(self) -> None:
-        """Lend no more, and hang up."""
+        """Lend no more, and close all that are not lent."""
         self._closed = True
         self.drop_idle()
 
 
-_SET: Final = (
-    "select set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
-    "set_config('idle_in_transaction_session_timeout', %s, true)"
-)
+class OwnTransactions:
+    """Runs application code in transactions of ours, a bounded number at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        connections: LentConnections,
+        callers: CallerTransactions,
+        notifier: Notifier,
+        watch: PrimaryWatch,
+    ) -> None:
+        self._address, self._connections, self._callers = database.address, connections, callers
+        self._notifier, self._watch = notifier, watch
+        self._seconds = database.asked.lock_timeout / SECOND
+        wait = int(lock_timeout_ms(database.asked))
+        self._settings = (str(wait), str(2 * wait + 5_000), str(2 * wait + 10_000))
+        self._longest = 2 * self._seconds + 10
+        self._available = BoundedSemaphore(self._address.sizes.lent)
+
+    def run(self, work: Callable[[Lent], T]) -> T:
+        """Begin, run `work`, commit; again while it certainly did nothing."""
+        seconds = within(self._seconds)
+        deadline = time.monotonic() + seconds
+        if not self._available.acquire(timeout=seconds):
+            raise Overloaded(f"all {self._address.sizes.lent} connections for resources are in use", retry_after=1.0)
+        try:
+            return retry(lambda: self._attempt(work, deadline))
+        finally:
+            self._available.release()
+
+    def _attempt(self, work: Callable[[Lent], T], deadline: float) -> T:
+        opened = self._connections.acquire()
+        connection = opened.connection
+        notices: list[str] = []
+
+        def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+            notices.append(notice_text(diagnostic))
+
+        connection.add_notice_handler(note)
+        transaction = OwnTransaction(opened, self._callers)
+        self._watch.begin(transaction, time.monotonic() + within(self._longest))
+        try:
+            result = self._run(transaction, work, deadline)
+        finally:
+            self._watch.end(transaction)
+            connection.remove_notice_handler(note)
+            self._connections.release(opened)
+        if standby_given_up(notices):
+            raise self._address.not_replicated()
+        if transaction.wrote:
+            self._notifier.notify_soon()
+        return result
+
+    def _run(self, transaction: OwnTransaction, work: Callable[[Lent], T], deadline: float) -> T:
+        connection = transaction.tx
+        block = connection.transaction()
+        try:
+            block.__enter__()
+            connection.execute(_SET_TIMEOUTS, self._settings, prepare=False)
+            result = work(transaction)
+            self._check_open(connection)
+            connection.execute(CHECK_CONSTRAINTS)
+        except BaseException as error:
+            with suppress(psycopg.Error):
+                block.__exit__(type(error), error, error.__traceback__)
+            again = self._worth_retrying(connection, error, deadline)
+            if again is None:
+                raise
+            raise again from error
+        try:
+            block.__exit__(None, None, None)
+        except BaseException as error:
+            self._watch.end(transaction)
+            connection.close()
+            raise OutcomeUnknown(
+                f"the commit to {self._address.shown} did not come back ({error}): ask again"
+            ) from error
+        return result
+
+    def _check_open(self, connection: psycopg.Connection[Any]) -> None:
+        status = connection.pgconn.transaction_status
+        if status == pq.TransactionStatus.INERROR:
+            raise EngineError(
+                "a statement of your function failed inside the transaction it was lent, so nothing of it can be committed: "
+                "let the error through, or use a savepoint (tx.transaction())"
+            )
+        if status != pq.TransactionStatus.INTRANS:
+            if connection.pgconn.status != pq.ConnStatus.OK:
+                raise EngineError(f"the connection to {self._address.shown} was lost: nothing was done")
+            raise OutcomeUnknown("your function ended the transaction it was lent: what it did before may be there")
+
+    def _worth_retrying(
+        self, connection: psycopg.Connection[Any], error: BaseException, deadline: float
+    ) -> Retry | None:
+        """Whether certainly nothing was done, another attempt may succeed, and there is time left."""
+        if isinstance(error, OutcomeUnknown) or not isinstance(error, psycopg.Error | HoldkitError):
+            return None
+        cause = error.__cause__ if isinstance(error.__cause__, StatementFailed) else error
+        state = getattr(cause, "sqlstate", None)
+        lost = connection.pgconn.status != pq.ConnStatus.OK
+        if not lost and state not in TRANSIENT:
+            return None
+        message = f"the connection to {self._address.shown} was lost: {error}" if lost else str(error)
+        final: HoldkitError = EngineError(message) if lost else Overloaded(message, retry_after=0.5)
+        if time.monotonic() >= deadline:
+            raise final from error
+        return Retry(final)

@@ -1,225 +1,259 @@
-"""Reads: one function per query, from committed state only.
+"""Reads of pools, holds, records and tenants, as scripts: on our connections, and on a caller's, where they see what the caller has
+not committed yet. They lock and write nothing, and never show a due leg as held.
 
-Never shows a due leg as held. Writes nothing, except that a read of the journal first gives numbers to the entries that
-callers' transactions have left without, so that a follower misses nothing. Lists are merged from all lanes.
+Durable reads (ADR 25). Where commits wait for standbys, a commit may be visible that no standby has: its wait was cancelled, or the
+server crashed and came back without its standby. A reader cannot tell. So a read on which a command's answer rests ends with a record
+in the log and a COMMIT that waits (`prove_durable`). Whatever the read could see was committed at an earlier position in the log than
+that record, so a standby that has the record has all of it. Read and proof are one transaction, because one transaction is one server:
+behind a pooler, or in a failover, the next transaction may reach another. Where no standby is waited for, the statement writes
+nothing and COMMIT costs nothing: what is visible is on the server's disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from heapq import merge
-from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 
-from ...core.codec import decode_entry, digest
-from ...core.lanes import lane_of_pool
-from ...core.model import Limits, Slot
+from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from ...core.model import Pool, Record, Slot, StoredHold
 from ...core.reading import (
-    FindEnds,
-    FindEntries,
-    JournalRow,
+    FindHold,
+    FindPool,
+    FindPools,
+    FindRecord,
+    ListHolds,
+    ListPools,
+    ListRecords,
+    ListTenants,
     Query,
-    ReadClock,
-    ReadGeneration,
     ReadHistory,
-    ReadJournal,
-    ReadPoolHistory,
-    Survey,
-    TakeSurvey,
+    beyond,
+    seen_hold,
+    seen_pool,
 )
-from ..scanning import find_touching, written
-from .batch_options import BatchOptions, lock_timeout
-from .driver import BEGIN, COMMIT, Driver, NotReplicated, Row, Script, StatementFailed
-from .looking import ask, look
-from .numbering import number_left
-from .proving import lanes_about, lanes_of_look, proved
-from .splitting import by_lane
+from .database import BatchOptions
+from .driver import BEGIN, COMMIT, PROVE, Row, Script, Statement
+from .in_doubt import find_settled
+from .rows import hold_of, pool_keys, pool_of, record_of
+from .script import load_limits
+from .statements import split_by_lane
 
 T = TypeVar("T")
 
-
-class At(NamedTuple):
-    """Where and when a question is answered."""
-
-    driver: Driver
-    options: BatchOptions
-    durable: bool = False
-    """Whether the answer must be as durable as what is written."""
-
-    @property
-    def limits(self) -> Limits:
-        """As everywhere."""
-        return self.options.limits
-
-    @property
-    def lanes(self) -> int:
-        """How many there are."""
-        return self.options.lanes
-
-    @property
-    def slot(self) -> Slot | None:
-        """An injected clock's, or None: the server's."""
-        return self.options.slot
-
-    def ask(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """One statement's rows; where the tables are distributed, lane after lane."""
-        return self.run(ask(name, parameters)) if self.options.distributed else self.driver.ask(name, parameters)
-
-    def run(self, script: Script[T]) -> T:
-        """A script of looks; where the tables are distributed, lane by lane."""
-        return self.driver.run(by_lane(script, range(self.lanes)) if self.options.distributed else script)
-
-    def proved(self, script: Script[T], query: Query[Any]) -> Script[T]:
-        """The script of a query, proved if its answer must be durable."""
-        if not self.durable:
-            return script
-        return proved(script, lanes_of_look(query, self.lanes) if self.options.distributed else None)
+DIGITS: Final = "0123456789abcdef"
 
 
-def answer(at: At, query: Query[Any]) -> Any:
-    """Answer any query."""
-    script = look(at.options, query)
-    if script is not None:
-        return at.driver.run(at.proved(script, query))
-    assert not at.durable or isinstance(query, ReadHistory), (
-        "nothing but this is proved: no command rests on the others"
-    )
-    return _ANSWERS[type(query)](at, query)
+def read_script(options: BatchOptions, query: Query[Any]) -> Script[Any] | None:
+    """The script that answers a query; None if it is not one of these."""
+    found = _READS.get(type(query))
+    if found is None:
+        return None
+    script: Script[Any] = found(options, query)
+    return split_by_lane(script, range(options.lanes)) if options.distributed else script
 
 
-# The journal
+def with_clock(options: BatchOptions, script: Script[T]) -> Script[tuple[T, Slot | None]]:
+    """A read, and what the server's clock said in its first round trip; None where the tables are distributed."""
+    slot: Slot | None = None
+    try:
+        statements = next(script)
+        if not options.distributed:
+            *answers, ((slot,),) = yield (*statements, ("read_clock", (options.slot,)))
+            statements = script.send(answers)
+        while True:
+            statements = script.send((yield statements))
+    except StopIteration as stop:
+        return stop.value, slot
+    finally:
+        script.close()
 
 
-def number(at: At) -> None:
-    """Give numbers to what callers' transactions have left without: nobody else may come by for a long time. Whether a standby
-    has the numbers is nothing to a look: who must know proves what it saw."""
-    with suppress(NotReplicated):
-        _number(at)
+def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
+    """One statement's rows."""
+    (rows,) = yield ((name, parameters),)
+    return rows
 
 
-def _number(at: At) -> None:
-    lanes = [row[0] for row in at.ask("has_unnumbered")]
-    if at.options.distributed:
-        for lane in lanes:
-            at.driver.run(by_lane(number_left(lane, at.options), (lane,), writing=True))
-    elif lanes:
-        nothing: list[Any] = []
-        at.driver.say((
-            BEGIN,
-            ("lock_heads", (lanes, lock_timeout(at.limits))),
-            ("write_journal_behind", (lanes, [0] * len(lanes), *(nothing,) * 6)),
-            COMMIT,
-        ))  # fmt: skip
+def _pool(row: Row) -> Pool:
+    return seen_pool(pool_of(row), row[16] or 0)
 
 
-def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
-    """Entries behind a place: in order within each lane, and the lanes merged by time."""
-    number(at)
-    after, lanes = query.after, list(range(at.lanes))
-    if at.options.distributed:  # only those that have gone on
-        lanes = [lane for lane, seq in at.ask("read_heads") if seq > after.get(lane, 0)]
-    rows = at.ask("read_journal", (lanes, [after.get(lane, 0) for lane in lanes], query.tenant, query.limit))
-    return _merged(rows)[: query.limit]
+def find_pool(options: BatchOptions, query: FindPool) -> Script[Pool | None]:
+    """One pool, due legs counted as returned."""
+    lane = lane_of_pool(query.key, options.lanes)
+    rows = yield from find_settled(options, lane, "read_pool", (options.slot, lane, *query.key))
+    return _pool(rows[0]) if rows else None
 
 
-def _merged(rows: Iterable[Row]) -> list[JournalRow]:
-    by_lane = [[JournalRow(*row) for row in lane] for _, lane in groupby(rows, key=lambda row: row[2])]
-    if len(by_lane) == 1:
-        return by_lane[0]
-    return list(merge(*by_lane, key=lambda row: decode_entry(row.text).slot))
+def find_pools(options: BatchOptions, query: FindPools) -> Script[list[Pool | None]]:
+    """Several pools, in the order of the query."""
+    if not query.keys:
+        return []
+    rows = yield from query_one("read_pools_by_id", (*pool_keys(sorted(set(query.keys)), options.lanes), options.slot))
+    found = {(row[0], row[1]): _pool(row) for row in rows}
+    return [found.get(key) for key in query.keys]
 
 
-def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
-    """The entries about one subject; a record's is kind/id, a hold's its id, anything else is a pool's."""
-    found = _about(at, query)
-    while not all(row.seq for row in found):
-        number(at)
-        found = _about(at, query)
-    return found
+def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
+    """A page of pools by id."""
+    page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit, query.archived)
+    if query.entity is None:
+        rows = yield from query_one("read_pools", (options.slot, query.tenant, *page))
+    else:
+        rows = yield from query_one("read_pools_of_entity", (options.slot, query.tenant, query.entity, *page))
+    return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
 
 
-def _about(at: At, query: ReadHistory) -> list[JournalRow]:
-    """The same with entries that have no number yet."""
-    lanes = sorted(lanes_about(query, at.lanes))
-    script = _find_about(query, lanes)
-    found = [JournalRow(*row) for rows in at.run(at.proved(script, query)) for row in rows]
-    return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part][: query.limit]
+def find_hold(options: BatchOptions, query: FindHold) -> Script[StoredHold | None]:
+    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
+    tenant, hold_id = query.key
+    if not is_id(hold_id):
+        return None
+    lane = lane_of_hold(hold_id, options.lanes)
+    rows = yield from find_settled(options, lane, "read_hold", (options.slot, lane, tenant, hold_id))
+    return (yield from as_shown(options, rows))[0] if rows else None
 
 
-def _find_about(query: ReadHistory, lanes: Sequence[int]) -> Script[list[list[Row]]]:
-    return (yield tuple(("read_history", (lane, query.tenant, query.subject, query.limit)) for lane in lanes))
+def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
+    """Each hold as it looks now. With distributed tables a hold's lane does not know the time of its pools in other lanes, so that is read
+    too."""
+    limits = options.limits
+    if any((row[19] or 0) != limits.version for row in rows):
+        limits = yield from load_limits(options)
+    holds = [hold_of(row) for row in rows]
+    slots = [row[18] for row in rows]
+    if options.distributed:
+        for index, hold in enumerate(holds):
+            home = lane_of_hold(hold.id, options.lanes)
+            pools = [(hold.tenant, leg.pool) for leg in hold.legs]
+            elsewhere = [pool for pool in pools if lane_of_pool(pool, options.lanes) != home]
+            found = (yield from query_one("read_slots", pool_keys(elsewhere, options.lanes))) if elsewhere else []
+            slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
+    return [seen_hold(hold, limits, slot) for hold, slot in zip(holds, slots, strict=True)]
 
 
-def read_pool_history(at: At, query: ReadPoolHistory) -> list[JournalRow]:
-    """Entries that touched a pool, all in its lane."""
-    tenant, name = query.tenant, written(query.pool)
-    lane = lane_of_pool((tenant, query.pool), at.lanes)
-
-    def look(after: int, upto: int, most: int) -> list[JournalRow]:
-        return [JournalRow(*row) for row in at.ask("read_naming", (lane, after, upto, tenant, name, most))]
-
-    number(at)
-    last = sum(seq for its, seq in at.ask("read_heads") if its == lane)
-    return find_touching(query.pool, query.after.get(lane, 0), last, query.limit, look)
+def find_record(options: BatchOptions, query: FindRecord) -> Script[Record | None]:
+    """One record."""
+    lane = lane_of_record(query.key, options.lanes)
+    rows = yield from find_settled(options, lane, "read_record", (lane, *query.key))
+    return record_of(rows[0]) if rows else None
 
 
-def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
-    """The last entry of every lane."""
-    number(at)
-    if at.options.distributed:
-        return find_entries(at, FindEntries(tuple((lane, seq) for lane, seq in at.ask("read_heads") if seq)))
-    return [JournalRow(*row) for row in at.ask("read_ends")]
+def list_holds(options: BatchOptions, query: ListHolds) -> Script[list[StoredHold]]:
+    """Holds by id, in the state they show now, page by page until there are enough."""
+    state = query.state and query.state.value
+    found: list[StoredHold] = []
+    begin = first_id_after(query.after)
+    while len(found) < query.limit and begin is not None:
+        page = (begin, state, query.pool, query.limit)
+        if query.entity is not None:
+            rows = yield from query_one("read_holds_of_entity", (options.slot, query.tenant, query.entity, *page))
+        else:
+            rows = yield from query_one("read_holds", (options.slot, query.tenant, *page))
+        rows = sorted(rows, key=itemgetter(1))[: query.limit]
+        holds = yield from as_shown(options, rows)
+        found += [hold for hold in holds if hold is not None and query.state in (None, hold.state)]
+        if len(rows) < query.limit:
+            break
+        begin = first_id_after(rows[-1][1])
+    return found[: query.limit]
 
 
-def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
-    """The entries at these places."""
-    lanes, seqs = [lane for lane, _ in query.positions], [seq for _, seq in query.positions]
-    return [JournalRow(*row) for row in at.ask("read_entries", (lanes, seqs))]
+def first_id_after(text: str) -> str | None:
+    """The first possible id after a text, which need not be an id itself; None if there is none."""
+    digits = ""
+    for letter in text[:32]:
+        if letter not in DIGITS:
+            later = [digit for digit in DIGITS if digit > letter]
+            if later:
+                return (digits + later[0]).ljust(32, "0")
+            break
+        digits += letter
+    else:
+        if len(text) < 32:
+            return digits.ljust(32, "0")
+    number = (int(digits or "0", 16) + 1) << 4 * (32 - len(digits))
+    return f"{number:032x}" if digits and number < 1 << 128 else None
 
 
-def read_clock(at: At, _query: ReadClock) -> Slot:
-    """The server's clock, or the injected one."""
-    ((slot,),) = at.driver.ask("read_clock", (at.slot,))
-    found: Slot = slot
-    return found
+def list_records(_: BatchOptions, query: ListRecords) -> Script[list[Record]]:
+    """A page of records of one kind."""
+    rows = yield from query_one("read_records", (query.tenant, query.kind, query.after, query.limit))
+    return [record_of(row) for row in sorted(rows, key=itemgetter(2))[: query.limit]]
 
 
-def read_generation(at: At, _query: ReadGeneration) -> str:
-    """Word, cluster, table and timeline; the word alone where the server does not tell the rest."""
-    if not at.options.distributed:
-        try:
-            return _named(at.driver.ask("read_generation"))
-        except StatementFailed as failed:
-            if failed.sqlstate not in _UNTOLD:
-                raise
-    return _named(at.driver.ask("read_generation_word"))
+def list_tenants(_: BatchOptions, query: ListTenants) -> Script[list[str]]:
+    """A page of tenants that have pools."""
+    rows = yield from query_one("read_tenants", (query.after, query.limit))
+    return sorted({tenant for (tenant,) in rows})[: query.limit]
 
 
-def _named(rows: list[Row]) -> str:
-    return digest("/".join(map(str, rows[0]))) if rows else ""
+def is_id(text: str) -> bool:
+    """Whether a text can be a hold's id."""
+    return len(text) == 32 and not set(text) - set(DIGITS)
 
 
-_UNTOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
-"""Of a server that is no ordinary PostgreSQL, or does not let this role ask."""
-
-
-def take_survey(at: At, _: TakeSurvey) -> Survey:
-    """How much there is; where the tables are distributed, worker by worker, so only nearly of one moment."""
-    now = at.driver.ask("read_clock", (at.slot,))[0][0]
-    pools, live = at.driver.ask("count_pools")[0][0], at.driver.ask("count_live_holds", (now,))[0][0]
-    entries = sum(seq for _, seq in at.ask("read_heads"))
-    oldest, latest = at.driver.ask("oldest_due", (now,))[0][0], at.driver.ask("latest_slot")[0][0]
-    return Survey(pools, live, entries, oldest, now, latest)
-
-
-_ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
-    ReadClock: read_clock,
-    ReadGeneration: read_generation,
-    ReadJournal: read_journal,
-    ReadHistory: read_history,
-    ReadPoolHistory: read_pool_history,
-    FindEnds: find_ends,
-    FindEntries: find_entries,
-    TakeSurvey: take_survey,
+_READS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
+    FindPool: find_pool,
+    FindPools: find_pools,
+    ListPools: list_pools,
+    FindHold: find_hold,
+    ListHolds: list_holds,
+    FindRecord: find_record,
+    ListRecords: list_records,
+    ListTenants: list_tenants,
 }
+
+
+# Durable reads
+
+
+def proved(script: Script[T], lanes: Collection[int] | None = None) -> Script[T]:
+    """The same read, proved to be durable: by this server or, where the tables are distributed, by the servers of these lanes."""
+    result, sent = yield from _begun(script)
+    if sent:
+        name, _ = PROVE
+        yield (*((PROVE,) if lanes is None else ((name, (lane,)) for lane in sorted(lanes))), COMMIT)
+    return result
+
+
+def _begun(script: Script[T]) -> Script[tuple[T, bool]]:
+    """The script in a transaction, which is left open, and whether it sent anything."""
+    begin: tuple[Statement, ...] = (BEGIN,)
+    try:
+        statements = next(script)
+        while True:
+            answers = (yield (*begin, *statements))[len(begin) :]
+            begin = ()
+            statements = script.send(answers)
+    except StopIteration as stop:
+        return stop.value, not begin
+    finally:
+        script.close()
+
+
+def lanes_of_query(query: Query[Any], lanes: int) -> Collection[int]:
+    """The lanes where the answer to a query is stored."""
+    if isinstance(query, FindPool):
+        return {lane_of_pool(query.key, lanes)}
+    if isinstance(query, FindPools):
+        return {lane_of_pool(key, lanes) for key in query.keys}
+    if isinstance(query, FindHold):
+        return {lane_of_hold(query.key[1], lanes)} if is_id(query.key[1]) else ()
+    if isinstance(query, FindRecord):
+        return {lane_of_record(query.key, lanes)}
+    if isinstance(query, ReadHistory):
+        return lanes_about(query, lanes)
+    return range(lanes)
+
+
+def lanes_about(query: ReadHistory, lanes: int) -> set[int]:
+    """A subject is a pool, a hold by its id, or a record as kind/id: wherever any of them would be."""
+    tenant, subject = query.tenant, query.subject
+    found = {lane_of_pool((tenant, subject), lanes)}
+    if is_id(subject):
+        found.add(lane_of_hold(subject, lanes))
+    for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
+        found.add(lane_of_record((tenant, subject[:cut], subject[cut + 1 :]), lanes))
+    return found

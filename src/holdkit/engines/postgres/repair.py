@@ -1,25 +1,53 @@
-"""Repair: rows are made again what the journal says, in one transaction, while every writer waits. On one server only."""
+"""Rows written again from a journal: our own (repair), or another engine's (import).
+
+Both run in one transaction in which every table is locked against writers; readers go on. On one server only. Nothing is committed
+before all of it fits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+import random
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TypeVar
+
+import msgspec
 
 from ...core.commands import Command
+from ...core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
 from ...core.lanes import lane_of_pool
 from ...core.model import Limits, Slot
 from ...core.repair import Mended, Repaired, mend, sort_out
+from ...core.view import View
+from ...errors import EngineError
 from ..metering import Progress
 from .audit import Audit
-from .batch_options import lock_timeout
-from .driver import BEGIN, COMMIT, ROLLBACK, Driver, Row, Statement
-from .parts import parts_of
-from .rows import NEW, columns, new_hold_row, new_pool_row, record_row
-from .writing import limits_version
+from .connections import PipelineConnection
+from .database import BatchOptions, lock_timeout_ms
+from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
+from .journal_rows import journal_rows
+from .loading import load_batch
+from .rows import NEW_POOL_COLUMNS, columns, new_hold_row, new_pool_row, record_row
+from .sweeping import NO_CANDIDATES
+from .writing import limits_version, write_back
+
+T = TypeVar("T")
+
+
+@contextmanager
+def _tables_locked(connection: PipelineConnection, limits: Limits) -> Iterator[None]:
+    """A transaction in which nobody else writes; rolled back unless the block has ended it."""
+    connection.execute((BEGIN, ("set_repair_timeouts", (lock_timeout_ms(limits),)), ("lock_tables", ())))
+    try:
+        yield
+    finally:
+        if connection.in_transaction and connection.usable and not connection.busy:
+            connection.execute((ROLLBACK,))
 
 
 def repair(
-    driver: Driver,
+    connection: PipelineConnection,
     limits: Limits,
     lanes: int,
     now: Slot,
@@ -28,27 +56,21 @@ def repair(
     *,
     dry_run: bool,
 ) -> Repaired:
-    """Verify with every table locked against writers, and write what differs."""
-    driver.say((BEGIN, ("mend_patience", (lock_timeout(limits),)), ("mend_lock", ())))
-    finished = False
-    try:
-        with closing(Audit(driver, limits, lanes, progress)) as audit:
+    """Verify with every table locked, and write what differs."""
+    with _tables_locked(connection, limits):
+        with closing(Audit(connection, limits, lanes, progress)) as audit:
             report = sort_out(audit.differences(now))
             mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, report.mended, command, 1)
         if report.mended:
             report = Repaired(report.mended, report.left, tuple(mended.entries))
             if not dry_run:
-                stamp = driver.ask("mend_stamp")[0][0] + 1
-                finished = True  # whatever comes of it, there is nothing left to roll back
-                driver.say((*statements_of(mended, limits, lanes, stamp), COMMIT))
-    finally:
-        if not finished and driver.usable and not driver.busy:
-            driver.say((ROLLBACK,))
+                stamp = connection.fetch("latest_stamp")[0][0] + 1
+                connection.execute((*repair_statements(mended, limits, lanes, stamp), COMMIT))
     return report
 
 
-def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> list[Statement]:
-    """Everything that was mended: a row goes, and comes back as it should be. The heads last, as ever."""
+def repair_statements(mended: Mended, limits: Limits, lanes: int, stamp: int) -> list[Statement]:
+    """Every row that differs is deleted, and inserted as it should be. The lane heads come last, as everywhere."""
     pools = [new_pool_row(pool, lanes) for pool in mended.pools.values() if pool is not None]
     holds = [new_hold_row(hold, lanes) for hold in mended.holds.values() if hold is not None]
     legs = [(lane_of_pool(key[:2], lanes), *key, units) for key, units in mended.legs.items() if units]
@@ -58,22 +80,77 @@ def statements_of(mended: Mended, limits: Limits, lanes: int, stamp: int) -> lis
         *_drop("drop_holds", [*mended.holds], 2),
         *_drop("drop_legs", [*mended.legs], 4),
         *_drop("drop_records", [*mended.records], 3),
-        *([("insert_pools", (*columns(pools, NEW), stamp, len(pools), True))] if pools else []),
+        *([("insert_pools", (*columns(pools, NEW_POOL_COLUMNS), stamp, len(pools), True))] if pools else []),
         *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
         *([("insert_holds", (*columns(holds, 24), len(holds), True))] if holds else []),
         *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),
         *([("insert_records", (*columns(records, 7), len(records), True))] if records else []),
         *limits_version(mended.records),
-        *([("mend_floor", (mended.fence_floor,))] if mended.fence_floor is not None else []),
+        *([("set_fence_floors", (mended.fence_floor,))] if mended.fence_floor is not None else []),
     ]
-    parts = parts_of(mended.entries, lanes)
-    touched = sorted(parts.counts)
+    journal = journal_rows(mended.entries, lanes)
+    touched = sorted(journal.counts)
     if touched:
-        statements.append(("lock_heads", (touched, lock_timeout(limits))))
-        counts = [parts.counts[lane] for lane in touched]
-        statements.append(("write_journal_behind", (touched, counts, *parts.columns)))
+        statements.append(("lock_heads", (touched, lock_timeout_ms(limits))))
+        counts = [journal.counts[lane] for lane in touched]
+        statements.append(("write_journal_with_unnumbered", (touched, counts, *journal.columns)))
     return statements
 
 
 def _drop(name: str, keys: Sequence[Row], width: int) -> list[Statement]:
     return [(name, columns(keys, width))] if keys else []
+
+
+# Import
+
+
+def import_journal(
+    connection: PipelineConnection,
+    carried: Iterable[Carried],
+    limits: Limits,
+    lanes: int,
+    now: Slot,
+    where: str,
+    *,
+    verify: bool,
+) -> None:
+    """Fold another engine's journal and write it as ours, chunk by chunk; entries are divided by our lanes, whatever lanes they
+    came from."""
+    options = BatchOptions(limits, lanes, 0, wait_for_locks=True)
+    with _tables_locked(connection, limits):
+        if any(connection.fetch("is_used")[0]):
+            raise not_empty(where)
+        for chunk in chunks(carried):
+            connection.run(_without_begin(_import_chunk(chunk, options)))
+        connection.fetch("rescan_pools", (list(range(lanes)),))
+        counted = connection.fetch("count_pools")[0][0], connection.fetch("count_live_holds", (now,))[0][0]
+        check_room(limits, *counted)
+        if verify:
+            with closing(Audit(connection, limits, lanes)) as audit:
+                for difference in audit.differences(now):
+                    raise EngineError(f"cannot import into {where}: {difference}; export it again while nobody writes")
+        connection.fetch("renew_generation", (msgspec.json.encode(secrets.token_hex(8)).decode(),))
+        connection.execute((COMMIT,))
+
+
+def _import_chunk(chunk: Sequence[Carried], options: BatchOptions) -> Script[None]:
+    batch_rows = yield from load_batch(needs_of(chunk), NO_CANDIDATES, options)
+    view = View(batch_rows.loaded)
+    take_in(view, chunk)
+    statements, _ = write_back(view, batch_rows, options, random.getrandbits(62))
+    yield tuple(statements)
+
+
+def _without_begin(script: Script[T]) -> Script[T]:
+    """The same in a transaction that is open already."""
+    try:
+        statements = next(script)
+        while True:
+            rest = [one for one in statements if one != BEGIN]
+            answers = iter((yield tuple(rest)) if rest else [])
+            statements = script.send([[] if one == BEGIN else next(answers) for one in statements])
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        script.close()

@@ -1,6 +1,6 @@
-"""Rows to records and back: the one place that knows the order of columns.
+"""Rows to records and back: the only module that knows the order of columns.
 
-Pure functions. Writes are columns, not rows: a statement takes one array per column.
+Pure functions. Statements take one array per column, so what is written is turned from rows into columns here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SEPARATOR: Final = "\x1f"  # no id has a control character
 
 
 def columns(rows: Sequence[Row], width: int) -> Columns:
-    """Rows turned into columns."""
+    """Rows turned into columns; `width` counts where there is no row."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
@@ -60,12 +60,12 @@ def pool_of(row: Row) -> Pool:
     return Pool(*row[:16])
 
 
-PLAIN: Final = 13
-"""How many columns tell of a pool without a label."""
+PLAIN_POOL_COLUMNS: Final = 13
+"""The first of `pool_row`: all that changes of a pool without a label."""
 
 
 def pool_row(pool: Pool, lanes: int) -> Row:
-    """For `update_pools`; the first thirteen, for `place_holds`."""
+    """For `update_pools`, and for `place_holds` the first `PLAIN_POOL_COLUMNS`."""
     used = pool.held + pool.consumed
     idle = pool.on_demand and not used and pool.closes is None and not pool.archived
     plain = pool.label is None
@@ -79,12 +79,12 @@ def new_pool_row(pool: Pool, lanes: int) -> Row:
     return (*pool_row(pool, lanes), pool.label, pool.closes, pool.archived, pool.floor)
 
 
-NEW: Final = 20
-"""How many columns a new pool has."""
+NEW_POOL_COLUMNS: Final = 20
+"""How many `new_pool_row` gives."""
 
 
-def pool_terms_row(pool: Pool, lanes: int) -> Row:
-    """For `update_pool_terms`."""
+def pool_window_row(pool: Pool, lanes: int) -> Row:
+    """For `update_pool_windows`."""
     return (lane_of_pool((pool.tenant, pool.id), lanes), pool.tenant, pool.id, pool.closes, pool.archived)
 
 
@@ -100,7 +100,7 @@ def hold_of(row: Row) -> StoredHold:
 
 
 def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
-    """kept, kept_from."""
+    """The columns kept and kept_from."""
     kept = keeping(hold)
     return (None, None) if kept is None else (int(kept[0]), kept[1])
 
@@ -120,7 +120,7 @@ def new_hold_row(hold: StoredHold, lanes: int) -> Row:
 
 
 def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
-    """For `place_holds`: new holds of one leg. Column by column: a batch has hundreds of them, and no row is needed."""
+    """For `place_holds`: new holds of one leg, column by column, because a batch may have hundreds of them."""
     legs = [hold.legs[0] for hold in holds]
     return [
         [lane_of_hold(hold.id, lanes) for hold in holds],
@@ -150,7 +150,7 @@ def changed_hold_row(hold: StoredHold, was: int, lanes: int) -> Row:
 
 
 def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, int]:
-    """A hold's outstanding legs as (lane, tenant, pool, deadline, hold) → units; one without a deadline comes last."""
+    """A hold's outstanding legs, as (lane, tenant, pool, deadline, hold) → units. Legs without a deadline sort last."""
     deadline = MAX_SLOT if hold.deadline is None else hold.deadline
     return {
         (lane_of_pool((hold.tenant, leg.pool), lanes), hold.tenant, leg.pool, deadline, hold.id): leg.held
@@ -196,6 +196,6 @@ def entry_text(entry: Entry) -> bytes:
 
 
 def checksum(raw: bytes, start: int = 0) -> int:
-    """A CRC-32 as a signed integer: names a row that was changed by hand."""
+    """A CRC-32 as a signed integer: it reveals a row that was changed by hand."""
     value = zlib.crc32(raw, start)
     return value - (1 << 32) if value >> 31 else value

@@ -1,8 +1,25 @@
-"""The transaction as a script: lock and load, let the core decide, write back.
+"""A batch as a script: lock and load, let the core decide, write back, commit.
 
-A generator that yields the statements of one round trip and receives their rows, so that the same steps run on our
-connection and on a caller's, whose drivers leave out `begin` and `commit`. Holds no rule. If something must go first (a
-backlog of due legs, room in a bounded table), the run does only that, and says so: the caller runs it again.
+Theory of operation. A script is a generator that yields the statements of one round trip and receives their rows. The same steps run
+on a connection of ours (`transactions`), where they include BEGIN and COMMIT, and on a caller's (`caller_transaction`), which leaves
+those out. In a transaction of ours the usual batch takes two round trips:
+
+1. BEGIN; lock the records and pools that the batch names, in the one lock order (lane, tenant, id); *then*, each in a statement of its
+   own, read the clock, the due legs, the holds and the remembered answers. A statement's snapshot is older than the locks it waits for,
+   so whatever is read by the locking statement itself may be stale.
+2. Write what changed; last of all lock the lane heads, take journal numbers there and insert the entries; COMMIT. Every write counts
+   its rows inside the statement and raises if the count is wrong, because COMMIT travels in the same round trip: a count that is
+   looked at afterwards comes too late. That is the second check behind the locks.
+
+Between the two the core decides, in Python, at the time that was read after the locks. Nobody else can change the locked pools
+meanwhile, and a slow client holds up only those who want the same pools.
+
+*assume_new.* Ids that a batch is about to insert are nearly always new, so by default nobody looks for them. If one exists, the insert
+finds it: the row count raises, nothing was done, and the batch runs again and looks first. A creation that is *refused* is not
+inserted, so nobody would notice that its id is taken, which is a different refusal: then the batch is run again too.
+
+If something must be done first (a backlog of due legs, room in a limited table), the run does only that, commits, and returns no
+outcomes: whoever runs the script runs it again. `RetryState` remembers between runs what has been done.
 """
 
 from __future__ import annotations
@@ -15,23 +32,28 @@ from msgspec import Struct
 from ...core.backlog import backlog, overflow, retirements, return_backlog, spare, unnamed
 from ...core.commands import Consume, Group, PlaceHold, Sweep
 from ...core.decide import Needs, decide_group, decide_groups, needs
-from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Limits, RecordKey, Slot
+from ...core.model import Key, Limits, Slot
 from ...core.outcomes import Done, Outcome
 from ...core.view import View
 from ...errors import EngineError
-from .batch_growth import GrowingBatch
-from .batch_options import BatchOptions
+from .database import BatchOptions
 from .driver import BEGIN, COMMIT, PROVE, ROLLBACK, Row, Script, Statement
-from .in_doubt import Doubt, not_found
-from .loading import LoadedBatch, gather, skipped_locked
-from .numbering import number_apart
-from .positions import place_of, replayed, strip_positions, with_found, with_positions
+from .in_doubt import InDoubtCheck, not_found
+from .journal_rows import (
+    JournalRows,
+    find_replayed,
+    number_distributed,
+    positions_of,
+    strip_positions,
+    with_found_positions,
+    with_positions,
+)
+from .loading import GrowingBatch, LoadedBatch, find_skipped, load_batch
 from .rows import columns, pool_keys, record_of
-from .sweeping import NOTHING_LISTED, Listed, list_sweep
-from .writing import prune, write_back
+from .sweeping import NO_CANDIDATES, SweepCandidates, find_candidates, prune
+from .writing import raised_floor, write_back
 
 
 class Contention(Exception):
@@ -39,95 +61,102 @@ class Contention(Exception):
 
 
 class ScriptResult(Struct):
-    """What one run of the script came to."""
+    """What one run of a script came to."""
 
     outcomes: list[list[Outcome]] | None
-    """None: only what goes first was done; run it again."""
+    """None: only what must be done first was done; run the script again."""
     skipped_locked: dict[int, str]
     wrote: bool
     slot: Slot | None = None
-    """What the server's clock said on the way, if it was asked."""
+    """What the server's clock said on the way, if it was read."""
+
+
+RUN_AGAIN = ScriptResult(None, {}, False)
 
 
 class RetryState(Struct):
-    """How far a batch has come over its runs."""
+    """What a batch remembers between its runs."""
 
     counted: bool = False
-    """Whether it is known how much room the batch needs in bounded tables."""
+    """Whether it is known how much room the batch needs in limited tables."""
     sweep_holds: bool = False
     pools_over: int = 0
     """How many pools too many there would be."""
     retired: bool = False
     """Whether ended holds whose units are consumed have made room."""
     check_again: bool = False
-    """Something that was to be born is there already."""
-    doubt: Doubt = msgspec.field(default_factory=Doubt)
-    """Where the tables are distributed: whether what is not there may be on its way."""
+    """An id that was assumed to be new exists already: look before inserting."""
+    in_doubt: InDoubtCheck = msgspec.field(default_factory=InDoubtCheck)
+    """With distributed tables: whether what was not found may be about to be committed."""
 
 
 def apply_script(
     groups: Sequence[Group],
     options: BatchOptions,
-    retry_state: RetryState,
+    state: RetryState,
     batch: int,
     *,
     pruning: bool = False,
-    listed: Listed | None = None,
+    candidates: SweepCandidates | None = None,
     growing: GrowingBatch | None = None,
 ) -> Script[ScriptResult]:
-    """Apply the groups in order. `batch` is a random number; with `pruning` old rows are taken away. A sweep goes by what
-    was `listed`, or lists it itself. Where there is a `growing`, the groups are its own, and may become more."""
+    """Apply the groups in order. `batch` is a random number; with `pruning` old rows are deleted too. A sweep uses the given
+    `candidates`, or finds its own. Where the batch is `growing`, the groups are its own, and may become more."""
     need = needs(groups)
     if options.limits.max_pools is not None or options.limits.max_holds is not None:
-        ran = yield from make_room(need, options, retry_state, batch)
-        if ran is not None:
-            return ran
-    if listed is None:
-        listed = (yield from list_sweep(need.sweep, options)) if need.sweep else NOTHING_LISTED
+        result = yield from _make_room(need, options, state, batch)
+        if result is not None:
+            return result
+    if candidates is None:
+        candidates = (yield from find_candidates(need.sweep, options)) if need.sweep else NO_CANDIDATES
     begun = False
-    if growing is not None and (yield from growing.wait(need, options)):
-        begun, need, options = True, needs(groups), options._replace(slot=growing.now())
-    gathered = yield from gather(need, listed, options, begun=begun)
-    if gathered.version != options.limits.version:
-        return (yield from take_over(options, retry_state))
-    view = View(gathered.loaded)
-    first = backlog(view, {pool: legs for pool, legs in gathered.due.items() if pool in gathered.loaded.pools})
-    if first:
-        return_backlog(view, first)
-        return (yield from write_only(view, gathered, options, batch))
-    out = leave_out(groups, gathered) if gathered.locked_out else {}
-    out |= dict.fromkeys(retry_state.doubt.groups, "what is in doubt")
-    outcomes = [[] if index in out else decide_group(view, group, gathered.swept) for index, group in enumerate(groups)]
-    if options.assume_new and in_doubt(groups, outcomes):
-        retry_state.check_again = True
+    if growing is not None and (yield from growing.wait_for_pools(need, options)):
+        begun, need, options = True, needs(groups), options._replace(slot=growing.database.slot)
+    batch_rows = yield from load_batch(need, candidates, options, begun=begun)
+    if batch_rows.version != options.limits.version:
+        return (yield from _adopt_limits(options, state))
+    view = View(batch_rows.loaded)
+    if batch_rows.due:
+        loaded_pools = batch_rows.loaded.pools
+        first = backlog(view, {pool: legs for pool, legs in batch_rows.due.items() if pool in loaded_pools})
+        if first:
+            return_backlog(view, first)
+            return (yield from _write_only(view, batch_rows, options, batch))
+    skipped = find_skipped(groups, batch_rows) if batch_rows.locked_by_others else {}
+    skipped |= dict.fromkeys(state.in_doubt.groups, "what is in doubt")
+    outcomes = [
+        [] if index in skipped else decide_group(view, group, batch_rows.swept) for index, group in enumerate(groups)
+    ]
+    if options.assume_new and refused_creation(groups, outcomes):
+        state.check_again = True
         yield (ROLLBACK,)
-        return ScriptResult(None, {}, False)
-    if options.distributed and not retry_state.doubt.settled and (missed := not_found(outcomes)):
-        yield from retry_state.doubt.look(groups, missed, options)
-        return ScriptResult(None, {}, False)
-    return (yield from finish(groups, view, gathered, options, outcomes, out, batch, pruning or bool(need.sweep)))
+        return RUN_AGAIN
+    if options.distributed and not state.in_doubt.settled and (missed := not_found(outcomes)):
+        yield from state.in_doubt.check(groups, missed, options)
+        return RUN_AGAIN
+    pruning = pruning or bool(need.sweep)
+    return (yield from _write_and_commit(groups, view, batch_rows, options, outcomes, skipped, batch, pruning))
 
 
-def take_over(options: BatchOptions, retry_state: RetryState) -> Script[ScriptResult]:
-    """Another process has changed the limits: run the batch again, from the beginning, under those."""
+def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResult]:
+    """Another process has changed the limits: run the batch again under those, from the beginning."""
     limits = yield from load_limits(options)
-    retry_state.counted, retry_state.sweep_holds, retry_state.pools_over, retry_state.retired = False, False, 0, False
+    state.counted, state.sweep_holds, state.pools_over, state.retired = False, False, 0, False
     yield (ROLLBACK,)
     if limits.version == options.limits.version:
         raise EngineError("the setting limits_version does not fit the record of the limits: run `holdkit repair`")
-    return ScriptResult(None, {}, False)
+    return RUN_AGAIN
 
 
 def load_limits(options: BatchOptions) -> Script[Limits]:
-    """The limits that are stored, for all batches to come."""
-    assert options.stored is not None, "only who can take them over looks"
+    """Take over the limits that are stored, for all batches to come."""
+    assert options.stored is not None, "only a batch that can take them over looks"
     (rows,) = yield (("read_record", (lane_of_record(LIMITS_KEY, options.lanes), *LIMITS_KEY)),)
     return options.stored.adopt(record_of(rows[0]) if rows else None)
 
 
-def in_doubt(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
-    """Whether a birth was refused, or undone: it is not written, so nobody would notice that its id is taken, which is a
-    reason of its own."""
+def refused_creation(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
+    """Whether a command that creates a hold was refused or undone."""
     return any(
         not isinstance(outcome, Done) and any(isinstance(command, PlaceHold | Consume) for command in group.commands)
         for group, answers in zip(groups, outcomes, strict=True)
@@ -140,148 +169,141 @@ def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:
     yield (("lock_pools_waiting", pool_keys(sorted(set(keys)), lanes)),)
 
 
-def leave_out(groups: Sequence[Group], gathered: LoadedBatch) -> dict[int, str]:
-    """Which groups need something that somebody else has locked, and what."""
-    found: dict[int, str] = {}
-    loaded = gathered.loaded
-    for index, group in enumerate(groups):
-        need = needs([group])
-        pools: list[Key] = sorted(need.pools)
-        for key in sorted(need.standing):
-            hold = loaded.holds.get(key)
-            if hold is not None and not prunable(hold, loaded.limits, loaded.slot):
-                pools += [(hold.tenant, leg.pool) for leg in hold.legs]
-        key_out: Key | RecordKey | None = skipped_locked(pools, sorted(need.records), gathered)
-        if key_out is not None:
-            found[index] = "/".join(key_out)
-    return found
+# Writing
 
 
-def finish(
+def _write_and_commit(
     groups: Sequence[Group],
     view: View,
-    gathered: LoadedBatch,
+    batch_rows: LoadedBatch,
     options: BatchOptions,
     outcomes: list[list[Outcome]],
-    out: dict[int, str],
+    skipped: dict[int, str],
     batch: int,
     pruning: bool,
 ) -> Script[ScriptResult]:
-    """Write back and commit. A batch that changed nothing rolls back, unless its answers must be made as durable as they say
-    (ADR 25): it answered from a record, and the lock on that is committed; or COMMIT waits for standbys, and what was read
-    may be on none of them yet."""
+    """Write back and commit. A batch that changed nothing rolls back, unless its answers must be as durable as they claim (ADR 25): it
+    answered from a remembered operation, and the lock on that is committed; or COMMIT waits for standbys, and what was read may be on
+    none of them yet."""
     strip_positions(view)
-    statements, parts = write_back(view, gathered, options, batch)
-    wrote = bool(statements)
-    replays = bool(view.loaded.operations)
-    statements = yield from keep_bound(statements, view, options)
-    if parts.lanes and options.distributed and not options.joined:
-        statements = yield from number_apart(statements, view, parts, gathered, options)
+    statements, rows, wrote = yield from _statements(view, batch_rows, options, batch)
     if pruning:
         statements += prune(options, view.loaded.slot)
-    asking = replayed(groups, outcomes, view, options.lanes) if replays else []
-    proof = proof_of(outcomes, gathered) if not wrote else ()
+    replays = bool(view.loaded.operations)
+    asking = find_replayed(groups, outcomes, view, options.lanes) if replays else []
+    proof = proof_of(outcomes, batch_rows) if not wrote else ()
     if proof and options.proof_apart and not statements:
         proof = (ROLLBACK, BEGIN, *proof)
     answers = yield (*statements, *asking, *proof, COMMIT if statements or replays or proof else ROLLBACK)
-    check_counts(statements, answers, options)
+    if options.in_caller_transaction:
+        _check_counts(statements, answers)
     if view.entries:
-        outcomes = with_positions(outcomes, place_of(parts, statements, answers))
+        outcomes = with_positions(outcomes, positions_of(rows, statements, answers))
     if asking:
-        outcomes = with_found(outcomes, answers[len(statements)])
-    return ScriptResult(outcomes, out, wrote, view.loaded.slot)
+        outcomes = with_found_positions(outcomes, answers[len(statements)])
+    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot)
 
 
-def proof_of(outcomes: Sequence[Sequence[Outcome]], gathered: LoadedBatch) -> tuple[Statement, ...]:
+def proof_of(outcomes: Sequence[Sequence[Outcome]], batch_rows: LoadedBatch) -> tuple[Statement, ...]:
     """What makes COMMIT wait for the standbys, if there are any, in a batch that wrote nothing and answers something."""
-    return (PROVE,) if gathered.synchronous and any(outcomes) else ()
+    return (PROVE,) if batch_rows.synchronous and any(outcomes) else ()
 
 
-def write_only(view: View, gathered: LoadedBatch, options: BatchOptions, batch: int) -> Script[ScriptResult]:
-    """What goes first, and nothing else."""
-    statements, parts = write_back(view, gathered, options, batch)
-    wrote = bool(statements)
-    statements = yield from keep_bound(statements, view, options)
-    if parts.lanes and options.distributed and not options.joined:
-        statements = yield from number_apart(statements, view, parts, gathered, options)
+def _write_only(view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int) -> Script[ScriptResult]:
+    """Write what must be done first, and nothing else."""
+    statements, _, wrote = yield from _statements(view, batch_rows, options, batch)
     answers = yield (*statements, COMMIT)
-    check_counts(statements, answers, options)
+    if options.in_caller_transaction:
+        _check_counts(statements, answers)
     return ScriptResult(None, {}, wrote)
 
 
-def check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]], options: BatchOptions) -> None:
-    """In a caller's transaction a wrong count raises here, not in the statement: its savepoint is rolled back."""
-    if not options.joined:
-        return
+def _statements(
+    view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int
+) -> Script[tuple[list[Statement], JournalRows, bool]]:
+    """The statements that write what changed, as far as they were not sent on the way; and whether there is anything to write."""
+    statements, rows = write_back(view, batch_rows, options, batch)
+    wrote = bool(statements)
+    limit = view.limits.max_holds
+    if limit is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
+        statements = yield from _trim_holds(statements, limit, options)
+    if rows.lanes and options.distributed and not options.in_caller_transaction:
+        floors = raised_floor(view, options.lanes)
+        statements = yield from number_distributed(statements, floors, rows, batch_rows.unnumbered, options)
+    return statements, rows, wrote
+
+
+def _trim_holds(statements: list[Statement], limit: int, options: BatchOptions) -> Script[list[Statement]]:
+    """After a write that may have left more holds than `max_holds`, ended ones are deleted, oldest first. Gives what is still to
+    be sent."""
+    if not options.distributed:
+        return [*statements, ("make_room", (limit,))]
+    *answers, ((present,),) = yield (*statements, ("count_holds", ()))  # with those that this batch has ended
+    if options.in_caller_transaction:
+        _check_counts(statements, answers)
+    if present <= limit:
+        return []
+    (ended,) = yield (("find_ended_holds", (present - limit,)),)
+    return [("drop_ended_holds", columns(ended, 3))] if ended else []
+
+
+def _check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]]) -> None:
+    """In a caller's transaction a wrong row count raises here, not in the statement: its savepoint is rolled back."""
     for (name, parameters), rows in zip(statements, answers, strict=False):
         if rows and len(rows[0]) == 2 and rows[0][1] != parameters[-2]:
             raise Contention(name)
 
 
-# Room in bounded tables
+# Room in limited tables
 
 
-def make_room(need: Needs, options: BatchOptions, retry_state: RetryState, batch: int) -> Script[ScriptResult | None]:
-    """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
-    if not retry_state.counted:
-        retry_state.counted = True
+def _make_room(need: Needs, options: BatchOptions, state: RetryState, batch: int) -> Script[ScriptResult | None]:
+    """Where a limited table would overflow with rows that only a sweep can end, sweep first: people forget to."""
+    if not state.counted:
+        state.counted = True
         unended, pools = yield (("count_unended_holds", ()), ("count_pools", ()))
         over = overflow(options.limits, need, unended[0][0], pools[0][0])
-        retry_state.sweep_holds, retry_state.pools_over = over.holds, over.pools
-    if retry_state.sweep_holds:
-        retry_state.sweep_holds = False
-        listed = yield from list_sweep(options.limits.max_due, options, 0)
-        if listed.holds:
-            return (yield from _sweep_first(Listed(listed.holds, [], False, {}), options, retry_state, batch))
-    if retry_state.pools_over:  # after the holds, for those may have left their pools empty
-        excess, retry_state.pools_over = retry_state.pools_over, 0
-        listed = yield from list_sweep(1, options, excess + len(need.pools), pressed=True)
-        empty = spare(listed.pools, need, excess)
+        state.sweep_holds, state.pools_over = over.holds, over.pools
+    if state.sweep_holds:
+        state.sweep_holds = False
+        found = yield from find_candidates(options.limits.max_due, options, 0)
+        if found.holds:
+            return (yield from _sweep_first(SweepCandidates(found.holds, [], False, {}), options, state, batch))
+    if state.pools_over:  # after the holds, for those may have left their pools empty
+        excess, state.pools_over = state.pools_over, 0
+        found = yield from find_candidates(1, options, excess + len(need.pools), table_full=True)
+        empty = spare(found.pools, need, excess)
         if empty:
-            return (yield from _sweep_first(Listed({}, empty, False, {}, pressed=True), options, retry_state, batch))
-    if options.limits.max_holds is not None and not retry_state.retired:
-        retry_state.retired = True
-        return (yield from _retire_first(need, options, retry_state, batch))
+            going = SweepCandidates({}, empty, False, {}, table_full=True)
+            return (yield from _sweep_first(going, options, state, batch))
+    if options.limits.max_holds is not None and not state.retired:
+        state.retired = True
+        return (yield from _retire_first(need, options, state, batch))
     return None
 
 
-def _retire_first(
-    need: Needs, options: BatchOptions, retry_state: RetryState, batch: int
-) -> Script[ScriptResult | None]:
+def _retire_first(need: Needs, options: BatchOptions, state: RetryState, batch: int) -> Script[ScriptResult | None]:
     """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
     unended, consumed = yield (("count_unended_holds", ()), ("count_consumed_holds", ()))
     count = retirements(options.limits, need, unended[0][0], consumed[0][0])
     if not count:
         return None
-    listed = yield from list_sweep(count + len(need.holds), options, 0, pressed=True)
-    oldest = unnamed([*listed.retiring], need, count)
+    found = yield from find_candidates(count + len(need.holds), options, 0, table_full=True)
+    oldest = unnamed([*found.retiring], need, count)
     if not oldest:
         return None
-    retiring = {key: listed.retiring[key] for key in oldest}
-    return (yield from _sweep_first(Listed({}, [], False, retiring, pressed=True), options, retry_state, batch))
+    retiring = {key: found.retiring[key] for key in oldest}
+    going = SweepCandidates({}, [], False, retiring, table_full=True)
+    return (yield from _sweep_first(going, options, state, batch))
 
 
-def keep_bound(statements: list[Statement], view: View, options: BatchOptions) -> Script[list[Statement]]:
-    """Behind every write that may have left more holds than `max_holds`: ended ones leave, oldest first. Gives what is still
-    to be said."""
-    bound = view.limits.max_holds
-    if bound is None or not (view.holds.changed or LIMITS_KEY in view.records.changed):
-        return statements
-    if not options.distributed:
-        return [*statements, ("make_room", (bound,))]
-    *answers, ((present,),) = yield (*statements, ("count_holds", ()))  # with those that this batch has ended
-    check_counts(statements, answers, options)
-    if present <= bound:
-        return []
-    (ended,) = yield (("find_ended_holds", (present - bound,)),)
-    return [("drop_ended_holds", columns(ended, 3))] if ended else []
-
-
-def _sweep_first(listed: Listed, options: BatchOptions, retry_state: RetryState, batch: int) -> Script[ScriptResult]:
-    gathered = yield from gather(Needs(set(), set(), set(), set()), listed, options)
-    if gathered.version != options.limits.version:
-        return (yield from take_over(options, retry_state))
-    view = View(gathered.loaded)
-    limit = max(1, len(listed.holds), len(listed.retiring))
-    decide_groups(view, [Group((Sweep(limit=limit),))], gathered.swept)
-    return (yield from write_only(view, gathered, options, batch))
+def _sweep_first(
+    candidates: SweepCandidates, options: BatchOptions, state: RetryState, batch: int
+) -> Script[ScriptResult]:
+    batch_rows = yield from load_batch(Needs(set(), set(), set(), set()), candidates, options)
+    if batch_rows.version != options.limits.version:
+        return (yield from _adopt_limits(options, state))
+    view = View(batch_rows.loaded)
+    limit = max(1, len(candidates.holds), len(candidates.retiring))
+    decide_groups(view, [Group((Sweep(limit=limit),))], batch_rows.swept)
+    return (yield from _write_only(view, batch_rows, options, batch))

@@ -1,4 +1,8 @@
-"""What a sweep finds to do, at a first look without locks. Decides nothing and writes nothing."""
+"""What is taken away over time: the candidates of a sweep, and rows past their retention.
+
+The candidates are found by a first look without locks. `loading` then locks them with everything else, and the core decides about
+those that could be locked. Old rows are pruned without a decision, because every reader takes them for gone already.
+"""
 
 from __future__ import annotations
 
@@ -8,73 +12,78 @@ from typing import NamedTuple
 from ...core.backlog import portion
 from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.retiring import Keeping, kept_for
-from ...core.model import MAX_SLOT, Key, RecordKey, Slot
+from ...core.model import MAX_SLOT, SECOND, Key, RecordKey, Slot
 from ...core.retention import retired_until
-from .batch_options import BatchOptions
-from .driver import Script
+from .database import BatchOptions
+from .driver import Script, Statement
 from .rows import legs_of
 
 IDLE_POOLS = 100
 """How many empty on-demand pools one sweep takes away."""
-
 STALE_LANES = 32
 """In how many other lanes one sweep prunes, where each is a transaction of its own."""
+PRUNED = 1_000
+"""Rows of each kind that one pruning takes away at most."""
+LAG = 60 * SECOND
+"""Longer than any transaction of ours takes."""
 
 
-class Listed(NamedTuple):
-    """What a sweep found to do, at a first look without locks."""
+class SweepCandidates(NamedTuple):
+    """What a sweep may find to do, by a first look without locks."""
 
     holds: dict[Key, tuple[str, ...]]
+    """Holds with due legs, with the pools of those legs."""
     pools: list[Key]
+    """Empty pools that may be removed."""
     more: bool
+    """Whether there are more than these."""
     retiring: dict[Key, tuple[str, ...]]
     """Ended holds that may be dropped, with their pools."""
-    pressed: bool = False
+    table_full: bool = False
+    """A limited table is full: rows that are only kept to be looked up are candidates too."""
 
 
-NOTHING_LISTED = Listed({}, [], False, {})
+NO_CANDIDATES = SweepCandidates({}, [], False, {})
 
 
-def list_sweep(
-    limit: int, options: BatchOptions, idle_pools: int = IDLE_POOLS, *, pressed: bool = False
-) -> Script[Listed]:
-    """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may go: where the
-    table of pools is full (`pressed`), also those that are only kept to be looked up."""
-    names, slot = ("find_sweep", "find_rested_pools", "find_closed_pools", "find_retiring"), options.slot
-    if options.distributed:  # where a look goes everywhere it cannot ask for the time as well
-        names = ("find_due_holds", "find_rested_pools_by", "find_closed_pools_by", "find_retiring_by")
+def find_candidates(
+    limit: int, options: BatchOptions, idle_pools: int = IDLE_POOLS, *, table_full: bool = False
+) -> Script[SweepCandidates]:
+    """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may be removed."""
+    names, slot = ("find_due_holds", "find_rested_pools", "find_closed_pools", "find_retiring"), options.slot
+    if options.distributed:  # a statement that goes to every lane cannot read the clock too
+        names = ("find_due_holds_by", "find_rested_pools_by", "find_closed_pools_by", "find_retiring_by")
         (((slot,),),) = yield (("read_clock", (slot,)),)
-    count = 0 if options.joined else idle_pools
-    retention = options.limits.retention
+    count = 0 if options.in_caller_transaction else idle_pools
+    retention = 0 if table_full else options.limits.retention
     holds, empty, rested, closed = yield (
         (names[0], (slot, limit + 1)),
         ("find_idle_pools", (count,)),
-        (names[1], (MAX_SLOT if pressed else slot, 0 if pressed else retention, count)),
+        (names[1], (MAX_SLOT if table_full else slot, retention, count)),
         (names[2], (slot, count)),
     )
-    since = retention if not pressed else 0
-    ready = [*empty, *((row[0], row[1], row[2] + since) for row in rested), *closed]
+    ready = [*empty, *((row[0], row[1], row[2] + retention) for row in rested), *closed]
     pools = sorted(ready, key=lambda row: (row[2], row[0], row[1]))[:count]
     found = {(row[0], row[1]): tuple(leg.pool for leg in legs_of(row[2]) if leg.held) for row in holds}
-    listed, more = _portion(found, limit, options.limits.max_due)
-    retiring, left = yield from _list_retiring(names[3], limit, slot, options, pressed)
-    return Listed(listed, [(row[0], row[1]) for row in pools], more or left, retiring, pressed)
+    due, more = _portion(found, limit, options.limits.max_due)
+    retiring, left = yield from _find_retiring(names[3], limit, slot, options, table_full)
+    return SweepCandidates(due, [(row[0], row[1]) for row in pools], more or left, retiring, table_full)
 
 
-def _list_retiring(
-    name: str, limit: int, slot: Slot | None, options: BatchOptions, pressed: bool
+def _find_retiring(
+    name: str, limit: int, slot: Slot | None, options: BatchOptions, table_full: bool
 ) -> Script[tuple[dict[Key, tuple[str, ...]], bool]]:
-    """Ended holds whose units are consumed, and whose time is over, or that must make room; and whether there are more."""
+    """Ended holds whose units are consumed and whose time is over, or that must make room; and whether there are more."""
     rules = (Keeping.WINDOW, Keeping.CONSUMED)
     spans = [kept_for(rule, options.limits) for rule in rules]
-    clocks = [(MAX_SLOT, 0) if pressed else (slot, span) for span in spans]
+    clocks = [(MAX_SLOT, 0) if table_full else (slot, span) for span in spans]
     answers = yield tuple((name, (*clock, int(rule), limit + 1)) for rule, clock in zip(rules, clocks, strict=True))
     rows = sorted(
         (row[3] + span, row[1], row[0], row[2]) for span, answer in zip(spans, answers, strict=True) for row in answer
     )
     found = {(tenant, hold): tuple(leg.pool for leg in legs_of(legs)) for _, hold, tenant, legs in rows}
-    # for room, as many as there must be: those that the batch names are left out yet
-    return _portion(found, limit, MAX_SLOT if pressed else options.limits.max_due)
+    # to make room, as many as it takes: those that the batch names are removed from these later
+    return _portion(found, limit, MAX_SLOT if table_full else options.limits.max_due)
 
 
 def _portion(found: dict[Key, tuple[str, ...]], limit: int, max_legs: int) -> tuple[dict[Key, tuple[str, ...]], bool]:
@@ -82,30 +91,45 @@ def _portion(found: dict[Key, tuple[str, ...]], limit: int, max_legs: int) -> tu
     return {key: found[key] for key in keys}, more
 
 
-def look_around(limit: int, options: BatchOptions, now: Slot) -> Script[tuple[Listed, set[int]]]:
-    """What a sweep would find, and lanes with something to prune, the stalest first; a look without locks."""
-    listed = yield from list_sweep(limit, options)
+def find_candidates_and_stale_lanes(
+    limit: int, options: BatchOptions, now: Slot
+) -> Script[tuple[SweepCandidates, set[int]]]:
+    """The candidates of a sweep, and lanes with something to prune, the stalest first."""
+    candidates = yield from find_candidates(limit, options)
     answers = yield (("find_stale_lanes", (now, STALE_LANES)),
                      ("find_retired_lanes", (retired_until(options.limits, now), STALE_LANES)))  # fmt: skip
-    return listed, {row[0] for rows in answers for row in rows}
+    return candidates, {row[0] for rows in answers for row in rows}
 
 
-def swept(
-    listed: Listed,
+def locked_candidates(
+    candidates: SweepCandidates,
     holds: Collection[Key],
     pools: Collection[Key],
-    locked_out: Collection[Key | RecordKey],
+    locked_by_others: Collection[Key | RecordKey],
     options: BatchOptions,
 ) -> SweepList:
-    """What of it could be locked; a pool that somebody else has comes another time, and so does a hold that it counts."""
-    if listed is NOTHING_LISTED:
+    """The candidates that could be locked. A pool that another transaction has locked waits for a later sweep, and so does a hold
+    that it counts."""
+    if candidates is NO_CANDIDATES:
         return NOTHING_DUE
-    locked = [key for key, its in listed.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)]
-    empty = [] if options.joined else [pool for pool in listed.pools if pool in pools]
+    due = [
+        key for key, its in candidates.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)
+    ]
+    empty = [] if options.in_caller_transaction else [pool for pool in candidates.pools if pool in pools]
     retiring = [
         key
-        for key, its in listed.retiring.items()
-        if key in holds and not any((key[0], pool) in locked_out for pool in its)
+        for key, its in candidates.retiring.items()
+        if key in holds and not any((key[0], pool) in locked_by_others for pool in its)
     ]
-    more = listed.more or len(locked) < len(listed.holds) or len(retiring) < len(listed.retiring)
-    return SweepList(locked, empty, more, listed.pressed, retiring)
+    more = candidates.more or len(due) < len(candidates.holds) or len(retiring) < len(candidates.retiring)
+    return SweepList(due, empty, more, candidates.table_full, retiring)
+
+
+def prune(options: BatchOptions, slot: Slot) -> list[Statement]:
+    """Delete rows that every reader takes for gone already. Holds go a little later, because a transaction that this one could not
+    see yet may just have raised the retention. (An injected clock stands still meanwhile.)"""
+    lag = LAG if options.slot is None else 0
+    return [
+        ("prune_operations", (slot, PRUNED)),
+        ("prune_holds", (retired_until(options.limits, slot - lag), PRUNED)),
+    ]

@@ -1,87 +1,117 @@
-"""Waiting for a socket, in sync and async: the only code here that differs between threads and tasks.
+"""Waits that something else can end: on a caller's connection, and for a primary that no longer answers.
 
-What goes on in between is a generator that says what it waits for. Every wait has a deadline; where `give_up` is given, the
-other side is asked to stop first, and its answer to that is waited for, so that the connection stays in step. The same if
-an interrupt or a cancellation strikes: it is thrown into the generator, which tidies up behind itself and lets it through.
+Theory of operation, a caller's connection. It must stay in step with its server whatever happens to us, because its owner goes on
+using it. So when the time is over, or an interrupt or a cancellation strikes, the server is asked to cancel the statement, and its
+answer to that is awaited for at most `GRACE` seconds. The interrupt is thrown into the exchange, which reads every answer that is
+still to come and then lets the interrupt through. A cancelled task may be cancelled again at every turn of the loop (some frameworks do
+that), so the exchange has a task of its own, and only the first cancellation counts.
+
+Theory of operation, a primary that is stopped. A host that was stopped or cut off keeps its connections open and says nothing.
+How long an answer may take cannot be known: a COMMIT waits for its standby, a statement for a lock. So silence alone ends no wait.
+But once anybody has waited for `QUIET` seconds, `PrimaryWatch` asks every host of the address, side by side, again and again while
+somebody waits. If one of them is a newer primary (`hosts`), the watch shuts down the socket of every connection that waits for an
+older one; whoever waits there finds the connection lost. Before COMMIT was sent that did nothing, and is tried again with the new
+primary; after, it is unknown, and resolved there. The watch also ends waits whose own time is over, for those that cannot see that
+themselves (psycopg's blocking calls). It is one thread, which runs while anybody waits and a little longer. It shuts a socket down
+under the lock under which waits begin and end, and a connection is closed only after its wait has ended: so it never shuts down
+another connection that was given the same file descriptor.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import select
+import socket
+import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias, TypeVar
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import psycopg
+from psycopg import pq
+
+from .driver import WRITE, Steps, timed_out
+from .hosts import AllFailed, Host, HostConnection, Primary, Race, open_one
 
 T = TypeVar("T")
 
-Steps: TypeAlias = Generator[int, None, T]
-"""Yields what it waits for on the socket, goes on when that is there, returns its result."""
-READ: Final = select.POLLIN
-WRITE: Final = select.POLLOUT
 GRACE: Final = 5.0
-"""Seconds the other side has to confirm that it stopped."""
+"""Seconds that the server has to confirm a cancellation."""
+TICK: Final = 0.25
+"""Seconds between two checks of the watch."""
+QUIET: Final = 0.75
+"""Seconds without an answer after which the other hosts are asked."""
+PROBE: Final = 1.0
+"""Seconds that asking the hosts may take, and after which they are asked again if one has answered."""
+BRIEF: Final = 2.0
+"""Seconds for an answer without which a connection is dropped and nothing is lost."""
+LINGER: Final = 20
+"""Checks without a wait after which the watch's thread ends."""
+
+
+# A caller's connection
 
 
 class Interrupted(BaseException):
-    """What is thrown into the generator for an interrupt of any kind: a signal's handler may raise even an `OSError`."""
+    """What is thrown into the exchange for an interrupt of any kind: a signal handler may raise even an `OSError`."""
 
     def __init__(self, by: BaseException) -> None:
         super().__init__(by)
         self.by = by
 
 
-class Patience:
-    """How long to wait. Once that is over there is a little more, if the other side can be asked to stop."""
+class _Deadline:
+    """How long to wait; once that is over, a little longer for the answer to the cancellation."""
 
-    def __init__(self, seconds: float, *, can_give_up: bool) -> None:
-        self._seconds, self._can_give_up = seconds, can_give_up
-        self._deadline = time.monotonic() + seconds
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._moment = time.monotonic() + seconds
+        self._cancelled = False
 
     @property
     def left(self) -> float:
         """Seconds."""
-        return self._deadline - time.monotonic()
+        return self._moment - time.monotonic()
 
-    def give_up(self) -> bool:
-        """Whether to ask the other side to stop now: the first time only, and then its answer is waited for."""
-        first, self._can_give_up = self._can_give_up, False
+    def cancel(self) -> bool:
+        """Whether to cancel now: the first time only; from then on `GRACE` counts."""
+        first, self._cancelled = not self._cancelled, True
         if first:
-            self._deadline = time.monotonic() + GRACE
+            self._moment = time.monotonic() + GRACE
         return first
 
-    def late(self) -> TimeoutError:
-        """The error to throw when there is nothing more to try."""
-        return TimeoutError(f"no answer within {self._seconds:g} seconds")
+    def passed(self) -> TimeoutError:
+        """What is thrown when there is nothing left to try."""
+        return timed_out(self._seconds)
 
 
-def wait(steps: Steps[T], socket: int, seconds: float, give_up: Callable[[], None] | None = None) -> T:
-    """Run to the end on this thread. Interrupted, and with a way to give up, it first brings the connection back in step."""
-    patience = Patience(seconds, can_give_up=give_up is not None)
+def wait(steps: Steps[T], fileno: int, seconds: float, cancel: Callable[[], None]) -> T:
+    """Run an exchange on this thread. On a timeout or an interrupt, `cancel` the statement and bring the connection back in step."""
+    deadline = _Deadline(seconds)
     poll = select.poll()
     try:
         wanted = next(steps)
-        poll.register(socket, wanted)
+        poll.register(fileno, wanted)
         while True:
             error: BaseException | None = None
             try:
-                ready = patience.left > 0 and poll.poll(patience.left * 1000)
-            except BaseException as interrupt:
-                if give_up is None:
-                    raise
+                ready = deadline.left > 0 and poll.poll(deadline.left * 1000)
+            except BaseException as interrupt:  # noqa: BLE001 - thrown into the exchange, and raised at the end
                 ready, error = False, Interrupted(interrupt)
-            if not ready and give_up is not None and patience.give_up():
-                with suppress(Exception):  # it cannot even be asked: then it does not answer either
-                    give_up()
+            if not ready and deadline.cancel():
+                with suppress(Exception):  # a server that cannot be asked does not answer either
+                    cancel()
             elif not ready and error is None:
-                error = patience.late()
+                error = deadline.passed()
             if not ready and error is None:
                 continue
             now = next(steps) if error is None else steps.throw(error)
             if now != wanted:
                 wanted = now
-                poll.modify(socket, wanted)
+                poll.modify(fileno, wanted)
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -89,10 +119,9 @@ def wait(steps: Steps[T], socket: int, seconds: float, give_up: Callable[[], Non
         raise interrupted.by from None
 
 
-async def wait_async(steps: Steps[T], socket: int, seconds: float, give_up: Callable[[], Awaitable[None]]) -> T:
-    """The same in a task. A cancelled one brings the connection back in step before it goes, however often it is
-    cancelled meanwhile (some frameworks do so at every turn of the loop): the work has a task of its own."""
-    work = asyncio.ensure_future(_drive(steps, socket, seconds, give_up))
+async def wait_async(steps: Steps[T], fileno: int, seconds: float, cancel: Callable[[], Awaitable[None]]) -> T:
+    """The same in a task."""
+    work = asyncio.ensure_future(_drive(steps, fileno, seconds, cancel))
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
@@ -103,30 +132,30 @@ async def wait_async(steps: Steps[T], socket: int, seconds: float, give_up: Call
                 work.cancel()
     if cancelled is not None:
         if not work.cancelled():
-            work.exception()  # looked at, so that nobody complains
+            work.exception()  # retrieved, so that asyncio does not log it
         raise cancelled
     return work.result()
 
 
-async def _drive(steps: Steps[T], socket: int, seconds: float, give_up: Callable[[], Awaitable[None]]) -> T:
-    patience = Patience(seconds, can_give_up=True)
+async def _drive(steps: Steps[T], fileno: int, seconds: float, cancel: Callable[[], Awaitable[None]]) -> T:
+    deadline = _Deadline(seconds)
     try:
         wanted = next(steps)
         while True:
             error: BaseException | None = None
             try:
-                ready = await _ready(socket, wanted, patience.left)
+                ready = await _ready(fileno, wanted, deadline.left)
             except asyncio.CancelledError as interrupt:
                 ready, error = False, interrupt
-            if not ready and patience.give_up():
+            if not ready and deadline.cancel():
                 try:
-                    await give_up()
+                    await cancel()
                 except asyncio.CancelledError as interrupt:
                     error = interrupt
-                except Exception:  # noqa: BLE001 - it cannot even be asked: then it does not answer either
+                except Exception:  # noqa: BLE001 - a server that cannot be asked does not answer either
                     pass
             elif not ready and error is None:
-                error = patience.late()
+                error = deadline.passed()
             if ready:
                 wanted = next(steps)
             elif error is not None:
@@ -136,7 +165,7 @@ async def _drive(steps: Steps[T], socket: int, seconds: float, give_up: Callable
         return result
 
 
-async def _ready(socket: int, wanted: int, seconds: float) -> bool:
+async def _ready(fileno: int, wanted: int, seconds: float) -> bool:
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
@@ -144,46 +173,87 @@ async def _ready(socket: int, wanted: int, seconds: float) -> bool:
         if not ready.done():
             ready.set_result(None)
 
-    loop.add_reader(socket, wake)
+    loop.add_reader(fileno, wake)
     if wanted & WRITE:
-        loop.add_writer(socket, wake)
+        loop.add_writer(fileno, wake)
     try:
         done, _ = await asyncio.wait([ready], timeout=max(0.0, seconds))
         return bool(done)
     finally:
-        loop.remove_reader(socket)
+        loop.remove_reader(fileno)
         if wanted & WRITE:
-            loop.remove_writer(socket)
+            loop.remove_writer(fileno)
 
 
-async def run_on_loop(steps: Steps[T], socket: int, seconds: float, begun: Callable[[], None] | None = None) -> T:
-    """Run to the end on the event loop, on a connection of our own: one that is cancelled halfway is dropped by whoever lent
-    it. `begun` is called once the first step is taken: all is on its way."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    try:
-        wanted = next(steps)
-        if begun is not None:
-            begun()
+# A primary that no longer answers
+
+
+class Watched(Protocol):
+    """A connection of our own on which somebody may wait."""
+
+    pgconn: pq.abc.PGconn
+    primary: Primary | None
+
+
+class PrimaryWatch:
+    """Ends the waits of one engine that lead to a primary which was replaced, or whose time is over."""
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        self._hosts = hosts
+        self.several = len(hosts) > 1
+        """Whether there is another host to go to."""
+        self._lock = threading.Lock()
+        self._waits: dict[Watched, tuple[float, float | None]] = {}
+        self._thread: threading.Thread | None = None
+        self._next_probe = 0.0
+
+    def begin(self, connection: Watched, until: float | None = None) -> None:
+        """Somebody waits on this connection from now on, at most until that moment of `time.monotonic`."""
+        with self._lock:
+            self._waits[connection] = (time.monotonic(), until)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="holdkit-watch", daemon=True)
+                self._thread.start()
+
+    def end(self, connection: Watched) -> None:
+        """The wait is over, or the connection is about to be closed."""
+        with self._lock:
+            self._waits.pop(connection, None)
+
+    def _run(self) -> None:
+        idle = 0
         while True:
-            ready: asyncio.Future[bool] = loop.create_future()
-            timer = loop.call_at(deadline, _settle, ready, False)
-            loop.add_reader(socket, _settle, ready, True)
-            if wanted & WRITE:
-                loop.add_writer(socket, _settle, ready, True)
-            try:
-                in_time = await ready
-            finally:
-                timer.cancel()
-                loop.remove_reader(socket)
-                if wanted & WRITE:
-                    loop.remove_writer(socket)
-            wanted = next(steps) if in_time else steps.throw(TimeoutError(f"no answer within {seconds:g} seconds"))
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
+            time.sleep(TICK)
+            with self._lock:
+                idle = 0 if self._waits else idle + 1
+                if idle > LINGER:
+                    self._thread = None
+                    return
+                now = time.monotonic()
+                quiet = any(now - since > QUIET for since, _ in self._waits.values())
+            if quiet and self.several and self._next_probe < now:
+                self._probe()
+            self._end_waits()
+
+    def _probe(self) -> None:
+        """Connect to every host: opening a connection to a newer primary makes this process remember it. If any host takes
+        writes, there is no hurry to ask again."""
+        race = Race([partial(open_one, host) for host in self._hosts], HostConnection.close)
+        with suppress(AllFailed):
+            race.run(PROBE, best=HostConnection.timeline).close()
+            self._next_probe = time.monotonic() + PROBE
+
+    def _end_waits(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            for connection, (_, until) in tuple(self._waits.items()):
+                outdated = connection.primary is not None and connection.primary.outdated
+                if outdated or (until is not None and until <= now):
+                    del self._waits[connection]
+                    _shut_down(connection.pgconn)
 
 
-def _settle(ready: asyncio.Future[bool], value: bool) -> None:
-    if not ready.done():
-        ready.set_result(value)
+def _shut_down(pgconn: pq.abc.PGconn) -> None:
+    """Make whoever waits on this connection find it lost."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(pgconn.socket)) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)

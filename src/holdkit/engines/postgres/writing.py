@@ -1,7 +1,7 @@
-"""Writing back: the difference between what was loaded and what the batch left, as one statement per table and kind.
+"""Writing back: the difference between what was loaded and what the batch left, as one statement per table and kind of change.
 
-In the one lock order: new pools, holds, operations, records, and last of all the heads, whose numbers the entries get. Decides
-nothing; reads nothing.
+The statements come in the one lock order: new pools, holds, operations, records, and last of all the lane heads, from which the
+entries get their numbers. Nothing is decided or read here.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import SECOND, Key, Limits, Record, RecordKey, Slot, State, StoredHold
-from ...core.retention import retired_until
+from ...core.model import Key, Limits, Record, RecordKey, Slot, State, StoredHold
 from ...core.view import View
-from .batch_options import BatchOptions, lock_timeout
+from .database import BatchOptions, lock_timeout_ms
 from .driver import Row, Statement
+from .journal_rows import JournalRows, journal_rows
 from .loading import LoadedBatch
-from .parts import Parts, parts_of
 from .rows import (
-    NEW,
-    PLAIN,
+    NEW_POOL_COLUMNS,
+    PLAIN_POOL_COLUMNS,
     changed_hold_row,
     columns,
     leg_rows,
@@ -30,31 +29,19 @@ from .rows import (
     placed_columns,
     pool_keys,
     pool_row,
-    pool_terms_row,
+    pool_window_row,
     record_row,
 )
 
-PRUNED = 1_000
-"""Rows of each kind that one pruning takes away at most."""
 
-
-LAG = 60 * SECOND
-"""Longer than any transaction of ours takes."""
-
-
-class Writes(NamedTuple):
-    """Everything a batch changed: no statement, if nothing did."""
-
-    statements: list[Statement]
-    parts: Parts
-
-
-def write_back(view: View, gathered: LoadedBatch, options: BatchOptions, batch: int) -> Writes:
-    """What the batch changed, as statements. `batch` is a random number."""
-    strict = not options.joined
-    stamp = max([view.loaded.slot, *(one + 1 for one in gathered.stamps.values())])
+def write_back(
+    view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int
+) -> tuple[list[Statement], JournalRows]:
+    """What the batch changed, as statements, none if it changed nothing; and its journal rows. `batch` is a random number."""
+    strict = not options.in_caller_transaction
+    stamp = max([view.loaded.slot, *(one + 1 for one in batch_rows.stamps.values())])
     statements: list[Statement] = []
-    pools = _pools(view, gathered, options.lanes) if view.pools.changed else NO_POOLS
+    pools = _pools(view, batch_rows, options.lanes) if view.pools.changed else NO_POOLS
     holds = _holds(view, options.lanes) if view.holds.changed else NO_HOLDS
     if pools.plain and holds.placed and not holds.others and not options.distributed:
         statements.append(_place(pools, holds, stamp, strict, options.lanes))
@@ -65,187 +52,192 @@ def write_back(view: View, gathered: LoadedBatch, options: BatchOptions, batch: 
         statements.append(("put_operations", (*columns(rows, 7), view.loaded.slot, len(rows), strict)))
     if view.records.changed:
         statements += _records(view, options.lanes, strict)
-    parts = parts_of(view.entries, options.lanes)
-    if parts.lanes and options.joined:
-        statements += _unnumbered(view, parts, gathered, options.lanes, stamp, batch)
-    elif parts.lanes and not options.distributed:  # there, `numbering` comes behind
-        statements += _numbered(view, parts, gathered, options.lanes, options.limits)
-    return Writes(statements, parts)
+    journal = journal_rows(view.entries, options.lanes)
+    if journal.lanes and options.in_caller_transaction:
+        statements += _unnumbered(view, journal, batch_rows, options.lanes, stamp, batch)
+    elif journal.lanes and not options.distributed:  # there, `number_distributed` follows
+        statements += _numbered(view, journal, batch_rows, options.lanes, options.limits)
+    return statements, journal
 
 
 def _checked(name: str, rows: Sequence[Row], width: int, strict: bool, *more: Any) -> list[Statement]:
     return [(name, (*columns(rows, width), *more, len(rows), strict))] if rows else []
 
 
-class Pools(NamedTuple):
+class PoolWrites(NamedTuple):
     """The rows of pools, by what is done with them."""
 
-    gone: list[Row]
-    born: list[Row]
-    moved: list[Row]
+    deleted: list[Row]
+    inserted: list[Row]
+    updated: list[Row]
     versions: list[int]
-    """Of the moved ones, before."""
+    """Of the updated ones, as they were loaded."""
     scanned: list[Slot]
-    """Up to where each of these has no due leg any more."""
+    """Up to which slot each of the updated ones has no due leg any more."""
     labelled: list[Key]
-    """Those of them that have a label."""
-    options: list[Row]
-    """Those of them whose window ends at another time, or that were archived or unarchived."""
+    """Those of the updated ones that have a label."""
+    windows: list[Row]
+    """Those of the updated ones whose window ends at another time, or that were archived or unarchived."""
     floor: int = 0
-    """What the fences of new ones began above."""
+    """The fence above which those of new pools begin."""
 
     @property
     def plain(self) -> bool:
-        """Whether pools moved, and nothing of them but their counters."""
-        return bool(self.moved) and not (self.born or self.gone or self.labelled or self.options)
+        """Whether pools were updated, and nothing of them but their counters."""
+        return bool(self.updated) and not (self.inserted or self.deleted or self.labelled or self.windows)
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
-        """One for each kind."""
-        found = _checked("delete_pools", self.gone, 4, strict)
-        if self.born:
-            found.append(("insert_pools", (*columns(self.born, NEW), stamp, len(self.born), strict)))
-            homes = sorted({row[0] for row in self.born})
+        """One for each kind of change."""
+        found = _checked("delete_pools", self.deleted, 4, strict)
+        if self.inserted:
+            found.append(
+                ("insert_pools", (*columns(self.inserted, NEW_POOL_COLUMNS), stamp, len(self.inserted), strict))
+            )
+            homes = sorted({row[0] for row in self.inserted})
             found.append(("check_floors", (homes, self.floor, len(homes), strict)))
-        if self.moved:
-            found.append(("update_pools", (*self.columns(16, stamp), len(self.moved), strict)))
-        return found + _checked("update_pool_terms", self.options, 5, strict)
+        if self.updated:
+            found.append(("update_pools", (*self.columns(16, stamp), len(self.updated), strict)))
+        return found + _checked("update_pool_windows", self.windows, 5, strict)
 
     def columns(self, width: int, stamp: int) -> list[Any]:
-        """Of the moved ones, as many as are wanted."""
-        return [*columns(self.moved, 16)[:width], stamp, self.versions, self.scanned]
+        """Of the updated ones, as many as are wanted."""
+        return [*columns(self.updated, 16)[:width], stamp, self.versions, self.scanned]
 
 
-NO_POOLS = Pools([], [], [], [], [], [], [])
+NO_POOLS = PoolWrites([], [], [], [], [], [], [])
 
 
-def _pools(view: View, gathered: LoadedBatch, lanes: int) -> Pools:
-    pools = Pools([], [], [], [], [], [], [], view.loaded.fence_floor)
+def _pools(view: View, batch_rows: LoadedBatch, lanes: int) -> PoolWrites:
+    pools = PoolWrites([], [], [], [], [], [], [], view.loaded.fence_floor)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
         if pool is None:
             if before is not None:
-                pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
+                pools.deleted.append((lane_of_pool(key, lanes), *key, before.version))
         elif before is None:
-            pools.born.append(new_pool_row(pool, lanes))
-        elif not before.same_life(pool):  # swept away and born anew in the same batch
-            pools.gone.append((lane_of_pool(key, lanes), *key, before.version))
-            pools.born.append(new_pool_row(pool, lanes))
+            pools.inserted.append(new_pool_row(pool, lanes))
+        elif not before.same_life(pool):  # swept away and created again in the same batch
+            pools.deleted.append((lane_of_pool(key, lanes), *key, before.version))
+            pools.inserted.append(new_pool_row(pool, lanes))
         else:
-            pools.moved.append(pool_row(pool, lanes))
+            pools.updated.append(pool_row(pool, lanes))
             if pool.label is not None:
                 pools.labelled.append(key)
             if (before.closes, before.archived) != (pool.closes, pool.archived):
-                pools.options.append(pool_terms_row(pool, lanes))
+                pools.windows.append(pool_window_row(pool, lanes))
             pools.versions.append(before.version)
-            pools.scanned.append(scanned_to(view, gathered, key))
+            pools.scanned.append(scanned_to(view, batch_rows, key))
     return pools
 
 
-def scanned_to(view: View, gathered: LoadedBatch, pool: Key) -> Slot:
-    """Up to where no leg of this pool is outstanding any more: where the next scan for due legs begins.
-
-    The slot, if the view has taken every due leg up to it; else just before the first that it has left.
-    """
-    slot, legs, bound = view.loaded.slot, gathered.found.get(pool, []), view.limits.max_due
+def scanned_to(view: View, batch_rows: LoadedBatch, pool: Key) -> Slot:
+    """The slot up to which no leg of this pool is outstanding any more, where the next scan for due legs begins: the batch's own,
+    if the view has returned every due leg up to it, else just before the first that it has left."""
+    slot, legs, limit = view.loaded.slot, batch_rows.found.get(pool, []), view.limits.max_due
     left = [deadline for deadline, hold_id in legs if _outstanding(view.holds.get((pool[0], hold_id)), pool[1])]
-    if len(legs) > bound:  # not all were loaded: those left have later deadlines than these, or the same
-        left.append(legs[bound][0])
+    if len(legs) > limit:  # not all were loaded: those left have later deadlines than these, or the same
+        left.append(legs[limit][0])
     return min([slot, *(deadline - 1 for deadline in left)])
 
 
 def _outstanding(hold: StoredHold | None, pool: str) -> bool:
-    return hold is None or any(leg.held and leg.pool == pool for leg in hold.legs)  # one that nobody loaded still is
+    return hold is None or any(leg.held and leg.pool == pool for leg in hold.legs)  # a hold that was not loaded may be
 
 
-class Holds(NamedTuple):
+class HoldWrites(NamedTuple):
     """The rows of holds and legs, by what is done with them."""
 
     placed: list[StoredHold]
-    """New holds of one leg, alive: the usual case."""
-    gone: list[Row]
-    """Dropped, or another takes the id."""
-    born: list[Row]
-    changed: list[Row]
-    legs_gone: list[Row]
-    legs_born: list[Row]
+    """New holds of one leg, the usual case."""
+    deleted: list[Row]
+    """Dropped, or replaced by another with the same id."""
+    inserted: list[Row]
+    updated: list[Row]
+    legs_deleted: list[Row]
+    legs_inserted: list[Row]
 
     @property
     def others(self) -> bool:
-        """Whether anything is not the usual case."""
-        return bool(self.gone or self.born or self.changed or self.legs_gone or self.legs_born)
+        """Whether there is anything but the usual case."""
+        return bool(self.deleted or self.inserted or self.updated or self.legs_deleted or self.legs_inserted)
 
     def statements(self, lanes: int, strict: bool) -> list[Statement]:
-        """One for each kind."""
-        born = self.born + [new_hold_row(hold, lanes) for hold in self.placed]
-        legs = self.legs_born + [(*leg, units) for hold in self.placed for leg, units in leg_rows(hold, lanes).items()]
+        """One for each kind of change."""
+        inserted = self.inserted + [new_hold_row(hold, lanes) for hold in self.placed]
+        legs = self.legs_inserted + [
+            (*leg, units) for hold in self.placed for leg, units in leg_rows(hold, lanes).items()
+        ]
         return [
-            *_checked("delete_holds", self.gone, 4, strict),
-            *_checked("insert_holds", born, 24, strict),
-            *_checked("update_holds", self.changed, 16, strict),
-            *_checked("delete_legs", self.legs_gone, 5, strict),
+            *_checked("delete_holds", self.deleted, 4, strict),
+            *_checked("insert_holds", inserted, 24, strict),
+            *_checked("update_holds", self.updated, 16, strict),
+            *_checked("delete_legs", self.legs_deleted, 5, strict),
             *_checked("insert_legs", legs, 6, strict),
         ]
 
 
-NO_HOLDS = Holds([], [], [], [], [], [])
+NO_HOLDS = HoldWrites([], [], [], [], [], [])
 
 
-def _holds(view: View, lanes: int) -> Holds:
-    holds = Holds([], [], [], [], [], [])
+def _holds(view: View, lanes: int) -> HoldWrites:
+    holds = HoldWrites([], [], [], [], [], [])
     before = view.loaded.holds
     for key, hold in sorted(view.holds.changed.items()):
         was = before.get(key)
         if hold is None:
             if was is not None:
-                holds.gone.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
+                holds.deleted.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
             continue
         if was is None:
             if len(hold.legs) == 1 and hold.state is State.HELD and hold.version == 1:
                 holds.placed.append(hold)
             else:
-                holds.born.append(new_hold_row(hold, lanes))
-                holds.legs_born.extend((*leg, units) for leg, units in leg_rows(hold, lanes).items())
+                holds.inserted.append(new_hold_row(hold, lanes))
+                holds.legs_inserted.extend((*leg, units) for leg, units in leg_rows(hold, lanes).items())
             continue
         if not was.same_life(hold):
-            holds.gone.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
-            holds.born.append(new_hold_row(hold, lanes))
+            holds.deleted.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
+            holds.inserted.append(new_hold_row(hold, lanes))
         else:
-            holds.changed.append(changed_hold_row(hold, was.version, lanes))
-        filed, now = leg_rows(was, lanes), leg_rows(hold, lanes)
-        holds.legs_gone.extend(leg for leg, units in filed.items() if now.get(leg) != units)
-        holds.legs_born.extend((*leg, units) for leg, units in now.items() if filed.get(leg) != units)
+            holds.updated.append(changed_hold_row(hold, was.version, lanes))
+        stored, now = leg_rows(was, lanes), leg_rows(hold, lanes)
+        holds.legs_deleted.extend(leg for leg, units in stored.items() if now.get(leg) != units)
+        holds.legs_inserted.extend((*leg, units) for leg, units in now.items() if stored.get(leg) != units)
     return holds
 
 
-def _place(pools: Pools, holds: Holds, stamp: int, strict: bool, lanes: int) -> Statement:
-    count = len(pools.moved) + len(holds.placed)
-    return ("place_holds", (*pools.columns(PLAIN, stamp), *placed_columns(holds.placed, lanes), count, strict))
+def _place(pools: PoolWrites, holds: HoldWrites, stamp: int, strict: bool, lanes: int) -> Statement:
+    count = len(pools.updated) + len(holds.placed)
+    return (
+        "place_holds",
+        (*pools.columns(PLAIN_POOL_COLUMNS, stamp), *placed_columns(holds.placed, lanes), count, strict),
+    )
 
 
 def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
-    born: list[Row] = []
-    changed: list[Row] = []
-    gone: list[Row] = []
+    inserted: list[Row] = []
+    updated: list[Row] = []
+    deleted: list[Row] = []
     for key, record in sorted(view.records.changed.items()):
         before = view.loaded.records.get(key)
         if record is None:
             if before is not None:
-                gone.append((lane_of_record(key, lanes), *key, before.version))
+                deleted.append((lane_of_record(key, lanes), *key, before.version))
         elif before is None:
-            born.append(record_row(record, lanes))
+            inserted.append(record_row(record, lanes))
         else:
-            changed.append((*record_row(record, lanes), before.version))
+            updated.append((*record_row(record, lanes), before.version))
     return [
-        *_checked("delete_records", gone, 5, strict),
-        *_checked("insert_records", born, 7, strict),
-        *_checked("update_records", changed, 8, strict),
+        *_checked("delete_records", deleted, 5, strict),
+        *_checked("insert_records", inserted, 7, strict),
+        *_checked("update_records", updated, 8, strict),
         *limits_version(view.records.changed),
     ]
 
 
 def limits_version(records: Mapping[RecordKey, Record | None]) -> list[Statement]:
-    """If the record of the limits is among what is written: its version, where every transaction looks for it."""
+    """If the record of the limits is written: its version, in the setting that every transaction reads."""
     if LIMITS_KEY not in records:
         return []
     record = records[LIMITS_KEY]
@@ -255,43 +247,35 @@ def limits_version(records: Mapping[RecordKey, Record | None]) -> list[Statement
 # The journal
 
 
-def _numbered(view: View, parts: Parts, gathered: LoadedBatch, lanes: int, limits: Limits) -> list[Statement]:
-    touched = sorted(parts.counts)
+def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, lanes: int, limits: Limits) -> list[Statement]:
+    touched = sorted(journal.counts)
     statements: list[Statement] = []
-    patience = lock_timeout(limits)
-    if len(touched) > 1 or gathered.unnumbered:
-        statements.append(("lock_heads", (touched, patience)))
+    timeout = lock_timeout_ms(limits)  # whoever has a head locked is about to commit
+    if len(touched) > 1 or batch_rows.unnumbered:
+        statements.append(("lock_heads", (touched, timeout)))
     statements += raised_floor(view, lanes)
-    entries = (touched, [parts.counts[lane] for lane in touched], *parts.columns)
-    if gathered.unnumbered:
-        statements.append(("write_journal_behind", entries))
+    entries = (touched, [journal.counts[lane] for lane in touched], *journal.columns)
+    if batch_rows.unnumbered:
+        statements.append(("write_journal_with_unnumbered", entries))
     else:
-        statements.append(("write_journal", (*entries, patience)))
+        statements.append(("write_journal", (*entries, timeout)))
     return statements
 
 
 def raised_floor(view: View, lanes: int) -> list[Statement]:
-    """Pools were removed, also if they are back already: their lanes remember the fences."""
+    """If pools were removed, even if they were created again since: their lanes remember the fences."""
     if view.fence_floor == view.loaded.fence_floor:
         return []
-    gone = (effect.pool.key for entry in view.entries if entry.removed for effect in entry.effects)
-    removed = sorted({lane_of_pool(key, lanes) for key in gone})
-    return [("raise_floor", (removed, view.fence_floor))] if removed else []
+    removed = (effect.pool.key for entry in view.entries if entry.removed for effect in entry.effects)
+    touched = sorted({lane_of_pool(key, lanes) for key in removed})
+    return [("raise_floor", (touched, view.fence_floor))] if touched else []
 
 
-def _unnumbered(view: View, parts: Parts, gathered: LoadedBatch, lanes: int, stamp: int, batch: int) -> list[Statement]:
-    """Every pool that an entry touched carries its stamp, so that the next transaction on it gets a higher one."""
-    still = sorted(key for key in gathered.stamps if key not in view.pools.changed)
-    statements: list[Statement] = [("stamp_pools", (*pool_keys(still, lanes), stamp))] if still else []
-    statements.append(("write_unnumbered", (stamp, batch, *parts.columns)))
+def _unnumbered(
+    view: View, journal: JournalRows, batch_rows: LoadedBatch, lanes: int, stamp: int, batch: int
+) -> list[Statement]:
+    """Every pool that an entry touched gets its stamp, so that the next transaction on it takes a higher one."""
+    unchanged = sorted(key for key in batch_rows.stamps if key not in view.pools.changed)
+    statements: list[Statement] = [("stamp_pools", (*pool_keys(unchanged, lanes), stamp))] if unchanged else []
+    statements.append(("write_unnumbered", (stamp, batch, *journal.columns)))
     return statements
-
-
-def prune(options: BatchOptions, slot: Slot) -> list[Statement]:
-    """Take away rows that are gone for every reader already: holds a little later, because the retention may just have been
-    raised by a transaction that this one could not see yet. (An injected clock stands still meanwhile.)"""
-    lag = LAG if options.slot is None else 0
-    return [
-        ("prune_operations", (slot, PRUNED)),
-        ("prune_holds", (retired_until(options.limits, slot - lag), PRUNED)),
-    ]

@@ -4,7 +4,7 @@
 -- everything below sees the same moment; it only reads
 begin isolation level repeatable read read only
 
--- name: no_hurry
+-- name: disable_timeouts
 -- reading everything takes its time
 select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
 

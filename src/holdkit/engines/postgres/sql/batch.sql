@@ -2,9 +2,9 @@
 -- Every step that locks is a statement of its own: a statement's snapshot is older than the locks it waits for. Keys come as
 -- arrays and are joined by their whole primary key. `skip locked` is left out where somebody is to wait (statements.py).
 -- A write counts its rows and, if $strict, raises when the count is wrong: COMMIT travels in the same round trip.
--- `/* apart: … */` is part of the statement where the tables are distributed by lane, and a comment elsewhere (one_lane.py).
+-- `/* distributed: … */` is part of the statement where the tables are distributed by lane, and a comment elsewhere (one_lane.py).
 
--- name: set_patience
+-- name: set_lock_timeout
 -- how long this transaction waits for a lock
 select set_config('lock_timeout', $1::text, true)
 
@@ -61,7 +61,7 @@ select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
-           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered,
+           exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
            current_setting('synchronous_standby_names') <> ''
                and current_setting('synchronous_commit') not in ('off', 'local') as synchronous
@@ -92,7 +92,7 @@ select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
-           exists (select from holdkit.unnumbered u /* apart: where u.lane = $lane */) as unnumbered,
+           exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
            current_setting('synchronous_standby_names') <> ''
                and current_setting('synchronous_commit') not in ('off', 'local') as synchronous
@@ -113,7 +113,7 @@ from (
 -- transaction could see was committed at an earlier place of the log: where the standbys have this record, they have all that
 select case when current_setting('synchronous_standby_names') <> ''
              and current_setting('synchronous_commit') not in ('off', 'local')
-            then pg_catalog.pg_logical_emit_message(true, 'holdkit:proof', ''::text) end /* apart: from holdkit.heads h where h.lane = $lane */
+            then pg_catalog.pg_logical_emit_message(true, 'holdkit:proof', ''::text) end /* distributed: from holdkit.heads h where h.lane = $lane */
 
 -- name: load_later_due
 -- what only another pool's later clock makes due, up to $5: all of it
@@ -147,7 +147,7 @@ join holdkit.operations o on o.lane = k.lane and o.tenant = k.tenant and o.id = 
 order by o.lane, o.tenant, o.id
 for key share of o
 
--- name: find_sweep
+-- name: find_due_holds
 -- the holds with due legs anywhere, earliest deadline first; a look without locks
 select h.tenant, replace(h.id::text, '-', ''), h.legs
 from holdkit.holds h
@@ -206,7 +206,7 @@ select count(*) from holdkit.holds where kept > 0
 select count(*) from holdkit.operations
 where until > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
 
--- name: update_pool_terms
+-- name: update_pool_windows
 -- what seldom changes: when its window ends, and whether it grants at all
 with moved as (
     update holdkit.pools p
@@ -389,7 +389,7 @@ with put as (
     order by k.lane, k.tenant, k.id
     on conflict (lane, tenant, id) do update
     set fingerprint = excluded.fingerprint, until = excluded.until, outcome = excluded.outcome, crc = excluded.crc
-    where o.until <= $8::bigint /* apart: or case when o.until > $8 then 1 / (o.until < 0 or not $10::bool)::int = 0 end */
+    where o.until <= $8::bigint /* distributed: or case when o.until > $8 then 1 / (o.until < 0 or not $10::bool)::int = 0 end */
     returning 1
 )
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
@@ -464,7 +464,7 @@ with patience as materialized (
 )
 select lane, before_own from head
 
--- name: write_journal_behind
+-- name: write_journal_with_unnumbered
 -- the same, but first comes what callers' transactions have left without a number, in order of stamp; always behind
 -- `lock_heads`: two of these would else meet at these rows and at the head, one with each
 with left_over as (
@@ -515,7 +515,7 @@ cross join lateral (select max(u.stamp) as stamp from holdkit.unnumbered u where
 -- anew for every row, each time without what is deleted already
 with old as materialized (
     select p.lane, p.tenant, p.id from holdkit.operations p
-    where p.until <= $1::bigint /* apart: and p.lane = $lane */ order by p.until limit $2::int
+    where p.until <= $1::bigint /* distributed: and p.lane = $lane */ order by p.until limit $2::int
     for update skip locked
 )
 delete from holdkit.operations o using old
@@ -525,7 +525,7 @@ where o.lane = old.lane and o.tenant = old.tenant and o.id = old.id
 -- past the retention they are gone for every reader already; materialized, as above
 with old as materialized (
     select p.lane, p.tenant, p.id from holdkit.holds p
-    where p.kept = 0 and p.kept_from <= $1::bigint /* apart: and p.lane = $lane */
+    where p.kept = 0 and p.kept_from <= $1::bigint /* distributed: and p.lane = $lane */
     order by p.kept_from, p.id limit $2::int
     for update skip locked
 )
@@ -543,6 +543,6 @@ with old as materialized (
 )
 delete from holdkit.holds h using old where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
--- name: tell
+-- name: notify
 -- a wake-up for those who listen, and nothing more
 select pg_notify($1::text, '')

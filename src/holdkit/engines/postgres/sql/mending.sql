@@ -1,6 +1,6 @@
 -- What `repair` does beside the statements of a batch: on one server only, in one transaction, while every writer waits.
 
--- name: mend_patience
+-- name: set_repair_timeouts
 -- a long look at everything, in one transaction
 select set_config('lock_timeout', $1::text, true), set_config('statement_timeout', '0', true),
        set_config('idle_in_transaction_session_timeout', '0', true)
@@ -9,12 +9,12 @@ select set_config('lock_timeout', $1::text, true), set_config('statement_timeout
 -- what was imported is the journal's another life
 update holdkit.settings s set value = $1::text where s.name = 'generation'
 
--- name: mend_lock
+-- name: lock_tables
 -- nobody writes meanwhile; readers go on
 lock table holdkit.pools, holdkit.holds, holdkit.legs, holdkit.records, holdkit.journal, holdkit.unnumbered, holdkit.heads
 in share row exclusive mode
 
--- name: mend_stamp
+-- name: latest_stamp
 -- behind every transaction there was
 select coalesce(max(p.stamp), 0) from holdkit.pools p
 
@@ -40,7 +40,7 @@ where r.tenant = k.tenant and r.kind = k.kind and r.id = k.id
 -- legs of pools written from a journal may be due already: the next scan begins at the beginning
 update holdkit.pools p set due_after = -9223372036854775808 where p.lane = any($1::int[])
 
--- name: mend_floor
+-- name: set_fence_floors
 -- no later pool may grant a fence that was seen
 update holdkit.heads h set fence_floor = $1::bigint
 

@@ -67,11 +67,11 @@ select name, value from holdkit.settings order by name
 -- one row per lane, for ever
 insert into holdkit.heads (lane) select generate_series(0, $1::int - 1)
 
--- name: are_you_there
+-- name: ping
 -- whether a connection that has lain idle is good still
 select 1
 
--- name: look_at_caller
+-- name: read_transaction
 -- what a caller's transaction is, and where it looks for functions: before we know, each is named with its schema
 select pg_catalog.current_setting('transaction_isolation'), pg_catalog.current_setting('transaction_read_only'),
        pg_catalog.pg_is_in_recovery(), pg_catalog.array_to_string(pg_catalog.current_schemas(true), e'\x1f')

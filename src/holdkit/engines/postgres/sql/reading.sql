@@ -23,7 +23,7 @@ from holdkit.heads h cross join lateral (
     where o.lane = h.lane and o.tenant = $2::text and o.id > $3::text and o.id >= $4::text
       and ($5::text is null or o.id < $5) and ($6::bool or left(o.id, 1) <> '~') and ($8::bool or not o.archived)
     order by o.id limit $7::int
-) p /* apart: where h.lane = $lane */
+) p /* distributed: where h.lane = $lane */
 order by p.id
 limit $7
 
@@ -32,7 +32,7 @@ limit $7
 with recursive t(lane, n, tenant) as (
     select h.lane, 1, (select p.tenant from holdkit.pools p where p.lane = h.lane and p.tenant > $1::text
                        order by p.tenant limit 1)
-    from holdkit.heads h /* apart: where h.lane = $lane */
+    from holdkit.heads h /* distributed: where h.lane = $lane */
     union all
     select t.lane, t.n + 1, (select p.tenant from holdkit.pools p where p.lane = t.lane and p.tenant > t.tenant
                              order by p.tenant limit 1)
@@ -61,7 +61,7 @@ select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, 
           and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
 from holdkit.pools p
 where p.tenant = $2::text and p.entity = $3::text and p.id > $4::text and p.id >= $5::text
-  and ($6::text is null or p.id < $6) and ($7::bool or left(p.id, 1) <> '~') and ($9::bool or not p.archived) /* apart: and p.lane = $lane */
+  and ($6::text is null or p.id < $6) and ($7::bool or left(p.id, 1) <> '~') and ($9::bool or not p.archived) /* distributed: and p.lane = $lane */
 order by p.id
 limit $8::int
 
@@ -100,7 +100,7 @@ from holdkit.heads d cross join lateral (
       and ($4::text is null or o.state = $4 or o.state = 'held')
       and ($5::text is null or o.pools @> array[$5])
     order by o.id limit $6::int
-) h /* apart: where d.lane = $lane */
+) h /* distributed: where d.lane = $lane */
 order by h.id
 limit $6
 
@@ -116,7 +116,7 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
 from holdkit.holds h
 where h.tenant = $2::text and h.entity = $3::text and h.id >= $4::uuid
   and ($5::text is null or h.state = $5 or h.state = 'held')
-  and ($6::text is null or h.pools @> array[$6]) /* apart: and h.lane = $lane */
+  and ($6::text is null or h.pools @> array[$6]) /* distributed: and h.lane = $lane */
 order by h.id
 limit $7::int
 
@@ -132,7 +132,7 @@ from holdkit.heads h cross join lateral (
     select * from holdkit.records o
     where o.lane = h.lane and o.tenant = $1::text and o.kind = $2::text and o.id > $3::text
     order by o.id limit $4::int
-) r /* apart: where h.lane = $lane */
+) r /* distributed: where h.lane = $lane */
 order by r.id
 limit $4
 
@@ -153,11 +153,11 @@ select s.value, (select c.system_identifier from pg_control_system() c), 'holdki
        substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 from holdkit.settings s where s.name = 'generation'
 
--- name: read_generation_word
+-- name: read_generation_token
 -- the word alone: where the tables are distributed, each node has its own cluster and timeline
 select s.value from holdkit.settings s where s.name = 'generation'
 
--- name: read_ends
+-- name: read_last_entries
 -- the last entry of every lane. (A plain join, planned while the tables were empty, would walk the whole journal.)
 select j.seq, j.body, j.lane
 from holdkit.heads h cross join lateral (
@@ -183,7 +183,7 @@ select j.seq, j.body, j.lane from (
 order by j.later, j.seq, j.stamp, j.batch, j.n
 limit $4::int
 
--- name: read_naming
+-- name: search_entries
 -- one tenant's entries in a span of a lane whose text has another one in it
 select o.seq, o.body, o.lane from holdkit.journal o
 where o.lane = $1::int and o.seq > $2::bigint and o.seq <= $3::bigint and o.tenant = $4::text and strpos(o.body, $5::text) > 0

@@ -2,18 +2,18 @@
 -- makes the form that names one lane of it. There, an insert cannot be a part of another statement, and a part of a statement
 -- that changes rows cannot call what is volatile.
 
--- name: pass_on
+-- name: propagate_settings
 -- what this transaction sets is set on its workers too, with their BEGIN
 set local citus.propagate_set_commands = 'local'
 
--- name: wait_up_to
+-- name: set_lock_timeout_to
 -- how long this transaction waits for a lock, here and there; a number takes the place of the 1
 set local lock_timeout = 1
 
--- name: enter_lane
+-- name: pin_lane
 -- first of all in a lane: deletes nothing. From here to the end of the transaction its shard stays where it is: one that was read
 -- before it was moved would be written where it was (Citus takes the same connection, if we came in through a worker)
-delete from holdkit.unnumbered u where u.stamp < 0 /* apart: and u.lane = $lane */
+delete from holdkit.unnumbered u where u.stamp < 0 /* distributed: and u.lane = $lane */
 
 -- name: find_pools_of_holds
 -- before anything is locked: the pools of a hold never change
@@ -48,7 +48,7 @@ insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
 select k.lane, own.seq - k.back, k.tenant, k.subject, k.body, k.crc
 from unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::text[], $6::int[]) k(lane, back, tenant, subject, body, crc)
 
--- name: find_due_holds
+-- name: find_due_holds_by
 -- the holds with due legs anywhere, earliest deadline first; a look without locks
 select h.tenant, replace(h.id::text, '-', ''), h.legs
 from holdkit.holds h

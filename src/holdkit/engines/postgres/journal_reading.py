@@ -1,0 +1,228 @@
+"""Reads of the journal, and of the database as a whole: one function per query, from committed state only.
+
+They write nothing, except that a read of the journal first numbers the entries that callers' transactions have left without a number,
+so that a follower misses nothing. Lists are merged from all lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from heapq import merge
+from itertools import groupby
+from typing import Any, Final, NamedTuple, TypeVar
+
+from ...core.codec import decode_entry, digest
+from ...core.lanes import lane_of_pool
+from ...core.model import Limits, Slot
+from ...core.reading import (
+    FindEnds,
+    FindEntries,
+    JournalRow,
+    Query,
+    ReadClock,
+    ReadGeneration,
+    ReadHistory,
+    ReadJournal,
+    ReadPoolHistory,
+    Survey,
+    TakeSurvey,
+)
+from ..scanning import find_touching, written
+from .connections import PipelineConnection
+from .database import BatchOptions, lock_timeout_ms
+from .driver import BEGIN, COMMIT, Row, Script
+from .failures import NotReplicated, StatementFailed
+from .journal_rows import number_left_over
+from .reading import lanes_about, lanes_of_query, proved, query_one, read_script
+from .statements import split_by_lane
+
+T = TypeVar("T")
+
+
+class Reader(NamedTuple):
+    """Where and how a query is answered."""
+
+    connection: PipelineConnection
+    options: BatchOptions
+    durable: bool = False
+    """Whether the answer must be as durable as what is written."""
+
+    @property
+    def limits(self) -> Limits:
+        """In force."""
+        return self.options.limits
+
+    @property
+    def lanes(self) -> int:
+        """How many there are."""
+        return self.options.lanes
+
+    @property
+    def slot(self) -> Slot | None:
+        """An injected clock's, or None: the server's."""
+        return self.options.slot
+
+    def fetch(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """One statement's rows; with distributed tables, lane after lane."""
+        if self.options.distributed:
+            return self.run(query_one(name, parameters))
+        return self.connection.fetch(name, parameters)
+
+    def run(self, script: Script[T]) -> T:
+        """A script of reads; with distributed tables, lane by lane."""
+        return self.connection.run(split_by_lane(script, range(self.lanes)) if self.options.distributed else script)
+
+    def proved(self, script: Script[T], query: Query[Any]) -> Script[T]:
+        """The script of a query, proved if its answer must be durable."""
+        if not self.durable:
+            return script
+        return proved(script, lanes_of_query(query, self.lanes) if self.options.distributed else None)
+
+
+def answer(at: Reader, query: Query[Any]) -> Any:
+    """Answer any query."""
+    script = read_script(at.options, query)
+    if script is not None:
+        return at.connection.run(at.proved(script, query))
+    assert not at.durable or isinstance(query, ReadHistory), (
+        "nothing but this is proved: no command rests on the others"
+    )
+    return _ANSWERS[type(query)](at, query)
+
+
+# The journal
+
+
+def number(at: Reader) -> None:
+    """Number what callers' transactions have left without a number: nobody else may come by for a long time. A read does not depend on
+    whether a standby has the numbers: one that does proves what it has seen."""
+    with suppress(NotReplicated):
+        _number(at)
+
+
+def _number(at: Reader) -> None:
+    lanes = [row[0] for row in at.fetch("has_unnumbered")]
+    if at.options.distributed:
+        for lane in lanes:
+            at.connection.run(split_by_lane(number_left_over(lane, at.options), (lane,), writing=True))
+    elif lanes:
+        nothing: list[Any] = []
+        at.connection.execute((
+            BEGIN,
+            ("lock_heads", (lanes, lock_timeout_ms(at.limits))),
+            ("write_journal_with_unnumbered", (lanes, [0] * len(lanes), *(nothing,) * 6)),
+            COMMIT,
+        ))  # fmt: skip
+
+
+def read_journal(at: Reader, query: ReadJournal) -> list[JournalRow]:
+    """Entries after a position: in order within each lane, and the lanes merged by time."""
+    number(at)
+    after, lanes = query.after, list(range(at.lanes))
+    if at.options.distributed:  # only those with new entries
+        lanes = [lane for lane, seq in at.fetch("read_heads") if seq > after.get(lane, 0)]
+    rows = at.fetch("read_journal", (lanes, [after.get(lane, 0) for lane in lanes], query.tenant, query.limit))
+    return _merged(rows)[: query.limit]
+
+
+def _merged(rows: Iterable[Row]) -> list[JournalRow]:
+    lanes = [[JournalRow(*row) for row in lane] for _, lane in groupby(rows, key=lambda row: row[2])]
+    if len(lanes) == 1:
+        return lanes[0]
+    return list(merge(*lanes, key=lambda row: decode_entry(row.text).slot))
+
+
+def read_history(at: Reader, query: ReadHistory) -> list[JournalRow]:
+    """The entries about one subject: kind/id for a record, the id for a hold, anything else is a pool."""
+    found = _about(at, query)
+    while not all(row.seq for row in found):
+        number(at)
+        found = _about(at, query)
+    return found
+
+
+def _about(at: Reader, query: ReadHistory) -> list[JournalRow]:
+    """The same, including entries that have no number yet."""
+    lanes = sorted(lanes_about(query, at.lanes))
+    script = _find_about(query, lanes)
+    found = [JournalRow(*row) for rows in at.run(at.proved(script, query)) for row in rows]
+    return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part][: query.limit]
+
+
+def _find_about(query: ReadHistory, lanes: Sequence[int]) -> Script[list[list[Row]]]:
+    return (yield tuple(("read_history", (lane, query.tenant, query.subject, query.limit)) for lane in lanes))
+
+
+def read_pool_history(at: Reader, query: ReadPoolHistory) -> list[JournalRow]:
+    """Entries that touched a pool, all in its lane."""
+    tenant, name = query.tenant, written(query.pool)
+    lane = lane_of_pool((tenant, query.pool), at.lanes)
+
+    def find(after: int, upto: int, most: int) -> list[JournalRow]:
+        return [JournalRow(*row) for row in at.fetch("search_entries", (lane, after, upto, tenant, name, most))]
+
+    number(at)
+    last = sum(seq for its, seq in at.fetch("read_heads") if its == lane)
+    return find_touching(query.pool, query.after.get(lane, 0), last, query.limit, find)
+
+
+def find_ends(at: Reader, _: FindEnds) -> list[JournalRow]:
+    """The last entry of every lane."""
+    number(at)
+    if at.options.distributed:
+        return find_entries(at, FindEntries(tuple((lane, seq) for lane, seq in at.fetch("read_heads") if seq)))
+    return [JournalRow(*row) for row in at.fetch("read_last_entries")]
+
+
+def find_entries(at: Reader, query: FindEntries) -> list[JournalRow]:
+    """The entries at these positions."""
+    lanes, seqs = [lane for lane, _ in query.positions], [seq for _, seq in query.positions]
+    return [JournalRow(*row) for row in at.fetch("read_entries", (lanes, seqs))]
+
+
+def read_clock(at: Reader, _query: ReadClock) -> Slot:
+    """The server's clock, or the injected one."""
+    ((slot,),) = at.connection.fetch("read_clock", (at.slot,))
+    found: Slot = slot
+    return found
+
+
+def read_generation(at: Reader, _query: ReadGeneration) -> str:
+    """A digest of our own token, cluster, table and timeline; of the token alone where the server does not tell the rest."""
+    if not at.options.distributed:
+        try:
+            return _named(at.connection.fetch("read_generation"))
+        except StatementFailed as failed:
+            if failed.sqlstate not in _NOT_TOLD:
+                raise
+    return _named(at.connection.fetch("read_generation_token"))
+
+
+def _named(rows: list[Row]) -> str:
+    return digest("/".join(map(str, rows[0]))) if rows else ""
+
+
+_NOT_TOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
+"""Of a server that is no ordinary PostgreSQL, or does not tell this role."""
+
+
+def take_survey(at: Reader, _: TakeSurvey) -> Survey:
+    """How much there is. With distributed tables the workers are asked one after the other, so it is only nearly one moment."""
+    now = at.connection.fetch("read_clock", (at.slot,))[0][0]
+    pools, live = at.connection.fetch("count_pools")[0][0], at.connection.fetch("count_live_holds", (now,))[0][0]
+    entries = sum(seq for _, seq in at.fetch("read_heads"))
+    oldest, latest = at.connection.fetch("oldest_due", (now,))[0][0], at.connection.fetch("latest_slot")[0][0]
+    return Survey(pools, live, entries, oldest, now, latest)
+
+
+_ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
+    ReadClock: read_clock,
+    ReadGeneration: read_generation,
+    ReadJournal: read_journal,
+    ReadHistory: read_history,
+    ReadPoolHistory: read_pool_history,
+    FindEnds: find_ends,
+    FindEntries: find_entries,
+    TakeSurvey: take_survey,
+}

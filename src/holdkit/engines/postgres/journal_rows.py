@@ -1,0 +1,239 @@
+"""The rows of the journal: entries divided by lane, their numbers, and the positions that answers carry.
+
+Theory of operation. Each lane has its own sequence of entries, numbered from 1 without a gap and in the order in which transactions
+commit: a transaction takes its numbers from the lane's head row, last of all, and holds that row's lock until it ends. So a follower
+with one position per lane cannot miss an entry.
+
+*Lanes.* Everything about a pool is in the pool's lane, in order, so that each lane folds by itself. A hold's own change is in its
+home lane. Where the hold has pools in other lanes, each of these gets a *part*: the same entry with the pools of that lane and
+without the hold.
+
+*Callers' transactions* take no numbers, because an open one would then hold up its lane. They leave their entries in the table
+`unnumbered`, each with a stamp that is greater than those of all earlier transactions on the same pools. The next transaction that
+takes numbers in the lane moves them into the journal first, in order of stamp. On one server that is one statement
+(`write_journal_with_unnumbered`); where the tables are distributed no statement can do both, so each step is its own
+(`number_distributed`), which costs a round trip more if a caller has left anything.
+
+*Positions.* An answer says where in the journal its entry is, and that is known only when the heads are locked. While a batch is
+decided, `seq` says which entry of the batch it is; afterwards that becomes lane and number. What is remembered for a retry carries no
+position, because it is written before the numbers are known: a replayed answer's position is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import structs
+
+from ...core.commands import Group
+from ...core.entries import Action, Effect, Entry
+from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from ...core.limits import subject_of
+from ...core.outcomes import Done, Outcome
+from ...core.view import View
+from .database import BatchOptions, lock_timeout_ms
+from .driver import BEGIN, COMMIT, Row, Script, Statement
+from .rows import checksum, columns, entry_text
+
+_POOL_ACTIONS: Final = frozenset(action for action in Action if action.startswith("pool."))
+_NUMBERING: Final = ("write_journal", "take_numbers")
+"""Statements that return, per lane, the last number before the batch's own."""
+
+
+class JournalRows:
+    """Rows of the journal before they have numbers, column by column."""
+
+    def __init__(self) -> None:
+        self.lanes: list[int] = []
+        self.numbers: list[int] = []
+        """Which of the batch's rows in this lane it is, from 1."""
+        self.tenants: list[str] = []
+        self.subjects: list[str] = []
+        self.texts: list[bytes] = []
+        self.homes: list[int] = []
+        """Of each entry: the index of the row in its home lane."""
+        self.counts: dict[int, int] = {}
+        """How many rows each lane gets."""
+
+    def add(self, lane: int, entry: Entry) -> None:
+        """Append one row."""
+        self.counts[lane] = n = self.counts.get(lane, 0) + 1
+        self.lanes.append(lane)
+        self.numbers.append(n)
+        self.tenants.append(entry.tenant)
+        self.subjects.append(entry.subject)
+        self.texts.append(entry_text(entry))
+
+    @property
+    def columns(self) -> list[list[Any]]:
+        """For `write_journal` and `write_unnumbered`."""
+        crcs = [checksum(text) for text in self.texts]
+        return [self.lanes, self.numbers, self.tenants, self.subjects, self.texts, crcs]
+
+
+def home_of(entry: Entry, lanes: int) -> int:
+    """The lane of what the entry is about."""
+    if entry.record is not None:
+        return lane_of_record(entry.record.key, lanes)
+    if entry.action in _POOL_ACTIONS:
+        return lane_of_pool((entry.tenant, entry.subject), lanes)
+    return lane_of_hold(entry.subject, lanes)
+
+
+def journal_rows(entries: Sequence[Entry], lanes: int) -> JournalRows:
+    """Every entry, in order, divided by lane where it must be."""
+    rows = JournalRows()
+    for entry in entries:
+        home = home_of(entry, lanes)
+        rows.homes.append(len(rows.lanes))
+        for effect in entry.effects:
+            if lane_of_pool((effect.pool.tenant, effect.pool.id), lanes) != home:
+                _divide(rows, entry, home, lanes)
+                break
+        else:
+            rows.add(home, entry)
+    return rows
+
+
+def _divide(rows: JournalRows, entry: Entry, home: int, lanes: int) -> None:
+    by_lane: dict[int, list[Effect]] = {} if entry.part else {home: []}  # a part came from elsewhere, and has no home
+    for effect in entry.effects:
+        by_lane.setdefault(lane_of_pool(effect.pool.key, lanes), []).append(effect)
+    if not entry.part:
+        rows.add(home, structs.replace(entry, effects=tuple(by_lane.pop(home))))
+    for lane, effects in sorted(by_lane.items()):
+        rows.add(lane, structs.replace(entry, effects=tuple(effects), hold=None, change=None, part=True))
+
+
+# Numbers, where the tables are distributed
+
+
+def number_distributed(
+    statements: Sequence[Statement],
+    floors: Sequence[Statement],
+    rows: JournalRows,
+    unnumbered: bool,
+    options: BatchOptions,
+) -> Script[list[Statement]]:
+    """Take numbers and write the entries behind these statements; sends them first if something must be known before. Gives what
+    is still to be sent."""
+    touched = sorted(rows.counts)
+    heads = [*_lock_heads(touched, options, unnumbered), *floors]
+    if not unnumbered:
+        return [*statements, *heads, *_write_entries(rows, [])]
+    *_, left = yield (*statements, *heads, ("take_unnumbered", (touched,)))
+    return _write_entries(rows, left)
+
+
+def number_left_over(lane: int, options: BatchOptions) -> Script[None]:
+    """Number what callers' transactions have left in a lane: nobody else may come by for a long time."""
+    *_, left = yield (BEGIN, *_lock_heads([lane], options, first=True), ("take_unnumbered", ([lane],)))
+    yield (*(_write_entries(JournalRows(), left) if left else ()), COMMIT)
+
+
+def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[Statement]:
+    """Always waits: whoever has a head locked is about to commit. A single head is locked by taking its numbers, unless
+    something must be read under its lock `first`."""
+    statements: list[Statement] = []
+    if not options.wait_for_locks:
+        statements.append(("set_lock_timeout", (lock_timeout_ms(options.limits),)))
+    return [*statements, ("lock_lane_heads", (lanes,))] if first or len(lanes) > 1 else statements
+
+
+def _write_entries(rows: JournalRows, left: Sequence[Row]) -> list[Statement]:
+    own = list(zip(*rows.columns, strict=True))
+    by_lane: dict[int, list[tuple[Any, ...]]] = {lane: [] for lane in sorted({*rows.counts, *(row[0] for row in left)})}
+    for lane, _, _, _, tenant, subject, body, crc in sorted(left, key=lambda row: row[:4]):
+        by_lane[lane].append((tenant, subject, body.encode(), crc))
+    for lane, _, *entry in own:  # in order of their numbers, as far as each lane goes
+        by_lane[lane].append(tuple(entry))
+    entries = [
+        (lane, len(its) - index, *entry) for lane, its in by_lane.items() for index, entry in enumerate(its, start=1)
+    ]
+    lanes = list(by_lane)
+    counts = [[len(its) for its in by_lane.values()], [rows.counts.get(lane, 0) for lane in lanes]]
+    return [("take_numbers", (lanes, *counts)), ("write_entries", columns(entries, 6))]
+
+
+# Positions
+
+
+def strip_positions(view: View) -> None:
+    """Take the positions out of what is remembered for a retry."""
+    for key, operation in view.operations.changed.items():
+        if operation is not None and isinstance(operation.outcome, Done) and operation.outcome.seq:
+            view.operations.changed[key] = structs.replace(operation, outcome=structs.replace(operation.outcome, seq=0))
+
+
+def positions_of(
+    rows: JournalRows, statements: Sequence[Statement], answers: Sequence[list[Row]]
+) -> list[tuple[int, int]]:
+    """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
+    for (name, _), heads in zip(statements, answers, strict=False):
+        if name.startswith(_NUMBERING):
+            before = {row[0]: row[1] for row in heads}
+            return [(rows.lanes[row], before[rows.lanes[row]] + rows.numbers[row]) for row in rows.homes]
+    return []
+
+
+def with_positions(outcomes: list[list[Outcome]], positions: list[tuple[int, int]]) -> list[list[Outcome]]:
+    """The outcomes with lane and number instead of the index of their entry."""
+
+    def positioned(outcome: Outcome) -> Outcome:
+        if not isinstance(outcome, Done) or not outcome.seq:  # what was remembered earlier has none
+            return outcome
+        lane, seq = positions[outcome.seq - 1] if positions else (0, 0)
+        return structs.replace(outcome, lane=lane, seq=seq)
+
+    return [[positioned(outcome) for outcome in group] for group in outcomes]
+
+
+def find_replayed(
+    groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]], view: View, lanes: int
+) -> list[Statement]:
+    """What finds the entries of replayed answers, if there are any."""
+    rows: list[Row] = []
+    answered = [
+        pair
+        for group, answers in zip(groups, outcomes, strict=True)
+        for pair in zip(group.commands, answers, strict=False)
+    ]
+    for n, (command, outcome) in enumerate(answered):
+        if (
+            isinstance(outcome, Done)
+            and outcome.replayed
+            and not outcome.seq
+            and (command.tenant, command.op) in view.loaded.operations
+        ):
+            subject = _subject(outcome, command.tenant, lanes)
+            if subject is not None:
+                rows.append((subject[0], command.tenant, subject[1], command.op, outcome.slot, n))
+    return [("find_positions", columns(rows, 6))] if rows else []
+
+
+def _subject(done: Done, tenant: str, lanes: int) -> tuple[int, str] | None:
+    """Lane and subject of the entry behind an answer."""
+    if done.hold is not None:
+        return lane_of_hold(done.hold.id, lanes), done.hold.id
+    if done.pool is not None:
+        return lane_of_pool((tenant, done.pool.id), lanes), done.pool.id
+    if done.record is not None:
+        return lane_of_record(done.record.key, lanes), subject_of(done.record)
+    return None
+
+
+def with_found_positions(outcomes: list[list[Outcome]], rows: Sequence[Row]) -> list[list[Outcome]]:
+    """The outcomes with the positions that `find_positions` found."""
+    found = {row[0]: row for row in rows}
+    answers: list[list[Outcome]] = []
+    n = 0
+    for group in outcomes:
+        answers.append([])
+        for outcome in group:
+            row = found.get(n)
+            n += 1
+            if row is not None and isinstance(outcome, Done):
+                outcome = structs.replace(outcome, lane=row[1], seq=row[2])
+            answers[-1].append(outcome)
+    return answers

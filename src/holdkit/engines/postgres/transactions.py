@@ -1,0 +1,282 @@
+"""Batches and reads on connections of ours: run on a thread or on the event loop, and repeated while they certainly did nothing.
+
+Theory of operation. `script` says what one transaction does, `failures` what is certain when something goes wrong. Here an attempt
+is one run of the script on one connection. Its end decides what happens next:
+
+- It returns outcomes: committed. The notifier is told, and the server's clock is noted.
+- It returns none: it did only what had to be done first, or found that an id it assumed to be new exists. Run it again at once.
+- It raises before COMMIT may have left: nothing was done. What another attempt can mend (deadlock, lost connection, failover) is
+  tried again. If the batch has several groups and one of them may be at fault, `BatchRejected` asks the kernel to send them apart.
+- It raises after that: `OutcomeUnknown`. Never tried again.
+
+A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait.
+
+*On the event loop* (`apply_async`) nothing may block, so only the usual course runs there: an idle connection that was used a moment
+ago, and two exchanges. Whatever needs a new connection, a pause or a second thought raises `NeedsThread`: nothing was done, and a thread
+runs the batch from the beginning. The one exception is an id that was assumed to be new, which is run again on the loop. A task that
+is cancelled leaves a connection that is out of step, and the pool drops it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple, TypeVar
+
+from ...core.commands import Group
+from ...errors import EngineError, HoldkitError, OutcomeUnknown
+from ..clocks import steady
+from ..deadlines import within
+from ..port import AddLate, Applied, BatchRejected, NeedsThread
+from .connections import ConnectionPool, PipelineConnection
+from .database import NO_WAIT_MS, Database, bounded, lock_timeout_ms
+from .distributed import BatchPart, apply_distributed
+from .driver import ROLLBACK, Script, run_on_loop
+from .failures import FEW, ID_TAKEN, RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
+from .in_doubt import InDoubt
+from .loading import GrowingBatch, SeveralLanes
+from .notifications import Notifier
+from .own_transaction import LentConnections
+from .script import RUN_AGAIN, RetryState, ScriptResult, apply_script
+from .statements import split_by_lane
+from .sweeping import SweepCandidates, find_candidates_and_stale_lanes
+
+T = TypeVar("T")
+
+CHECK_AGAIN_FOR: Final = 64
+"""After an id that was assumed to be new was found to exist, so many batches look before they insert: retries come in swarms."""
+
+
+class Connections(NamedTuple):
+    """All connections of an engine, by the work they are for."""
+
+    no_wait: ConnectionPool
+    wait_for_locks: ConnectionPool
+    lent: LentConnections
+
+    def drop_idle(self) -> None:
+        """Close all that are not in use: they may lead to a server that is gone."""
+        for pool in self:
+            pool.drop_idle()
+
+    def close(self) -> None:
+        """Close all; closing twice is harmless."""
+        for pool in self:
+            pool.close()
+
+
+class Attempt(NamedTuple):
+    """One run of a batch, ready to begin."""
+
+    script: Script[ScriptResult]
+    state: RetryState
+    assume_new: bool
+    pruning: bool
+    began: float
+    """When, by `steady`."""
+
+
+class Transactions:
+    """Applies batches, each in a transaction on one of our connections."""
+
+    def __init__(self, database: Database, connections: Connections, notifier: Notifier, *, prune_every: float) -> None:
+        self._database, self._connections, self._notifier = database, connections, notifier
+        self._address = database.address
+        self._prune_every, self._pruned = prune_every, 0.0
+        self._check_again_for = 0
+
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool) -> Applied:
+        """Apply these groups: in one transaction, or in one per lane where the tables are distributed."""
+        if not self._database.distributed:
+            return _applied(self._run(BatchPart(groups), wait_for_locks))
+        return apply_distributed(
+            groups,
+            self._database.lanes,
+            lambda part: self._run(part, wait_for_locks),
+            self._find_sweep,
+            several_lanes=bounded(self._database.stored.in_force),  # to make room, any lane may have to be swept
+        )
+
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+        """The same, waiting for locks; others that want the same pools may be added once these are locked."""
+        if self._database.distributed or bounded(self._database.stored.in_force):
+            return self.apply(groups, wait_for_locks=True)
+        growing = GrowingBatch(groups, add_late, self._database)
+        return _applied(self._run(BatchPart(growing.groups, growing=growing), wait_for_locks=True))
+
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+        """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
+        if self._database.distributed:
+            raise NeedsThread
+        state = RetryState()
+        while True:
+            with self._connections.no_wait.idle_connection() as connection:
+                if connection is None:
+                    raise NeedsThread
+                attempt = self._prepare(BatchPart(groups), state, wait_for_locks=False)
+                try:
+                    result = await connection.run_async(attempt.script, sent)
+                except StatementFailed as failed:
+                    if not attempt.assume_new or failed.sqlstate not in ID_TAKEN:
+                        raise NeedsThread from failed
+                    state.check_again = True
+                    await _roll_back(connection)
+                    continue
+                except (ConnectionFailed, NotReplicated) as failed:
+                    if isinstance(failed, ConnectionFailed) and not failed.sent_commit:
+                        raise NeedsThread from failed
+                    raise self._lost(failed) from failed
+                except Exception as error:
+                    if connection.committing:
+                        raise OutcomeUnknown("interrupted while a batch was being committed: ask again") from error
+                    raise NeedsThread from error
+                self._conclude(attempt, result)
+            if result.outcomes is not None:
+                return _applied(result)
+
+    def _run(self, part: BatchPart, wait_for_locks: bool) -> ScriptResult:
+        """One transaction, repeated while it certainly did nothing."""
+        state = RetryState()
+
+        def run() -> ScriptResult:
+            while (result := self._attempt(part, state, wait_for_locks)).outcomes is None:
+                pass
+            return result
+
+        return retry(run)
+
+    def _prepare(self, part: BatchPart, state: RetryState, wait_for_locks: bool) -> Attempt:
+        options = self._database.options(wait_for_locks=wait_for_locks, several_lanes=part.several_lanes)
+        one_session = not (self._address.pooled or options.distributed)
+        """The connection's own settings count, and its next transaction reaches the same server."""
+        timeout = None
+        if wait_for_locks:
+            timeout = lock_timeout_ms(options.limits)
+            if not options.distributed:  # no longer than the call may take
+                timeout = str(max(1, int(within(int(timeout) / 1000) * 1000)))
+        elif not one_session:
+            timeout = str(NO_WAIT_MS)
+        self._check_again_for = CHECK_AGAIN_FOR if state.check_again else max(0, self._check_again_for - 1)
+        assume_new = not (self._check_again_for or options.distributed or bounded(options.limits))
+        options = options._replace(lock_timeout=timeout, assume_new=assume_new, proof_apart=one_session)
+        pruning = time.monotonic() - self._pruned > self._prune_every
+        script = apply_script(part.groups, options, state, random.getrandbits(62), pruning=pruning,
+                              candidates=part.candidates, growing=part.growing)  # fmt: skip
+        if options.distributed:
+            script = split_by_lane(script, part.lanes, writing=True)
+        return Attempt(script, state, assume_new, pruning, steady())
+
+    def _attempt(self, part: BatchPart, state: RetryState, wait_for_locks: bool) -> ScriptResult:
+        attempt = self._prepare(part, state, wait_for_locks)
+        pool = self._connections.wait_for_locks if wait_for_locks else self._connections.no_wait
+        with pool.connection() as connection:
+            try:
+                result = connection.run(attempt.script)
+            except StatementFailed as failed:
+                return self._refused(part.groups, failed, wait_for_locks, attempt)
+            except (ConnectionFailed, NotReplicated) as failed:
+                raise self._lost(failed) from failed
+            except SeveralLanes:
+                raise
+            except InDoubt as in_doubt:
+                raise Retry(in_doubt.error()) from in_doubt
+            except Exception as error:
+                if connection.committing:
+                    raise OutcomeUnknown(
+                        f"interrupted while {self._address.shown} was committing: ask again"
+                    ) from error
+                raise BatchRejected(f"unexpected {type(error).__name__} while deciding; nothing was done") from error
+            self._conclude(attempt, result)
+        return result
+
+    def _conclude(self, attempt: Attempt, result: ScriptResult) -> None:
+        """After an attempt that went through."""
+        self._database.heard(result.slot, attempt.began)
+        if attempt.pruning:
+            self._pruned = time.monotonic()
+        if result.wrote:
+            self._notifier.notify_soon()
+
+    def _refused(
+        self, groups: Sequence[Group], failed: StatementFailed, wait_for_locks: bool, attempt: Attempt
+    ) -> ScriptResult:
+        """The server refused a statement, so nothing was committed."""
+        if attempt.assume_new and failed.sqlstate in ID_TAKEN:
+            attempt.state.check_again = True
+            return RUN_AGAIN
+        error = self._address.statement_error(failed)
+        error.__cause__ = failed
+        if failed.sqlstate in RETRYABLE:
+            raise Retry(error)
+        if failed.sqlstate == "55P03" and not wait_for_locks:  # a row that another transaction is just inserting
+            if len(groups) > 1:
+                raise BatchRejected(str(error)) from failed  # one of them meets it, and is skipped once it is alone
+            return ScriptResult([[]], {0: "what is being made"}, False)
+        if failed.lost_worker:
+            raise Retry(error, FEW)
+        if failed.shut_down or failed.sqlstate == "25006":  # a failover: our other connections are old too
+            self._connections.drop_idle()
+            raise Retry(error)
+        if isinstance(error, EngineError) and len(groups) > 1:
+            raise BatchRejected(str(error)) from failed
+        raise error
+
+    def _lost(self, failed: ConnectionFailed | NotReplicated) -> HoldkitError:
+        """What a lost connection, or a lost wait for a standby, means for the caller."""
+        if isinstance(failed, NotReplicated):
+            return self._address.not_replicated()
+        self._connections.drop_idle()
+        if failed.sent_commit:
+            return OutcomeUnknown(
+                f"the connection to {self._address.shown} was lost during COMMIT ({failed}): ask again"
+            )
+        return Retry(EngineError(f"the connection to {self._address.shown} was lost: {failed}"))
+
+    def _find_sweep(self, limit: int) -> tuple[SweepCandidates, set[int]]:
+        """What a sweep would find to do, and lanes with something to prune, without locks."""
+        options = self._database.options(wait_for_locks=False)
+
+        def find(connection: PipelineConnection) -> tuple[SweepCandidates, set[int]]:
+            now = self._database.read_clock(connection)
+            return connection.run(find_candidates_and_stale_lanes(limit, options, now))
+
+        return self.read(find)
+
+    def read(self, work: Callable[[PipelineConnection], T], *, durable: bool = False) -> T:
+        """Run something that decides nothing, again if the connection is lost, even during COMMIT: it may number entries that callers'
+        transactions have left, which can be done twice."""
+
+        def attempt() -> T:
+            try:
+                with self._connections.no_wait.connection() as connection:
+                    return work(connection)
+            except InDoubt as in_doubt:
+                raise Retry(in_doubt.error()) from in_doubt
+            except StatementFailed as failed:
+                error = self._address.statement_error(failed)
+                if failed.lost_worker or failed.shut_down:
+                    raise Retry(error, FEW) from failed
+                raise error from failed
+            except ConnectionFailed as failed:
+                self._connections.drop_idle()
+                url = self._address.url
+                if durable and failed.sent_commit and isinstance(failed.__cause__, TimeoutError):  # as it would again
+                    raise OutcomeUnknown(f"{url} cannot show that its standbys have it: ask again") from failed
+                raise Retry(EngineError(f"the connection to {url} was lost: {failed}")) from failed
+            except NotReplicated as failed:
+                raise self._address.not_replicated() from failed
+
+        return retry(attempt)
+
+
+def _applied(result: ScriptResult) -> Applied:
+    assert result.outcomes is not None
+    return Applied(result.outcomes, None, result.wrote, result.skipped_locked)
+
+
+async def _roll_back(connection: PipelineConnection) -> None:
+    """So that the connection can be used again; one that cannot is dropped when it comes back."""
+    with suppress(ConnectionFailed, StatementFailed):
+        await run_on_loop(connection.exchange((ROLLBACK,)), connection.pgconn.socket, connection.timeout)
