@@ -7,7 +7,6 @@ are then measured in turn: a lone caller, and `engine.apply` of 256.
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +20,7 @@ import holdkit
 from holdkit.core.codec import decode_entry, encode_entry, minted_id
 from holdkit.core.entries import Entry
 from holdkit.core.model import SECOND
+from holdkit.engines.sqlite.rows import entry_checksum
 
 from .callers import POOL, TOTAL, TTL
 from .core_speed import place_groups
@@ -75,8 +75,8 @@ def entries(held: Entry, templates: tuple[str, str], many: range) -> Iterator[tu
         hold_id = past_id(number)
         for offset, template in enumerate(templates):
             seq = 2 + 2 * number + offset
-            body = template.replace(held.subject, hold_id).replace(f'"seq":{2 + offset}', f'"seq":{seq}', 1)
-            yield (seq, held.tenant, hold_id, body, zlib.crc32(body.encode()))
+            body = template.replace(held.subject, hold_id)
+            yield (seq, held.tenant, hold_id, body, entry_checksum(seq, body.encode()))
 
 
 def past_id(number: int) -> str:

@@ -29,6 +29,7 @@ from holdkit.engines.spilling import Spill
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.engines.sqlite.driver import Driver, Script, Statement
 from holdkit.engines.sqlite.repair import rows_of
+from holdkit.engines.sqlite.rows import entry_rows
 
 CHUNK = 10_000
 SMALL = 500_000
@@ -39,9 +40,8 @@ LATER = 1_000
 
 
 def journal(entries: int, start: int) -> Iterator[Entry]:
-    """So many entries, numbered from 1, a microsecond apart from `start` on."""
-    for seq, entry in zip(range(1, entries + 1), _entries(entries, start), strict=False):
-        yield structs.replace(entry, seq=seq)
+    """So many entries, a microsecond apart from `start` on."""
+    return islice(_entries(entries, start), entries)
 
 
 def bulk(entries: int, step: Callable[[int], None]) -> Iterator[Mended]:
@@ -68,10 +68,12 @@ def fill_sqlite(path: Path, entries: int, step: Callable[[int], None] = lambda _
         connection.execute("pragma synchronous = off")
         connection.execute("pragma cache_size = -100000")
         driver = Driver(connection)
+        written = 0
         for mended in bulk(entries, step):
             connection.execute("begin immediate")
-            driver.run(_script(tuple(rows_of(mended))))
+            driver.run(_script(tuple(rows_of(mended, entry_rows(mended.entries, written + 1)))))
             connection.execute("commit")
+            written += len(mended.entries)
 
 
 def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _: None) -> None:
@@ -104,7 +106,7 @@ def _entries(entries: int, start: int) -> Iterator[Entry]:
     pools: list[Pool] = []
     for slot in range(start, start + max(1, entries // (2 * HOLDS_PER_POOL))):
         pools.append(Pool("", f"pool:{len(pools)}", 1_000, slot=slot))
-        yield Entry(0, slot, Action.POOL_CREATED, pools[-1].id, effects=(Effect(pools[-1], total=1_000),))
+        yield Entry(slot, Action.POOL_CREATED, pools[-1].id, effects=(Effect(pools[-1], total=1_000),))
     waiting: dict[int, StoredHold] = {}
     for number in count():
         slot = start + len(pools) + 2 * number
@@ -114,7 +116,7 @@ def _entries(entries: int, start: int) -> Iterator[Entry]:
             "", f"{number * 0x9E3779B97F4A7C15 % 2**128:032x}", (HeldLeg(pool.id, 1, 1),), "owner", slot, pool.fence,
             deadline=slot + 86_400 * SECOND, metadata=f'{{"order":{number}}}',
         )  # fmt: skip
-        yield Entry(0, slot, Action.HOLD_HELD, hold.id, effects=(Effect(pool, held=1),), hold=hold)
+        yield Entry(slot, Action.HOLD_HELD, hold.id, effects=(Effect(pool, held=1),), hold=hold)
         earlier = waiting.pop(number - LATER, None)
         if earlier is not None and number % 10:
             at = (number - LATER) * 7_919 % len(pools)
@@ -128,7 +130,7 @@ def _ended(pools: list[Pool], place: int, hold: StoredHold, slot: int, *, confir
     change = Change(State.CONFIRMED if confirm else State.RELEASED, State.HELD, 2, (leg,), hold.deadline, hold.deadline,
                     ended_at=slot)  # fmt: skip
     action = Action.HOLD_CONFIRMED if confirm else Action.HOLD_RELEASED
-    return Entry(0, slot, action, hold.id, effects=(Effect(pool, held=-1, consumed=used),), change=change)
+    return Entry(slot, action, hold.id, effects=(Effect(pool, held=-1, consumed=used),), change=change)
 
 
 def _moved(pool: Pool, slot: int, *, held: int, consumed: int = 0) -> Pool:

@@ -98,7 +98,7 @@ def test_an_audit_finds_the_same_on_disk_as_in_memory(room: int) -> None:
     seen = 0
     for rows in spoiled:
         with closing(Spill(room)) as spill:
-            found = list(audit(world.entries, rows, world.limits, 50, Folded(spill.table)))
-        assert found == list(audit(world.entries, rows, world.limits, 50))
+            found = list(audit(enumerate(world.entries, 1), rows, world.limits, 50, Folded(spill.table)))
+        assert found == list(audit(enumerate(world.entries, 1), rows, world.limits, 50))
         seen += len(found)
     assert seen > 10

@@ -14,7 +14,7 @@ from holdkit.core.commands import Group
 from holdkit.core.entries import Effect, Entry
 from holdkit.core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from holdkit.core.model import Key, Limits
-from holdkit.core.outcomes import Done, Outcome
+from holdkit.core.outcomes import Position
 from holdkit.core.reading import (
     FindEnds,
     FindEntries,
@@ -65,10 +65,10 @@ class LanedEngine:
                 applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
             finally:  # a batch that failed may have returned a backlog
                 self._spread()
-            outcomes = [[self._placed(outcome) for outcome in group] for group in applied.outcomes]
+            positions = [[self._placed(position) for position in group] for group in applied.positions]
         if self.after is not None:
             self.after(groups)
-        return Applied(outcomes, None, applied.wrote)
+        return Applied(applied.outcomes, None, applied.wrote, positions=positions)
 
     def _spread(self) -> None:
         for row in self.inner.read(ReadJournal(None, {0: len(self._places)}, 1_000_000)):
@@ -82,11 +82,11 @@ class LanedEngine:
             home = lane_of_hold(entry.subject, self.lanes)
         else:
             home = lane_of_record(entry.record.key, self.lanes) if entry.record is not None else next(iter(by_lane))
-        place = self._put(home, structs.replace(entry, seq=0, effects=tuple(by_lane.pop(home, ()))))
+        place = self._put(home, structs.replace(entry, effects=tuple(by_lane.pop(home, ()))))
         for lane, effects in by_lane.items():
             self._put(
                 lane,
-                structs.replace(entry, seq=0, effects=tuple(effects), hold=None, change=None, part=True, forced=False),
+                structs.replace(entry, effects=tuple(effects), hold=None, change=None, part=True, forced=False),
             )
         return place
 
@@ -95,11 +95,8 @@ class LanedEngine:
         self.written.append(JournalRow(seq, encode_entry(entry), lane))
         return lane, seq
 
-    def _placed(self, outcome: Outcome) -> Outcome:
-        if not isinstance(outcome, Done) or not outcome.seq:
-            return outcome
-        lane, seq = self._places[outcome.seq]
-        return structs.replace(outcome, lane=lane, seq=seq)
+    def _placed(self, position: Position | None) -> Position | None:
+        return None if position is None else Position(*self._places[position.seq])
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return self.inner.apply_in(tx, groups, lock)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import click
 import msgspec
 
-from ..core.codec import encode_entry
 from ..core.entries import Entry
 from ..core.model import MAX_SLOT
+from ..core.outcomes import Position
 from ..engines.log.inspection import Seen, entries_of, look
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
@@ -100,14 +100,12 @@ def history(url: str | None, tenant: str, in_json: bool, subject: str, after: st
 
 def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
     for entry in entries:
-        click.echo(
-            msgspec.json.encode(entry_document(entry)) if in_json else entry_line(entry.entry, entry.position.lane)
-        )
+        click.echo(msgspec.json.encode(entry_document(entry)) if in_json else entry_line(entry.entry, entry.position))
 
 
-def entry_line(entry: Entry, lane: int = 0) -> str:
+def entry_line(entry: Entry, at: Position) -> str:
     """An entry as one line of text."""
-    number = f"{lane}/{entry.seq}" if lane else str(entry.seq)
+    number = f"{at.lane}/{at.seq}" if at.lane else str(at.seq)
     parts = [f"{number:>8}", text_of(entry.slot) or str(entry.slot), f"{entry.action:<22}", entry.subject]
     parts += [
         f"{effect.pool.id}: held {effect.pool.held}, consumed {effect.pool.consumed} of {effect.pool.total}"
@@ -172,6 +170,7 @@ def dump(directory: str, first: int, in_json: bool) -> int:
     Example:
       holdkit log dump ./log --from 100 --json
     """
-    for entry in entries_of(directory, first):
-        click.echo(encode_entry(entry) if in_json else entry_line(entry))
+    for seq, entry in entries_of(directory, first):
+        document = {"seq": seq} | msgspec.to_builtins(entry)
+        click.echo(msgspec.json.encode(document) if in_json else entry_line(entry, Position(0, seq)))
     return OK

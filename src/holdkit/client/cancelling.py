@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from ..core.commands import AnyCommand
-from ..core.outcomes import Done
+from ..core.outcomes import Receipt
 from ..errors import HoldkitError
 from ..kernel.queued_calls import Undo
 from ..kernel.workers import AsyncSignal, AsyncWorker, Worker
@@ -20,10 +20,10 @@ log = logging.getLogger("holdkit")
 class Finisher:
     """For threads, which cannot be cancelled."""
 
-    def __init__(self, workers: set[Worker], execute: Callable[[AnyCommand], Done]) -> None:
+    def __init__(self, workers: set[Worker], execute: Callable[[AnyCommand], Receipt]) -> None:
         pass
 
-    def finish(self, done: Done, undo: Undo | None, *, shielded: bool) -> Done:  # noqa: ARG002 (as for tasks)
+    def finish(self, done: Receipt, undo: Undo | None, *, shielded: bool) -> Receipt:  # noqa: ARG002 (as for tasks)
         """It has finished."""
         return done
 
@@ -31,10 +31,10 @@ class Finisher:
 class AsyncFinisher:
     """For tasks."""
 
-    def __init__(self, workers: set[AsyncWorker], execute: Callable[[AnyCommand], Awaitable[Done]]) -> None:
+    def __init__(self, workers: set[AsyncWorker], execute: Callable[[AnyCommand], Awaitable[Receipt]]) -> None:
         self._workers, self._execute = workers, execute
 
-    async def finish(self, asking: Coroutine[Any, Any, Done], undo: Undo | None, *, shielded: bool) -> Done:
+    async def finish(self, asking: Coroutine[Any, Any, Receipt], undo: Undo | None, *, shielded: bool) -> Receipt:
         """What was asked for. If the caller is cancelled meanwhile, and it `shielded` or there is an `undo`, it goes on beside
         the callers."""
         if undo is None and not shielded:
@@ -46,7 +46,7 @@ class AsyncFinisher:
             AsyncWorker(self._workers, lambda: self._alone(task, undo), "holdkit-cancelled", AsyncSignal())
             raise
 
-    async def _alone(self, task: asyncio.Future[Done], undo: Undo | None) -> None:
+    async def _alone(self, task: asyncio.Future[Receipt], undo: Undo | None) -> None:
         try:
             done = await task
             group = None if undo is None else undo([done])

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..core.model import HeldLeg, Pool, Record, Slot, State, StoredHold
-from ..core.outcomes import Done, Survives
+from ..core.outcomes import Receipt, Survives
 from ..engines.clocks import RemoteClock, steady
 from ..engines.durability import LEVELS
-from ..kernel.answers import hold_of, stamped
+from ..kernel.answers import hold_of
 from ..kernel.normalise import moment
 from ..kernel.results import Hold, Position
 
@@ -215,7 +215,7 @@ def slot_of(at: datetime) -> Slot:
 
 def hold_from(wire: WireHold, owner: str | None, durability: Survives | None = None) -> Hold:
     """A hold as the kernel would have given it."""
-    return hold_of(stamped(done_from(wire), durability), owner)
+    return hold_of(receipt_from(wire, durability), owner)
 
 
 def durability_of(answer: httpx.Response) -> Survives | None:
@@ -224,7 +224,7 @@ def durability_of(answer: httpx.Response) -> Survives | None:
     return next((level for level in LEVELS if level == said), None)
 
 
-def done_from(wire: WireHold, decided: datetime | None = None) -> Done:
+def receipt_from(wire: WireHold, durability: Survives | None, decided: datetime | None = None) -> Receipt:
     """What a change came to, as the kernel's own desk would tell it."""
     metadata = bytes(wire.metadata).decode()
     row = StoredHold(
@@ -244,15 +244,14 @@ def done_from(wire: WireHold, decided: datetime | None = None) -> Done:
         metadata=None if metadata == "{}" else metadata,
         version=wire.version,
     )
-    position = wire.position or Position(0, 0)
-    return Done(
+    return Receipt(
         slot=row.held_at if decided is None else slot_of(decided),
-        seq=position.seq,
-        lane=position.lane,
         hold=row,
         token=wire.owner,
         uncovered=wire.uncovered,
         replayed=wire.replayed,
+        position=wire.position,
+        durability=durability,
     )
 
 

@@ -42,9 +42,12 @@ K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 W = TypeVar("W")
 
+Numbered: TypeAlias = tuple[int, Entry]
+"""An entry, and its number in the journal."""
+
 
 def audit(
-    entries: Iterable[Entry | Difference],
+    entries: Iterable[Numbered | Difference],
     stored: StoredRows,
     created: Limits,
     now: Slot,
@@ -70,19 +73,19 @@ def audit(
     yield from _check_pools(stored, folded, wrong)
 
 
-def _fold_all(entries: Iterable[Entry | Difference], folded: Folded) -> Iterator[Difference]:
+def _fold_all(entries: Iterable[Numbered | Difference], folded: Folded) -> Iterator[Difference]:
     expected_seq: int | None = None
     latest = folded.latest
-    for entry in entries:
-        if isinstance(entry, Difference):
-            yield entry
+    for numbered in entries:
+        if isinstance(numbered, Difference):
+            yield numbered
             continue
-        seq = entry.seq
+        seq, entry = numbered
         if expected_seq is not None and seq != expected_seq:
             yield Difference("journal", str(seq), "seq", str(seq), str(expected_seq))
         expected_seq = seq + 1
         latest = max(latest, entry.slot)
-        yield from counters_agree(folded, entry)
+        yield from counters_agree(folded, entry, seq)
         try:
             fold(folded, entry)
         except PromiseBroken as broken:
@@ -90,7 +93,7 @@ def _fold_all(entries: Iterable[Entry | Difference], folded: Folded) -> Iterator
         folded.last_seq, folded.latest = seq, latest
 
 
-def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
+def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterator[Difference]:
     """Each effect must start from where the pool stood: that catches an entry that was changed or lost."""
     if entry.action in (Action.JOURNAL_BASELINE, Action.POOL_REPAIRED):
         return
@@ -107,7 +110,7 @@ def counters_agree(folded: Folded | View, entry: Entry) -> Iterator[Difference]:
             ("loose", loose, pool.loose - effect.loose),
         ):
             if was != says:
-                where = f"{entry.seq} ({row_name(pool.key)})"
+                where = f"{seq} ({row_name(pool.key)})"
                 yield Difference("journal", where, f"{field} before", str(says), str(was))
 
 

@@ -153,6 +153,7 @@ def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list
     if group.guard is not None:
         known = recall(view, group.guard)
         if isinstance(known, Refusal):
+            view.numbers += [0] * len(group.commands)
             return [known] * len(group.commands)
         if known is None:  # first of all, so that no command of the group can take the guard's place
             remember(view, group.guard, Done(slot=view.loaded.slot))
@@ -178,36 +179,43 @@ def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outc
     aborted = Refusal(Reason.ABORTED, outcome.reason if isinstance(outcome, Refusal) else "invalid_request")
     answers: list[Outcome] = []
     for index, command in enumerate(group.commands):
-        known = outcome if index == culprit else recall(view, command)
+        known = recall(view, command)
+        if index == culprit:
+            known, view.written = outcome, 0
         if settled:
             remember(view, command, known or aborted)
         answers.append(known or aborted)
+        view.numbers.append(view.written)
     return answers
 
 
 def answer(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
     """Rung 0, then the command; a refusal is remembered like a grant."""
-    if command.op is None:
-        return decide(view, command, due)
-    known = recall(view, command)
-    if known is not None:
-        return known
-    if operations_full(view) and not isinstance(command, REMEMBERED):
-        return Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # those two the hold itself remembers
-    outcome = decide(view, command, due)
-    remember(view, command, outcome)
+    outcome = recall(view, command)
+    if outcome is None:
+        if command.op is not None and operations_full(view) and not isinstance(command, REMEMBERED):
+            outcome = Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # those two the hold itself remembers
+        else:
+            outcome = decide(view, command, due)
+            remember(view, command, outcome)
+    view.numbers.append(view.written)
     return outcome
 
 
 def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
     """One command at its slot: max(the engine's clock, the last slot of its pools)."""
     now = view.loaded.slot
+    view.written = 0
     if isinstance(command, Sweep):
         return sweep_up(view, command, due, now)
     if view.recheck and (unfit := unfit_for(command, view.limits)) is not None:
         return unfit
     now = catch_up(view, command.tenant, touched(view, command), now)
-    return LADDERS[type(command)](view, command, now)
+    before = len(view.entries)  # behind those of the catching up, which are not the command's own
+    outcome = LADDERS[type(command)](view, command, now)
+    if len(view.entries) > before:
+        view.written = view.next_seq - 1
+    return outcome
 
 
 def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
@@ -217,9 +225,10 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
     expired, more = sweep(view, due.holds, command.limit, now)
     remove_idle_pools(view, due.pools, now, pressed=due.pressed)
     more |= retire_holds(view, due.retiring, command.limit, now, pressed=due.pressed)
-    seq = view.next_seq - 1 if len(view.entries) > before else 0
+    if len(view.entries) > before:
+        view.written = view.next_seq - 1
     told = tuple(key for key in expired if command.tenant in ("", key[0]))
-    return Done(slot=now, seq=seq, swept=told, more=more or due.more)
+    return Done(slot=now, swept=told, more=more or due.more)
 
 
 def touched(view: View, command: AnyCommand) -> list[str]:

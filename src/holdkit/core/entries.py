@@ -1,6 +1,7 @@
 """The journal's entries: every change as a complete effect, in the past tense.
 
-An entry says all that `fold` needs; replay never decides again. `before` values are derivable from what it records.
+An entry says all that `fold` needs; replay never decides again. `before` values are derivable from what it records. An entry
+does not say where it stands: its position is known to the journal that stores it.
 """
 
 from __future__ import annotations
@@ -70,7 +71,6 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     """One change of state. A hold is whole where it is born (`hold`) and a `change` afterwards."""
 
-    seq: int
     slot: Slot
     action: Action
     subject: str

@@ -49,7 +49,7 @@ def fold(state: Foldable, entry: Entry) -> None:
     if entry.change is not None:
         before = state.get_hold((entry.tenant, entry.subject))
         if before is None:
-            raise PromiseBroken(f"entry {entry.seq} changes hold {entry.subject}, which was never held")
+            raise PromiseBroken(f"an entry changes hold {entry.subject}, which was never held")
         state.put_hold(changed(before, entry.change))
     elif entry.record is not None:
         record = entry.record

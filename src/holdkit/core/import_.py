@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ..errors import InvalidRequest, PromiseBroken, plain
 from .audit import counters_agree
@@ -63,10 +63,10 @@ def needs_of(chunk: Sequence[Carried]) -> Needs:
 
 
 def take_in(view: View, chunk: Sequence[Carried]) -> None:
-    """Fold these into a view, numbered anew from where its journal ends."""
+    """Fold these into a view: its journal numbers them anew."""
     for one in chunk:
-        entry = structs.replace(one.entry, seq=view.next_seq)
-        for difference in counters_agree(view, entry):
+        entry = one.entry
+        for difference in counters_agree(view, entry, view.next_seq):
             raise contradiction(one.line, f"pool {difference.key}: {difference.field} should be {difference.expected}")
         try:
             fold(view, entry)

@@ -91,10 +91,9 @@ and there is a standby that commits do not wait for: a failover may lose the las
 
 
 class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
-    """It happened, in the entry at `lane` and `seq` (0: there was nothing to change)."""
+    """It happened."""
 
     slot: Slot
-    seq: int = 0
     hold: StoredHold | None = None
     pool: Pool | None = None
     record: Record | None = None
@@ -107,14 +106,27 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     more: bool = False
     """A sweep left something for the next one."""
     replayed: bool = False
-    lane: int = 0
-    durability: Survives | None = None
-    """Stamped by the kernel on what it hands out, never stored; None in a transaction of the caller's."""
 
     @property
     def expired(self) -> int:
         """How many holds a sweep expired."""
         return len(self.swept)
+
+
+class Position(Struct, frozen=True, order=True, gc=False):
+    """Where in the journal: a lane, and a number in it. Embedded engines have the one lane 0."""
+
+    lane: int
+    seq: int
+
+
+class Receipt(Done, frozen=True, gc=False, omit_defaults=True, tag="done"):
+    """What is done, as its caller is told: with where the journal has it and what it survives. Never stored."""
+
+    position: Position | None = None
+    """None: nothing was written, or the number is given when the caller's own transaction is committed."""
+    durability: Survives | None = None
+    """None in a transaction of the caller's: it is as durable as that."""
 
 
 class Operation(Struct, frozen=True, gc=False):
@@ -126,6 +138,8 @@ class Operation(Struct, frozen=True, gc=False):
     until: Slot
     """When its window is over: the window that it was written under, whatever that is later."""
     outcome: Done | Refusal
+    seq: int = 0
+    """The journal number of its entry, in an engine that numbers entries while it decides; 0: none, or not known here."""
 
     @property
     def key(self) -> Key:
@@ -142,3 +156,5 @@ class Invalid(Struct, frozen=True, gc=False):
 
 
 Outcome: TypeAlias = Done | Refusal | Invalid
+Reply: TypeAlias = Receipt | Refusal | Invalid
+"""An outcome as its caller is told."""

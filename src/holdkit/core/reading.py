@@ -96,7 +96,7 @@ class ReadGeneration(Query[str], frozen=True):
 
 
 class JournalRow(Struct, frozen=True, gc=False):
-    """One entry as stored: its number, its JSON text, its lane. With several lanes the text does not say the number."""
+    """One entry as stored: its number, its JSON text, its lane."""
 
     seq: int
     text: str
@@ -104,9 +104,8 @@ class JournalRow(Struct, frozen=True, gc=False):
 
 
 def entry_of(row: JournalRow) -> Entry:
-    """The entry of a row, with the row's number: the only way to decode one."""
-    entry = decode_entry(row.text)
-    return entry if entry.seq == row.seq else structs.replace(entry, seq=row.seq)
+    """The entry of a row."""
+    return decode_entry(row.text)
 
 
 class ReadJournal(Query[list[JournalRow]], frozen=True):

@@ -19,6 +19,7 @@ REMEMBERED: Final = (ConfirmHold, ReleaseHold)
 
 def recall(view: View, command: Askable) -> Outcome | None:
     """What was answered before to this operation id, if it was."""
+    view.written = 0
     if command.op is None:
         return None
     slot = view.loaded.slot
@@ -26,6 +27,7 @@ def recall(view: View, command: Askable) -> Outcome | None:
     if operation is not None and slot < operation.until:
         if operation.fingerprint != command.fingerprint:
             return Refusal(Reason.OPERATION_CONFLICT, command.op)
+        view.written = operation.seq
         return structs.replace(operation.outcome, replayed=True)
     if isinstance(command, REMEMBERED):
         hold = view.holds.get((command.tenant, command.id))
@@ -56,7 +58,7 @@ def remember(view: View, command: Askable, outcome: Outcome) -> None:
     if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
         return
     until = remembered_until(view.loaded.slot, view.loaded.limits)
-    stored = Operation(command.tenant, command.op, command.fingerprint, until, outcome)
+    stored = Operation(command.tenant, command.op, command.fingerprint, until, outcome, view.written)
     view.grown[2] += 1
     view.operations.put((command.tenant, command.op), stored)
 

@@ -66,7 +66,6 @@ def mend(
     stored_floor: int,
     found: Iterable[Difference],
     command: Command,
-    next_seq: int,
 ) -> Mended:
     """What to write: the rows that differ, and the pools they belong to."""
     touched = {key[:2] for key in mismatches.legs}
@@ -88,8 +87,7 @@ def mend(
         floor = max(floor, effect.pool.fence) if removed else floor
         pools[key] = None if removed else effect.pool
         entries.append(
-            Entry(next_seq + len(entries), effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed,
-                  actor=command.actor, correlation_id=command.correlation, reason=command.reason)
+            Entry(effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed, actor=command.actor, correlation_id=command.correlation, reason=command.reason)
         )  # fmt: skip
     return Mended(
         pools,

@@ -86,7 +86,7 @@ class View:
     """The state a batch is decided on. Created for one batch, then written back or dropped."""
 
     __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "get_hold", "grown", "holds", "limits",
-                 "loaded", "operations", "pools", "put_pool", "put_record", "recheck", "records")  # fmt: skip
+                 "loaded", "numbers", "operations", "pools", "put_pool", "put_record", "recheck", "records", "written")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -97,13 +97,17 @@ class View:
         self.records: Table[RecordKey, Record] = Table(loaded.records)
         self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
         self.entries: list[Entry] = []
+        self.written = 0
+        """The number of the entry that the last decision wrote itself, or of the one that a recorded answer tells of; 0: none."""
+        self.numbers: list[int] = []
+        """`written` of every command that was answered, in order: where in the journal each answer stands."""
         self.fence_floor = loaded.fence_floor
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
         self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has come past yet
         self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch made itself
         self._taken: list[tuple[Key, list[DueLeg]]] = []  # handed out since the mark
         self.recheck = False  # the group being decided was checked under other limits than these
-        self._mark: tuple[int, int, list[int], Limits] | None = None
+        self._mark: tuple[int, int, int, list[int], Limits] | None = None
 
     @property
     def next_seq(self) -> int:
@@ -142,7 +146,7 @@ class View:
 
     def begin_atomic(self) -> None:
         """Open an undo mark: either `keep` or `roll_back` follows."""
-        self._mark = (len(self.entries), self.fence_floor, self.grown[:], self.limits)
+        self._mark = (len(self.entries), len(self.numbers), self.fence_floor, self.grown[:], self.limits)
         for table in self._tables():
             table.undo = {}
 
@@ -156,8 +160,8 @@ class View:
     def roll_back(self) -> None:
         """Forget everything since the mark."""
         assert self._mark is not None
-        length, self.fence_floor, self.grown, self.limits = self._mark
-        del self.entries[length:]
+        entries, answers, self.fence_floor, self.grown, self.limits = self._mark
+        del self.entries[entries:], self.numbers[answers:]
         for table in self._tables():
             table.roll_back()
         for pool, due in self._taken:

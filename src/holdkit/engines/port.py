@@ -11,7 +11,7 @@ from ..core.audit_rows import Difference
 from ..core.commands import Command, Group
 from ..core.import_ import Carried
 from ..core.model import Key, Limits
-from ..core.outcomes import Outcome
+from ..core.outcomes import Done, Outcome, Position, Receipt, Reply, Survives
 from ..core.reading import Query
 from ..core.repair import Repaired
 from ..errors import EngineError, HoldkitError
@@ -47,6 +47,32 @@ class Applied(Struct, frozen=True, gc=False):
     others are done. Their outcomes are an empty list."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
+    positions: Sequence[Sequence[Position | None]] = ()
+    """Beside each outcome: where in the journal it stands, None if it wrote nothing. Empty: no position is known, because the
+    numbers are given when the caller's transaction is committed."""
+
+    def replies(self, survives: Survives | None) -> list[list[Reply]]:
+        """The outcomes as callers are told: whatever is done as a `Receipt`."""
+        if not self.positions:
+            return [[reply(outcome, None, survives) for outcome in group] for group in self.outcomes]
+        return [
+            [reply(outcome, position, survives) for outcome, position in zip(group, positions, strict=True)]
+            for group, positions in zip(self.outcomes, self.positions, strict=True)
+        ]
+
+
+def reply(outcome: Outcome, position: Position | None, survives: Survives | None) -> Reply:
+    """One outcome as its caller is told."""
+    if not isinstance(outcome, Done):
+        return outcome
+    return Receipt(outcome.slot, outcome.hold, outcome.pool, outcome.record, outcome.token, outcome.uncovered,
+                   outcome.swept, outcome.more, outcome.replayed, position, survives)  # fmt: skip
+
+
+def positions_of(outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int]) -> list[list[Position | None]]:
+    """Of a journal with one lane: the number of each outcome's entry, in order (0: none), as positions beside the outcomes."""
+    each = iter(numbers)
+    return [[Position(0, number) if (number := next(each)) else None for _ in group] for group in outcomes]
 
 
 class Finding(Struct, frozen=True):

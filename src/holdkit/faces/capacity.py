@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ..core.commands import Consume, CreatePool, Group, PlaceHold, PutRecord
 from ..core.ladders.placing import total_of
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Pool
-from ..core.outcomes import Outcome
+from ..core.outcomes import Reply
 from ..core.validation import invalid, whole
 from ..engines.port import Engine
 from ..errors import Overloaded
@@ -134,11 +134,11 @@ class Asker:
         self._executor, self._engine = executor, executor.engine
         _register(executor.engine).enter(kind, type(resource))
 
-    def own(self, question: Question[Any, Any]) -> list[Outcome]:
+    def own(self, question: Question[Any, Any]) -> list[Reply]:
         """In a transaction of the engine's own."""
         return self._executor.borrow(lambda engine: _decide(engine, question))
 
-    def joined(self, tx: Any, question: Question[Any, Any]) -> list[Outcome]:
+    def joined(self, tx: Any, question: Question[Any, Any]) -> list[Reply]:
         """In the caller's own."""
         refuse_inside(self._engine)
         if lender_of(self._engine).serial:
@@ -167,7 +167,7 @@ class AsyncAsker:
         self._register = _register(executor.engine)
         self._register.enter(kind, type(resource))
 
-    async def own(self, question: Question[Any, Any]) -> list[Outcome]:
+    async def own(self, question: Question[Any, Any]) -> list[Reply]:
         """In a transaction of the engine's own: its connection is sync, so a sync answer is asked for on a thread."""
         refuse_inside(self._engine)
         if not self._asynchronous:
@@ -209,7 +209,7 @@ class AsyncAsker:
         except TimeoutError:
             raise Overloaded(f"another task's capacity took longer than {seconds:g} s", retry_after=1.0) from None
 
-    async def joined(self, tx: Any, question: Question[Any, Any]) -> list[Outcome]:
+    async def joined(self, tx: Any, question: Question[Any, Any]) -> list[Reply]:
         """In the caller's own."""
         refuse_inside(self._engine)
         if not self._asynchronous and inspect.iscoroutinefunction(getattr(tx, "execute", None)):
@@ -223,6 +223,6 @@ class AsyncAsker:
         return await self._executor.submit(group, tx)
 
 
-def _decide(engine: Engine, question: Question[Any, Any], answered: Any = None) -> list[Outcome]:
+def _decide(engine: Engine, question: Question[Any, Any], answered: Any = None) -> list[Reply]:
     ask = question.ask if answered is None else lambda _: answered
     return decide_inside(engine, question.group, minted=question.minted, ask=ask, lock=question.lock)

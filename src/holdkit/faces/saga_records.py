@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -286,7 +287,7 @@ def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *bes
     return [*commands, *beside]
 
 
-def written(record: Record, outcomes: list[Outcome]) -> Record:
+def written(record: Record, outcomes: Sequence[Outcome]) -> Record:
     """The record after a step. Raises `LeaseLost` if it has moved on, and the refusal of what was beside it."""
     first = outcomes[0]
     if isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .. import errors
 from ..core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
-from ..core.outcomes import Done, Invalid, Outcome, Reason, Refusal, Survives
+from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply
 from .normalise import datetime_of
 from .results import Hold, SweepReport
 
@@ -18,10 +18,10 @@ Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidReq
 """What `apply` gives per command: the thing itself, a refusal as a value, or None where there is nothing to show."""
 
 
-def answer_of(command: AnyCommand, outcome: Outcome, durability: Survives | None = None) -> Answer:
-    """An outcome as users see it, stamped with its durability."""
-    if isinstance(outcome, Done) and outcome.hold is not None:
-        return hold_of(stamped(outcome, durability), getattr(command, "owner", None))
+def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
+    """An outcome as users see it."""
+    if isinstance(outcome, Receipt) and outcome.hold is not None:
+        return hold_of(outcome, getattr(command, "owner", None))
     if isinstance(outcome, Refusal):
         refused = refusal_of(outcome)
         return in_own_words(refused, command.legs) if isinstance(command, _BIRTHS) else refused
@@ -33,11 +33,6 @@ def answer_of(command: AnyCommand, outcome: Outcome, durability: Survives | None
 
 
 _BIRTHS: Final = (PlaceHold, Consume)
-
-
-def stamped(done: Done, durability: Survives | None) -> Done:
-    """A done outcome, stamped with its durability."""
-    return replace(done, durability=durability)
 
 
 def pool_of(done: Done) -> Pool | None:
@@ -56,7 +51,7 @@ def report_of(done: Done) -> SweepReport:
     return SweepReport(done.expired, holds, tenants, done.slot, done.more)
 
 
-def hold_of(done: Done, owner: str | None) -> Hold:
+def hold_of(done: Receipt, owner: str | None) -> Hold:
     """The hold of a done outcome. A recorded token takes precedence over the one just minted for the retry."""
     assert done.hold is not None
     return Hold(done.hold, owner if done.token is None else done.token, done)
@@ -84,7 +79,7 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
     return cls(message, replayed=refusal.replayed, **details)
 
 
-def settled(outcomes: Iterable[Outcome]) -> None:
+def settled(outcomes: Iterable[Reply]) -> None:
     """Raise the refusal that stopped an atomic group, if any."""
     for outcome in outcomes:
         if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
@@ -93,11 +88,11 @@ def settled(outcomes: Iterable[Outcome]) -> None:
             raise errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
 
 
-def undo_grant(outcomes: list[Outcome]) -> Group | None:
+def undo_grant(outcomes: list[Reply]) -> Group | None:
     """The commands that take back a grant which nobody received. A replayed grant is left alone: an earlier attempt received it,
     and may use it."""
     (outcome,) = outcomes
-    if not isinstance(outcome, Done) or outcome.hold is None or outcome.replayed:
+    if not isinstance(outcome, Receipt) or outcome.hold is None or outcome.replayed:
         return None
     hold = outcome.hold
     return Group((ReleaseHold(id=hold.id, tenant=hold.tenant, owner=outcome.token, reason="cancelled"),))

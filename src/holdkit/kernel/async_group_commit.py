@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 from ..core.commands import Group
 from ..core.model import Key
-from ..core.outcomes import Outcome
+from ..core.outcomes import Reply
 from ..core.reading import Query
 from ..core.validation import invalid
 from ..engines.deadlines import too_late, until
@@ -145,7 +145,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
 
     async def submit(
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
-    ) -> list[Outcome]:
+    ) -> list[Reply]:
         """Have the group written, in a batch with those of other callers. If the task is cancelled, a queued call is removed,
         unless it is `shielded`; one in a batch is written, and `undo` takes back what it granted."""
         self.check()
@@ -185,7 +185,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
     def _pass_on(self, call: TaskCall, lock: str) -> None:
         self._lock_queues.enter(call, lock)
 
-    async def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Outcome]:
+    async def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Reply]:
         """Skip the queue: the caller's own connection belongs to this loop, so the call is written right here."""
         self.check()
         applied = await self.engine.apply_in_async(tx, [] if group is None else [group], lock)
@@ -193,7 +193,8 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         if task is not None and applied.still_open is not None:
             self._open_transactions[task] = applied.still_open
         self.committed.notify()
-        return applied.outcomes[0] if applied.outcomes else []
+        replies = applied.replies(None)
+        return replies[0] if replies else []
 
     async def borrow(self, job: Callable[[Engine], T]) -> T:
         """Run a job that uses a transaction of the engine's own, on a thread, in the caller's context. If the task is cancelled

@@ -114,7 +114,8 @@ class BatchRunner:
         if applied.skipped_locked:
             for index, lock in applied.skipped_locked.items():
                 batch[index].error = SkippedLocked(lock)
-        for index, (call, outcomes) in enumerate(zip(batch, applied.outcomes, strict=True)):
+        replies = applied.replies(self.engine.durability.level)
+        for index, (call, outcomes) in enumerate(zip(batch, replies, strict=True)):
             if (outcomes or call.error is None) and index not in applied.failed:
                 call.outcomes = outcomes
         self._end = applied.last_seq

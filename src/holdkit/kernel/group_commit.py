@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..core.commands import Group
 from ..core.model import SECOND, Key
-from ..core.outcomes import Outcome
+from ..core.outcomes import Reply
 from ..core.reading import Query
 from ..engines import deadlines
 from ..engines.clocks import lag_of
@@ -100,7 +100,7 @@ class GroupCommit(LeaderQueue, MainQueue):
 
     def submit(
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
-    ) -> list[Outcome]:
+    ) -> list[Reply]:
         """Have the group written, in a batch with those of other callers. If it needs something that is locked, it waits in a
         lock queue."""
         del undo, shielded  # for tasks: a thread is never cancelled
@@ -115,12 +115,12 @@ class GroupCommit(LeaderQueue, MainQueue):
                 lock = skipped.lock
         return self._lock_queues.wait(lock, group, minted, until)
 
-    def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Outcome]:
+    def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Reply]:
         """Skip the queue: write on the caller's own connection, in the caller's own transaction."""
         self.check()
-        outcomes = self.engine.apply_in(tx, [] if group is None else [group], lock).outcomes
+        replies = self.engine.apply_in(tx, [] if group is None else [group], lock).replies(None)
         self.committed.notify()
-        return outcomes[0] if outcomes else []
+        return replies[0] if replies else []
 
     def borrow(self, job: Callable[[Engine], T]) -> T:
         """Run a job that uses a transaction of the engine's own (`own_transaction`)."""

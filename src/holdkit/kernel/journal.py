@@ -6,23 +6,16 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from ..core.codec import digest
 from ..core.entries import Action, Effect, Entry
 from ..core.limits import changed_of
 from ..core.model import Slot
+from ..core.outcomes import Position
 from ..core.reading import JournalRow, entry_of
 from .cursor import Place, encode_cursor
 from .limits import seconds_of
 from .normalise import datetime_of, with_times
-
-
-class Position(Struct, frozen=True, order=True, gc=False):
-    """Where in the journal: a lane, and a number in it. Embedded engines have the one lane 0."""
-
-    lane: int
-    seq: int
 
 
 class JournalEntry:
@@ -137,4 +130,4 @@ class JournalEntry:
         return with_times({name: value for name, value in msgspec.to_builtins(said).items() if name not in secret})
 
     def __repr__(self) -> str:
-        return f"<JournalEntry {self.entry.seq} {self.entry.action} {self.entry.subject}>"
+        return f"<JournalEntry {self._row.seq} {self.entry.action} {self.entry.subject}>"

@@ -56,7 +56,7 @@ from math import inf
 from typing import Any, Final
 
 from ..core.commands import Group
-from ..core.outcomes import Outcome
+from ..core.outcomes import Reply
 from ..engines.deadlines import run_until, too_late
 from ..engines.port import Engine
 from ..errors import EngineError
@@ -101,7 +101,7 @@ class LeaderQueue(BoundedQueue):
         self._idle = threading.Event()
         """Set, once the queue is closed, when nobody leads."""
 
-    def write(self, group: Group, minted: bool, until: float) -> list[Outcome]:
+    def write(self, group: Group, minted: bool, until: float) -> list[Reply]:
         """Have the group written, in this thread's batch or in another's. Raises `SkippedLocked` if it has to wait for a lock."""
         call = _ThreadCall(group, minted, until)
         batch: list[_ThreadCall] = []

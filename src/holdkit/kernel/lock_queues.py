@@ -35,7 +35,7 @@ from typing import Final
 
 from ..core.commands import Consume, Group, PlaceHold
 from ..core.model import SECOND
-from ..core.outcomes import Outcome
+from ..core.outcomes import Reply
 from ..errors import EngineError, HoldkitError, Overloaded
 from .batch_worker import BatchWorker, TaskCall
 from .leader_queue import CLOSED, LeaderQueue, run_to_end
@@ -116,7 +116,7 @@ class LockQueues:
         self._closing = threading.Lock()
         """Held by `close` until the last call has left."""
 
-    def wait(self, lock: str, group: Group, minted: bool, until: float) -> list[Outcome]:
+    def wait(self, lock: str, group: Group, minted: bool, until: float) -> list[Reply]:
         """Wait for what is locked, and return the outcomes."""
         for _ in range(MAX_ROUNDS):
             blocked = _Blocked(len(group.commands))
@@ -129,7 +129,7 @@ class LockQueues:
                     self._leave(blocked)
         raise still_locked(lock)
 
-    def _wait(self, blocked: _Blocked, lock: str, group: Group, minted: bool, until: float) -> list[Outcome]:
+    def _wait(self, blocked: _Blocked, lock: str, group: Group, minted: bool, until: float) -> list[Reply]:
         try:
             return self._enter(blocked, lock, until).write(group, minted, until)
         finally:

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 from ..core.commands import Group
 from ..core.model import Limits
-from ..core.outcomes import Done, Outcome
+from ..core.outcomes import Done, Reply
 from ..core.reading import Query
 from ..core.validation import invalid
+from ..engines.durability import Durability
 from ..engines.port import Applied, Engine, Lender, Lent, Marking
 from ..errors import OutcomeUnknown
 from .unknown_outcomes import ask_again
@@ -118,9 +119,9 @@ def ask_inside(engine: Engine, ask: Callable[[Any], T]) -> T:
 class _Taken(Exception):
     """Something was refused: roll back and answer."""
 
-    def __init__(self, outcomes: list[Outcome]) -> None:
+    def __init__(self, applied: Applied) -> None:
         super().__init__("refused")
-        self.outcomes = outcomes
+        self.applied = applied
 
 
 def decide_inside(
@@ -131,7 +132,7 @@ def decide_inside(
     ask: Callable[[Any], Group],
     lock: Group | None = None,
     whole: bool = False,
-) -> list[Outcome]:
+) -> list[Reply]:
     """Lock, ask the application, decide what it answered, commit: all in one transaction.
 
     `lock` is decided first, where pools are locked by naming them. `ask` gets the transaction's `tx` and gives the group to
@@ -148,13 +149,14 @@ def decide_inside(
             lent.apply([lock])
         applied = lent.apply([asked(engine, lent.tx, ask)])
         if whole and not all(isinstance(outcome, Done) for outcome in applied.outcomes[0]):
-            raise _Taken(applied.outcomes[0])
+            raise _Taken(applied)
         return applied
 
+    survives = engine.durability.level
     try:
-        return lend(engine, work).outcomes[0]
+        return lend(engine, work).replies(survives)[0]
     except _Taken as taken:
-        return taken.outcomes
+        return taken.applied.replies(survives)[0]
     except OutcomeUnknown as unknown:
         try:
             outcomes = ask_again(_Once(engine, work), group, minted=minted)
@@ -176,12 +178,17 @@ class _Once:
         """As they are."""
         return self._engine.limits
 
+    @property
+    def durability(self) -> Durability:
+        """As it is."""
+        return self._engine.durability
+
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (they are in `work`)
         """Once more."""
         try:
             return lend(self._engine, self._work)
         except _Taken as taken:
-            return Applied([taken.outcomes], None, wrote=False)
+            return Applied(taken.applied.outcomes, None, wrote=False, positions=taken.applied.positions)
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
         """As it is."""

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, Final, TypeAlias, TypeVar
 
 from ..core.commands import AnyCommand, Consume, Group, PlaceHold
-from ..core.outcomes import Outcome
+from ..core.outcomes import Reply
 from ..engines import deadlines
 from ..errors import HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
 from .normalise import MOST_LEGS
@@ -26,7 +26,7 @@ MAX_LEGS: Final = MOST_LEGS
 INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
 """The message of a call whose outcome stays unknown because its batch was interrupted."""
 
-Undo: TypeAlias = Callable[[list[Outcome]], Group | None]
+Undo: TypeAlias = Callable[[list[Reply]], Group | None]
 """Given the outcomes of a call whose caller was cancelled: the commands that take back what it granted, if any."""
 
 _BIRTHS: Final = (PlaceHold, Consume)  # a tuple: `isinstance` is several times faster with it than with a union
@@ -52,7 +52,7 @@ class QueuedCall:
         self.legs = legs_in(group.commands)
         self.minted = minted
         """Its one hold has an id that the kernel minted, and nobody else can have: the id is a retry key."""
-        self.outcomes: list[Outcome] | None = None
+        self.outcomes: list[Reply] | None = None
         self.error: BaseException | None = None
         self.sent = False
         """An engine has it, or had it: without an answer its outcome is unknown."""
@@ -69,7 +69,7 @@ class QueuedCall:
         """Whether the engine skipped it, because of a lock."""
         return isinstance(self.error, SkippedLocked)
 
-    def result(self) -> list[Outcome]:
+    def result(self) -> list[Reply]:
         """The outcomes; an error is raised."""
         if self.outcomes is not None:
             return self.outcomes

@@ -14,8 +14,8 @@ from msgspec import Struct
 from ..core.audit_rows import Difference
 from ..core.codec import ticket
 from ..core.model import HeldLeg, Slot, State, StoredHold
-from ..core.outcomes import Done, Survives
-from .journal import JournalEntry, Position
+from ..core.outcomes import Position, Receipt, Survives
+from .journal import JournalEntry
 from .normalise import datetime_of, text_of
 
 __all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "SweepReport", "VerifyReport"]
@@ -29,9 +29,9 @@ class Hold:
     row: StoredHold
     owner: str | None
     """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
-    _done: Done | None
+    _done: Receipt | None
 
-    def __init__(self, row: StoredHold, owner: str | None = None, done: Done | None = None) -> None:
+    def __init__(self, row: StoredHold, owner: str | None = None, done: Receipt | None = None) -> None:
         _put_row(self, row)
         _put_owner(self, owner)
         _put_done(self, done)
@@ -138,7 +138,7 @@ class Hold:
     @property
     def seq(self) -> int:
         """The journal number of this change; 0 if nothing was written."""
-        return 0 if self._done is None else self._done.seq
+        return 0 if self.position is None else self.position.seq
 
     @property
     def uncovered(self) -> dict[str, int]:
@@ -160,7 +160,7 @@ class Hold:
     @property
     def position(self) -> Position | None:
         """Where the journal has this change; None if nothing was written."""
-        return Position(self._done.lane, self._done.seq) if self._done is not None and self._done.seq else None
+        return None if self._done is None else self._done.position
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the secrets, ready for JSON."""

@@ -29,8 +29,9 @@ from ..core.commands import Consume, Group, PlaceHold
 from ..core.entries import Action, Entry
 from ..core.fold import reconstruct
 from ..core.model import SECOND, Limits
-from ..core.outcomes import Done, Outcome, Reason, Refusal
+from ..core.outcomes import Position, Reason, Receipt, Refusal, Reply
 from ..core.reading import Query, ReadHistory, entry_of
+from ..engines.durability import Durability
 from ..engines.port import Applied
 
 T = TypeVar("T")
@@ -48,6 +49,11 @@ class Askable(Protocol):
         """The limits in force."""
         ...
 
+    @property
+    def durability(self) -> Durability:
+        """What an answer survives."""
+        ...
+
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Send the group again."""
         ...
@@ -57,7 +63,7 @@ class Askable(Protocol):
         ...
 
 
-def ask_again(engine: Askable, group: Group, *, minted: bool, wait_for_locks: bool = False) -> list[Outcome] | None:
+def ask_again(engine: Askable, group: Group, *, minted: bool, wait_for_locks: bool = False) -> list[Reply] | None:
     """The outcomes of a group that was sent before; None if they cannot be found out. May raise what the engine raises."""
     if all(command.op is not None for command in group.commands):
         return _by_operation(engine, group, wait_for_locks)
@@ -68,28 +74,28 @@ def ask_again(engine: Askable, group: Group, *, minted: bool, wait_for_locks: bo
     return None
 
 
-def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[Outcome] | None:
+def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[Reply] | None:
     """The recorded outcomes if it happened; if it did not, it happens now."""
     if engine.limits.retry_window < SHORTEST_WINDOW:
         return None
     applied = engine.apply([group], wait_for_locks=wait_for_locks)
     if applied.skipped_locked:
         return None
-    (outcomes,) = applied.outcomes
+    (outcomes,) = applied.replies(engine.durability.level)
     turned_away = any(isinstance(outcome, Refusal) and outcome.reason in _TURNED_AWAY for outcome in outcomes)
     return None if turned_away else outcomes
 
 
-def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_for_locks: bool) -> Outcome | None:
+def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_for_locks: bool) -> Reply | None:
     """The outcome of placing a hold whose id we minted, by the journal; else by placing it now."""
-    outcome: Outcome | None = _placed(engine, command)
+    outcome: Reply | None = _placed(engine, command)
     if outcome is not None or isinstance(command, Consume):
         return outcome
     applied = engine.apply([group], wait_for_locks=wait_for_locks)
     if applied.skipped_locked:
         return None
-    ((outcome,),) = applied.outcomes
-    if isinstance(outcome, Done):
+    ((outcome,),) = applied.replies(engine.durability.level)
+    if isinstance(outcome, Receipt):
         return outcome
     placed = _placed(engine, command)  # the first attempt may have been committed only just now
     if (
@@ -101,7 +107,7 @@ def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_f
     return placed or outcome
 
 
-def _placed(engine: Askable, command: PlaceHold | Consume) -> Done | None:
+def _placed(engine: Askable, command: PlaceHold | Consume) -> Receipt | None:
     """The answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have them."""
     assert command.id is not None
     assert command.owner is not None
@@ -117,5 +123,6 @@ def _placed(engine: Askable, command: PlaceHold | Consume) -> Done | None:
             hold = reconstruct(story)
             if hold is None or hold.owner_hash != hash_owner(command.owner):
                 return None
-            return Done(slot=entry.slot, seq=row.seq, lane=row.lane, hold=hold, token=command.owner)
+            position, survives = Position(row.lane, row.seq), engine.durability.level
+            return Receipt(entry.slot, hold, token=command.owner, position=position, durability=survives)
     return None

@@ -25,7 +25,7 @@ from ..core.view import DueLeg, View
 from ..engines.clocks import Clock
 from ..engines.memory import MemoryEngine
 from ..engines.memory.journal import Journal
-from ..engines.port import Applied
+from ..engines.port import Applied, positions_of
 from ..engines.resident.tables import Tables
 
 T = TypeVar("T")
@@ -78,9 +78,7 @@ class ForgetsOperations(MemoryEngine):
 
 class _LossyJournal(Journal):
     def append(self, entries: Iterable[Entry]) -> None:
-        kept = [entry for entry in entries if entry.action is not Action.HOLD_EXTENDED]
-        shift = self.last_seq + 1
-        super().append(structs.replace(entry, seq=shift + index) for index, entry in enumerate(kept))
+        super().append(entry for entry in entries if entry.action is not Action.HOLD_EXTENDED)
 
 
 class LosesEntries(MemoryEngine):
@@ -114,7 +112,8 @@ class CommitsEachGroup(MemoryEngine):
         """Apply group by group."""
         parts = [super(CommitsEachGroup, self).apply([group], wait_for_locks=wait_for_locks) for group in groups]
         outcomes = [outcomes for part in parts for outcomes in part.outcomes]
-        return Applied(outcomes, self._journal.last_seq, any(part.wrote for part in parts))
+        positions = [positions for part in parts for positions in part.positions]
+        return Applied(outcomes, self._journal.last_seq, any(part.wrote for part in parts), positions=positions)
 
 
 class ExpiresEverywhere(MemoryEngine):
@@ -204,7 +203,8 @@ class ChecksThenActs(MemoryEngine):
         self._let_others_in()
         with self._lock:
             self._write(view)
-            return Applied(outcomes, self._journal.last_seq, bool(view.entries))
+            positions = positions_of(outcomes, view.numbers)
+            return Applied(outcomes, self._journal.last_seq, bool(view.entries), positions=positions)
 
     def _let_others_in(self) -> None:
         """Every other thread that comes for the first time waits for one more: no luck is needed to catch them."""

@@ -38,11 +38,11 @@ def put(phase: Phase | None, **fields: Any) -> Entry:
     body = "" if phase is None else encode(SagaBody(format=FORMAT, name="sale", intent={}, phase=phase, begun_at=0,
                                                     since=0, hold="h", **fields))  # fmt: skip
     record = Record("", KIND, "s", body, 1, 0)
-    return Entry(1, 0, Action.RECORD_PUT, f"{KIND}/s", record=record, removed=phase is None)
+    return Entry(0, Action.RECORD_PUT, f"{KIND}/s", record=record, removed=phase is None)
 
 
 def of_hold(action: Action, reason: str | None = None) -> Entry:
-    return Entry(1, 0, action, "h", reason=reason)
+    return Entry(0, action, "h", reason=reason)
 
 
 RESERVING, FINALIZING = put(Phase.RESERVING), put(Phase.FINALIZING)

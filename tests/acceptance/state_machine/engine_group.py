@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from holdkit.core.commands import Group, PutRecord
 from holdkit.core.limits import LIMITS_KEY
 from holdkit.core.model import Limits, State
-from holdkit.core.outcomes import Done, Outcome
+from holdkit.core.outcomes import Outcome, Receipt, Reply
 from holdkit.core.reading import (
     FindEnds,
     FindHold,
@@ -79,22 +79,22 @@ LASTING = frozenset({"sqlite", "log", "postgres"})
 
 
 def numbered(answer: Any) -> Any:
-    """Rows of the journal as entries: a text may leave its number to the row."""
+    """Rows of the journal as entries, with their positions."""
     if isinstance(answer, list) and answer and isinstance(answer[0], JournalRow):
-        return [(row.lane, entry_of(row)) for row in answer]
+        return [(row.lane, row.seq, entry_of(row)) for row in answer]
     return answer
 
 
-def placeless(outcomes: list[list[Outcome]]) -> list[list[Outcome]]:
+def placeless(replies: list[list[Reply]]) -> list[list[Reply]]:
     """The remembered answer of a sweep without its position: one that is numbered late cannot be found again by subject."""
     return [
         [
-            structs.replace(one, seq=0)
-            if isinstance(one, Done) and one.replayed and not (one.hold or one.pool or one.record)
+            structs.replace(one, position=None)
+            if isinstance(one, Receipt) and one.replayed and not (one.hold or one.pool or one.record)
             else one
             for one in group
         ]
-        for group in outcomes
+        for group in replies
     ]
 
 
@@ -146,7 +146,7 @@ class EngineGroup:
 
     def _apply(self, groups: Sequence[Group]) -> list[list[Outcome]]:
         applied = {name: engine.apply(groups) for name, engine in self.engines.items()}
-        self._agree(groups, {name: placeless(answer.outcomes) for name, answer in applied.items()})
+        self._agree(groups, {name: placeless(answer.replies(None)) for name, answer in applied.items()})
         lasts = {name: answer.last_seq for name, answer in applied.items() if answer.last_seq is not None}
         self._agree("last_seq", lasts)
         rows = self.read(ReadJournal(None, {0: self._seen}, limit=1_000))

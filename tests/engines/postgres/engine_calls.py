@@ -26,7 +26,7 @@ from holdkit.core.commands import (
 )
 from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.core.model import SECOND, Leg, Pool, Slot, StoredHold
-from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
+from holdkit.core.outcomes import Done, Outcome, Reason, Receipt, Refusal, Reply
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, database
@@ -95,15 +95,15 @@ def groups(*commands: AnyCommand) -> list[Group]:
 # Asking
 
 
-def settle(engine: PostgresEngine, *commands: AnyCommand) -> list[Outcome]:
+def settle(engine: PostgresEngine, *commands: AnyCommand) -> list[Reply]:
     """What each comes to: those that were left out go again, patiently, one by one."""
     applied, left = hastily(engine, wanted := groups(*commands))
     for index in left:
-        applied[index] = patiently(engine, wanted[index]).outcomes[0]
+        applied[index] = patiently(engine, wanted[index]).replies(None)[0]
     return [outcome for (outcome,) in applied]
 
 
-def hastily(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[list[list[Outcome]], list[int]]:
+def hastily(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[list[list[Reply]], list[int]]:
     """Without waiting: what each came to, and which were left out. A batch that was rejected goes again in halves."""
     try:
         applied = engine.apply(wanted)
@@ -112,7 +112,7 @@ def hastily(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[list[list[
         assert half, "a single group is never rejected for what others do"
         (first, left), (second, right) = hastily(engine, wanted[:half]), hastily(engine, wanted[half:])
         return first + second, [*left, *(half + index for index in right)]
-    return list(applied.outcomes), sorted(applied.skipped_locked)
+    return list(applied.replies(None)), sorted(applied.skipped_locked)
 
 
 def patiently(engine: PostgresEngine, group: Group) -> Applied:
@@ -124,13 +124,13 @@ def patiently(engine: PostgresEngine, group: Group) -> Applied:
     raise AssertionError("left out again and again")
 
 
-def one(engine: PostgresEngine, command: AnyCommand) -> Outcome:
+def one(engine: PostgresEngine, command: AnyCommand) -> Reply:
     return settle(engine, command)[0]
 
 
-def done(engine: PostgresEngine, command: AnyCommand) -> Done:
+def done(engine: PostgresEngine, command: AnyCommand) -> Receipt:
     outcome = one(engine, command)
-    assert isinstance(outcome, Done), outcome
+    assert isinstance(outcome, Receipt), outcome
     return outcome
 
 

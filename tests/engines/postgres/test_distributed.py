@@ -19,7 +19,7 @@ from holdkit.core.commands import AnyCommand, Group, Sweep
 from holdkit.core.entries import Action
 from holdkit.core.lanes import lane_of_operation
 from holdkit.core.model import SECOND, Limits
-from holdkit.core.outcomes import Done, Reason, Refusal
+from holdkit.core.outcomes import Done, Position, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool, FindRecord, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, distributed, migrate, migration_sql
@@ -302,7 +302,7 @@ def test_a_callers_transaction_and_a_follower(engine: PostgresEngine, postgres_u
         assert all(isinstance(one, Done) for (one,) in theirs)
         tx.commit()
     mine = done(engine, place(a))
-    assert mine.seq == 4, "behind both of theirs in this lane"
+    assert mine.position == Position(0, 4), "behind both of theirs in this lane"
     rows = engine.read(ReadJournal(None))
     assert {row.lane: row.seq for row in rows} == {0: 4, 1: 3}
     assert [entry_of(row).action for row in rows].count(Action.HOLD_HELD) == 5, "four holds, one of them in two lanes"

@@ -61,7 +61,7 @@ def write(engine: PostgresEngine, seed: int) -> list[str]:
         )
         outcome = done(engine, place(*pools))
         assert outcome.hold is not None
-        assert outcome.seq
+        assert outcome.position is not None
         placed.append(outcome.hold.id)
     return placed
 
@@ -126,7 +126,8 @@ def test_nothing_stalls_behind_an_open_transaction(open_engine: Open, postgres_u
     assert isinstance(theirs, Done)
     assert theirs.hold is not None
     after = done(engine, confirm(theirs.hold.id))
-    assert after.seq == follower.seen[0] + 2  # behind what it rests on
+    assert after.position is not None
+    assert after.position.seq == follower.seen[0] + 2  # behind what it rests on
     follower.poll()
     assert follower.placed[-1] == theirs.hold.id
     assert follower.gaps == []
@@ -188,5 +189,5 @@ def test_a_retry_is_told_where_its_entry_is(engine: PostgresEngine) -> None:
     for command in commands:
         first, again = (done(engine, command) for _ in range(2))
         assert again.replayed
-        assert (first.lane, first.seq) == (again.lane, again.seq)
-        assert first.seq > 0
+        assert first.position is not None
+        assert first.position == again.position

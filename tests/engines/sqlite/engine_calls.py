@@ -20,7 +20,7 @@ from holdkit.core.commands import (
     Sweep,
 )
 from holdkit.core.model import Leg, Pool, Slot, StoredHold
-from holdkit.core.outcomes import Done, Outcome, Refusal
+from holdkit.core.outcomes import Receipt, Refusal, Reply
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.sqlite import SqliteEngine
 
@@ -46,13 +46,13 @@ def groups(*commands: AnyCommand) -> list[Group]:
     return [Group((command,)) for command in commands]
 
 
-def one(engine: SqliteEngine, command: AnyCommand) -> Outcome:
-    return engine.apply(groups(command)).outcomes[0][0]
+def one(engine: SqliteEngine, command: AnyCommand) -> Reply:
+    return engine.apply(groups(command)).replies(None)[0][0]
 
 
-def done(engine: SqliteEngine, command: AnyCommand) -> Done:
+def done(engine: SqliteEngine, command: AnyCommand) -> Receipt:
     outcome = one(engine, command)
-    assert isinstance(outcome, Done), outcome
+    assert isinstance(outcome, Receipt), outcome
     return outcome
 
 

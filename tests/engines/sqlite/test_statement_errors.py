@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from holdkit.core.outcomes import Done
+from holdkit.core.outcomes import Done, Position
 from holdkit.core.reading import FindEnds, FindPool
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, OutcomeUnknown
@@ -94,7 +94,7 @@ def test_a_foreign_exception_in_the_middle_does_nothing_either(engine: SqliteEng
 def test_a_commit_that_failed_but_took_place_is_answered_as_decided(engine: SqliteEngine, script: Script) -> None:
     script.plan = {"commit": [commit_then_fail(engine)]}
     outcome = done(engine, place())
-    assert outcome.seq == 2
+    assert outcome.position == Position(0, 2)
     assert pool(engine).held == 1
     assert "pragma wal_checkpoint(passive)" in script.seen
     assert script.seen.index("pragma wal_checkpoint(passive)") < script.seen.index("find_journal_row")
@@ -104,7 +104,7 @@ def test_a_commit_that_failed_but_took_place_is_answered_as_decided(engine: Sqli
 def test_a_commit_that_failed_and_did_nothing_is_run_again(engine: SqliteEngine, script: Script) -> None:
     script.plan = {"commit": [fail()]}
     outcome = done(engine, place())
-    assert (outcome.seq, pool(engine).held) == (2, 1)
+    assert (outcome.position, pool(engine).held) == (Position(0, 2), 1)
     consistent(engine)
 
 

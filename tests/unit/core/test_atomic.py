@@ -27,7 +27,8 @@ def test_in_a_plain_batch_the_others_stand(world: World) -> None:
 def test_all(world: World) -> None:
     answers = world.atomic(place("a", {"p": 6}, 60), confirm("a"), CreatePool(id="q", total=1))
     assert [said(one) for one in answers] == ["done", "done", "done"]
-    assert [done(one).seq for one in answers] == [2, 3, 4]
+    assert [done(one).slot for one in answers] == [0, 0, 0]
+    assert world.numbers == [2, 3, 4]
 
 
 def test_none(world: World) -> None:

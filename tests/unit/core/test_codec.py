@@ -23,13 +23,13 @@ def test_canonical_json() -> None:
 
 
 def test_entries_and_outcomes_survive_their_encoding() -> None:
-    entry = Entry(1, 2, Action.POOL_CREATED, "p", "acme", actor="user:1", forced=True)
+    entry = Entry(2, Action.POOL_CREATED, "p", "acme", actor="user:1", forced=True)
     assert codec.encode_entry(entry) == (
-        '{"seq":1,"slot":2,"action":"pool.created","subject":"p","tenant":"acme","actor":"user:1","forced":true}'
+        '{"slot":2,"action":"pool.created","subject":"p","tenant":"acme","actor":"user:1","forced":true}'
     )
     assert codec.decode_entry(codec.encode_entry(entry)) == entry
     outcomes: list[Done | Refusal] = [
-        Done(slot=1, seq=2, pool=Pool("", "p", 1), token="secret", uncovered={"p": 1}),
+        Done(slot=1, pool=Pool("", "p", 1), token="secret", uncovered={"p": 1}),
         Refusal(Reason.INSUFFICIENT_CAPACITY, "p", (Shortfall("p", 1, 0, 0),), found=3),
     ]
     for outcome in outcomes:

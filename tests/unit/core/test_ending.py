@@ -40,11 +40,10 @@ def test_a_confirm_is_written_whole(world: World) -> None:
     outcome = world.do(confirm("x", entity="order:9", actor="user:7", correlation_id="c", reason="paid"))
     hold = world.held("x")
     legs = (HeldLeg("p", 5, 0, 5), HeldLeg("q", 2, 0, 2))
-    assert outcome == Done(slot=9, seq=4, hold=hold)
+    assert outcome == Done(slot=9, hold=hold)
     assert (hold.state, hold.ended_at, hold.entity, hold.reason) == (State.CONFIRMED, 9, "order:9", "paid")
     assert (hold.legs, hold.version, hold.deadline, hold.last_op) == (legs, 2, 100, None)
     assert world.entries[-1] == Entry(
-        seq=4,
         slot=9,
         action=Action.HOLD_CONFIRMED,
         subject=hold_id("x"),
@@ -72,7 +71,7 @@ def test_a_confirm_is_written_whole(world: World) -> None:
 def test_a_release_is_written_whole(world: World) -> None:
     outcome = world.do(release("x", reason="user_cancelled", op="o"))
     hold = world.held("x")
-    assert outcome == Done(slot=9, seq=4, hold=hold)
+    assert outcome == Done(slot=9, hold=hold)
     assert (hold.state, hold.ended_at, hold.reason, hold.entity) == (State.RELEASED, 9, "user_cancelled", "cart:1")
     assert hold.legs == (HeldLeg("p", 5), HeldLeg("q", 2))
     assert hold.last_op is not None
@@ -344,7 +343,7 @@ def test_returned_units_are_available_again(world: World) -> None:
     world.slot = 50
     outcome = world.do(give_back("x", {"p": 2}, reason="cancelled"))
     hold = world.held("x")
-    assert outcome == Done(slot=50, seq=5, hold=hold)
+    assert outcome == Done(slot=50, hold=hold)
     assert (hold.state, hold.ended_at, hold.version, hold.reason) == (State.CONFIRMED, 9, 3, "cancelled")
     assert hold.legs == (HeldLeg("p", 5, 0, 5, 2), HeldLeg("q", 2, 0, 2))
     assert world.entries[-1].action is Action.HOLD_RETURNED

@@ -59,7 +59,6 @@ def test_an_expiry_is_written_whole(world: World) -> None:
     assert (hold.state, hold.ended_at, hold.version, hold.legs) == (State.EXPIRED, 60, 2, (HeldLeg("p", 4),))
     assert hold.reason is None
     assert world.entries[-1] == Entry(
-        seq=5,
         slot=75,
         action=Action.HOLD_EXPIRED,
         subject=hold_id("a"),

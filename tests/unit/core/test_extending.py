@@ -39,10 +39,9 @@ def test_a_later_deadline(world: World, change: Any, deadline: int) -> None:
     before = world.held("x")
     outcome = world.do(extend("x", **change, reason="still paying", actor="user:1"))
     hold = world.held("x")
-    assert outcome == Done(slot=30, seq=3, hold=hold)
+    assert outcome == Done(slot=30, hold=hold)
     assert (hold.deadline, hold.version, hold.state, hold.reason) == (deadline, 2, State.HELD, "still paying")
     assert world.entries[-1] == Entry(
-        seq=3,
         slot=30,
         action=Action.HOLD_EXTENDED,
         subject=hold_id("x"),
@@ -104,7 +103,7 @@ def test_a_hold_without_a_deadline_has_nothing_to_extend(world: World) -> None:
 def test_forever_takes_the_deadline_away_once(world: World) -> None:
     outcome = world.do(extend("x", forever=True, reason="saga"))
     hold = world.held("x")
-    assert outcome == Done(slot=30, seq=3, hold=hold)
+    assert outcome == Done(slot=30, hold=hold)
     assert (hold.deadline, hold.version, hold.state) == (None, 2, State.HELD)
     assert world.entries[-1].change == Change(
         state=State.HELD, was=State.HELD, version=2, legs=hold.legs, deadline=None, was_deadline=110, reason="saga"

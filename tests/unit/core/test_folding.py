@@ -26,7 +26,8 @@ def world() -> World:
 
 
 def differences(world: World, rows: Stored, entries: list[Entry] | None = None, now: int = 0) -> list[str]:
-    return [str(one) for one in audit(world.entries if entries is None else entries, rows, world.limits, now)]
+    numbered = enumerate(world.entries if entries is None else entries, 1)
+    return [str(one) for one in audit(numbered, rows, world.limits, now)]
 
 
 def test_nothing_to_say(world: World) -> None:
@@ -121,7 +122,7 @@ def test_every_difference_is_named(world: World, spoil: Callable[[World], dict[s
 
 
 def test_a_difference_is_a_record_of_its_own(world: World) -> None:
-    (one,) = audit(world.entries, stored(world, fence_floor=7), world.limits, 0)
+    (one,) = audit(enumerate(world.entries, 1), stored(world, fence_floor=7), world.limits, 0)
     assert one == Difference("settings", "fence_floor", "value", "7", "2")
 
 
@@ -129,7 +130,8 @@ def test_a_difference_is_a_record_of_its_own(world: World) -> None:
 
 
 def test_a_lost_entry_is_noticed(world: World) -> None:
-    said = differences(world, stored(world), world.entries[:2] + world.entries[3:])
+    numbered = [*enumerate(world.entries, 1)]
+    said = [str(one) for one in audit(numbered[:2] + numbered[3:], stored(world), world.limits, 0)]
     assert "journal 4: seq is 4, the journal says 3" in said
     assert not [line for line in said if line.startswith("journal 5")]  # named once, then on from there
 
@@ -150,21 +152,22 @@ def test_a_changed_entry_is_noticed(world: World) -> None:
 def test_what_the_reader_of_the_journal_found_is_passed_on(world: World) -> None:
     """A row that cannot be read is no entry: the next one tells that its number is missing."""
     found = Difference("journal", "2", "body", "x", "an entry")
-    said = list(audit([world.entries[0], found, *world.entries[2:]], stored(world), world.limits, 0))
+    numbered = [*enumerate(world.entries, 1)]
+    said = list(audit([numbered[0], found, *numbered[2:]], stored(world), world.limits, 0))
     assert said[:2] == [found, Difference("journal", "3", "seq", "3", "2")]
-    assert list(audit([found, *world.entries], stored(world), world.limits, 0)) == [found]
+    assert list(audit([found, *numbered], stored(world), world.limits, 0)) == [found]
 
 
 def test_a_hold_that_was_never_born_is_noticed(world: World) -> None:
-    entries = [structs.replace(entry, hold=None) if entry.seq == 2 else entry for entry in world.entries]
+    entries = [structs.replace(entry, hold=None) if n == 2 else entry for n, entry in enumerate(world.entries, 1)]
     said = differences(world, stored(world), entries)
-    assert said[0] == (f"journal 3: subject is {A}, the journal says entry 3 changes hold {A}, which was never held")
+    assert said[0] == (f"journal 3: subject is {A}, the journal says an entry changes hold {A}, which was never held")
 
 
 def test_repairs_and_baselines_may_start_from_anywhere(world: World) -> None:
     for action in (Action.POOL_REPAIRED, Action.JOURNAL_BASELINE):
         pool = Pool("", "p", 99, held=3, consumed=50, fence=9, version=9, loose=48)
-        entry = Entry(len(world.entries) + 1, 0, action, "p", effects=(Effect(pool, total=99),))
+        entry = Entry(0, action, "p", effects=(Effect(pool, total=99),))
         rows = stored(world, pools={**world.pools, ("", "p"): pool})
         assert differences(world, rows, [*world.entries, entry]) == []
 
@@ -217,8 +220,8 @@ def test_a_retired_hold_nobody_wrote_is_noticed(world: World) -> None:
 
 def test_a_change_of_nothing_is_a_broken_promise() -> None:
     change = Change(State.HELD, State.HELD, 2, (HeldLeg("p", 1, 1),))
-    with pytest.raises(PromiseBroken, match="entry 5 changes hold x, which was never held"):
-        fold(Folded(), Entry(5, 0, Action.HOLD_EXTENDED, "x", change=change))
+    with pytest.raises(PromiseBroken, match="an entry changes hold x, which was never held"):
+        fold(Folded(), Entry(0, Action.HOLD_EXTENDED, "x", change=change))
 
 
 def test_a_removed_pool_leaves_its_fence(world: World) -> None:
@@ -227,7 +230,7 @@ def test_a_removed_pool_leaves_its_fence(world: World) -> None:
         fold(folded, entry)
     assert folded.pools.get(("", "~k")) is None
     assert folded.fence_floor == 2
-    higher = Entry(99, 0, Action.POOL_REMOVED, "x", effects=(Effect(Pool("", "x", 0, fence=8)),), removed=True)
+    higher = Entry(0, Action.POOL_REMOVED, "x", effects=(Effect(Pool("", "x", 0, fence=8)),), removed=True)
     lower = structs.replace(higher, effects=(Effect(Pool("", "x", 0, fence=3)),))
     fold(folded, higher)
     fold(folded, lower)

@@ -104,7 +104,7 @@ def test_what_is_remembered(world: World) -> None:
     world.slot = 7
     outcome = done(world.do(CreatePool(id="q", total=1, op="o", tenant="acme")))
     (operation,) = world.operations.values()
-    assert operation == Operation("acme", "o", fingerprint(CreatePool(id="q", total=1)), 107, outcome)
+    assert operation == Operation("acme", "o", fingerprint(CreatePool(id="q", total=1)), 107, outcome, 2)
     assert operation.key == ("acme", "o")
 
 

@@ -14,11 +14,10 @@ def test_a_pool_is_written_whole() -> None:
     world.slot = 5
     pool = Pool("", "p", 7, slot=5)
     outcome = world.do(CreatePool(id="p", total=7, actor="user:1", op="o", correlation_id="c", reason="r"))
-    assert outcome == Done(slot=5, seq=1, pool=pool)
+    assert outcome == Done(slot=5, pool=pool)
     assert (pool.held, pool.consumed, pool.fence, pool.version, pool.on_demand) == (0, 0, 0, 1, False)
     assert world.entries == [
         Entry(
-            seq=1,
             slot=5,
             action=Action.POOL_CREATED,
             subject="p",
@@ -42,7 +41,7 @@ def test_creating_what_may_be_there_already() -> None:
     world = World(max_pools=1)
     world.slot = 3
     outcome = done(world.do(CreatePool(id="p", total=7, exist_ok=True)))
-    assert (outcome.seq, outcome.pool) == (1, world.row("p"))
+    assert (world.numbers, outcome.pool) == ([1], world.row("p"))
     done(world.do(place("a", "p", 100)))
     world.slot = 5
     assert world.do(CreatePool(id="p", total=99, exist_ok=True)) == Done(slot=5, pool=world.row("p"))
@@ -69,7 +68,7 @@ def test_resizing() -> None:
     refusal = refused(world.do(ResizePool(id="p", total=4)))
     assert (refusal.reason.value, refusal.subject, refusal.found) == ("below_in_use", "p", 5)
     after = Pool("", "p", 5, 3, 2, fence=2, slot=4, version=5)
-    assert world.do(ResizePool(id="p", total=5, reason="smaller hall")) == Done(slot=4, seq=5, pool=after)
+    assert world.do(ResizePool(id="p", total=5, reason="smaller hall")) == Done(slot=4, pool=after)
     assert world.entries[-1].action is Action.POOL_RESIZED
     assert world.entries[-1].effects == (Effect(after, total=-5),)
     assert world.entries[-1].reason == "smaller hall"

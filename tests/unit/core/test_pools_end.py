@@ -32,9 +32,9 @@ def world() -> World:
 def test_a_removal_is_written_whole(world: World) -> None:
     world.slot = 5
     before = world.row("p")
-    assert world.do(RemovePool(id="p", **CONTEXT)) == Done(slot=5, seq=3, pool=before)
+    assert world.do(RemovePool(id="p", **CONTEXT)) == Done(slot=5, pool=before)
     gone = Pool("", "p", 0, slot=5, version=2)
-    assert world.entries[2] == Entry(seq=3, slot=5, action=Action.POOL_REMOVED, subject="p", removed=True,
+    assert world.entries[2] == Entry(slot=5, action=Action.POOL_REMOVED, subject="p", removed=True,
                                      effects=(Effect(gone, total=-7),), **CONTEXT)  # fmt: skip
     assert list(world.pools) == [("", "q")]
     assert said(world.do(RemovePool(id="p"))) == "pool_not_found"
@@ -92,14 +92,14 @@ def test_a_removal_is_a_retry_like_any_other(world: World) -> None:
 def test_an_archived_pool_is_written_whole_and_once(world: World) -> None:
     world.slot = 5
     archived = Pool("", "p", 7, slot=5, version=2, archived=True)
-    assert world.do(ArchivePool(id="p", **CONTEXT)) == Done(slot=5, seq=3, pool=archived)
-    assert world.entries[2] == Entry(seq=3, slot=5, action=Action.POOL_ARCHIVED, subject="p", effects=(Effect(archived),),
+    assert world.do(ArchivePool(id="p", **CONTEXT)) == Done(slot=5, pool=archived)
+    assert world.entries[2] == Entry(slot=5, action=Action.POOL_ARCHIVED, subject="p", effects=(Effect(archived),),
                                      **CONTEXT)  # fmt: skip
     world.slot = 6
     assert world.do(ArchivePool(id="p")) == Done(slot=6, pool=archived)
     live = replace(archived, archived=False, version=3, slot=6)
-    assert world.do(UnarchivePool(id="p", **CONTEXT | {"op": "o2"})) == Done(slot=6, seq=4, pool=live)
-    assert world.entries[3] == Entry(seq=4, slot=6, action=Action.POOL_UNARCHIVED, subject="p", effects=(Effect(live),),
+    assert world.do(UnarchivePool(id="p", **CONTEXT | {"op": "o2"})) == Done(slot=6, pool=live)
+    assert world.entries[3] == Entry(slot=6, action=Action.POOL_UNARCHIVED, subject="p", effects=(Effect(live),),
                                      **CONTEXT | {"op": "o2"})  # fmt: skip
     assert world.do(UnarchivePool(id="p")) == Done(slot=6, pool=live)
     assert len(world.entries) == 4

@@ -74,7 +74,7 @@ print(*sorted(set(sys.modules) - before))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
 def test_files_and_functions_stay_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 250
+    assert len(text.splitlines()) <= 300
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno is not None

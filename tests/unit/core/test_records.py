@@ -13,15 +13,17 @@ def test_write_replace_remove() -> None:
     world = World()
     world.slot = 3
     first = Record("", "saga", "1", "{}", 1, 3)
-    assert world.do(PutRecord(kind="saga", id="1", body="{}", if_version=0)) == Done(slot=3, seq=1, record=first)
+    assert world.do(PutRecord(kind="saga", id="1", body="{}", if_version=0)) == Done(slot=3, record=first)
     world.slot = 4
     second = Record("", "saga", "1", "[2]", 2, 4)
-    assert world.do(PutRecord(kind="saga", id="1", body="[2]", if_version=1)) == Done(slot=4, seq=2, record=second)
+    assert world.do(PutRecord(kind="saga", id="1", body="[2]", if_version=1)) == Done(slot=4, record=second)
     assert world.records == {("", "saga", "1"): second}
-    assert world.do(PutRecord(kind="saga", id="1", body=None, if_version=2)) == Done(slot=4, seq=3)
+    assert world.do(PutRecord(kind="saga", id="1", body=None, if_version=2)) == Done(
+        slot=4,
+    )
     assert world.records == {}
     assert [entry.removed for entry in world.entries] == [False, False, True]
-    assert world.entries[1] == Entry(seq=2, slot=4, action=Action.RECORD_PUT, subject="saga/1", record=second)
+    assert world.entries[1] == Entry(slot=4, action=Action.RECORD_PUT, subject="saga/1", record=second)
     assert world.entries[2].record == Record("", "saga", "1", "", 3, 4)
 
 

@@ -37,8 +37,10 @@ def mended(
 ) -> Mended:
     """As an engine does it: audit, sort out, mend."""
     folded, wrong = Folded(), Mismatches()
-    report = sort_out([*audit(world.entries, Flawed(rows, flaws), world.limits, now, folded, wrong), *also])
-    return mend(wrong, folded, rows.fence_floor, report.mended, BY, len(world.entries) + 1)
+    report = sort_out(
+        [*audit(enumerate(world.entries, 1), Flawed(rows, flaws), world.limits, now, folded, wrong), *also]
+    )
+    return mend(wrong, folded, rows.fence_floor, report.mended, BY)
 
 
 def written(what: Mended) -> list[str]:
@@ -58,8 +60,7 @@ def _counters(row: Pool | None) -> str:
 def told(what: Mended) -> list[str]:
     """What the journal will say, a line each."""
     return [
-        f"{entry.seq} {entry.tenant}/{entry.subject} {effect.total:+}{effect.held:+}{effect.consumed:+}"
-        + " gone" * entry.removed
+        f"{entry.tenant}/{entry.subject} {effect.total:+}{effect.held:+}{effect.consumed:+}" + " gone" * entry.removed
         for entry in what.entries
         for effect in entry.effects
     ]
@@ -90,75 +91,75 @@ Q = "pool acme/q 4/4/0 version 3 slot 50"
 SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]]] = {
     "nothing": (lambda w: {}, [], []),
     "floor": (lambda w: {"fence_floor": 7}, ["floor 2"], []),
-    "pool": (lambda w: {"pools": with_pool(w, "p", total=9, held=4, consumed=0)}, [P], ["12 /p +1-1+2"]),
+    "pool": (lambda w: {"pools": with_pool(w, "p", total=9, held=4, consumed=0)}, [P], ["/p +1-1+2"]),
     "pool of a later version": (
         lambda w: {"pools": with_pool(w, "p", version=9)},
         ["pool /p 10/3/2 version 10 slot 50"],
-        ["12 /p +0+0+0"],
+        ["/p +0+0+0"],
     ),
-    "pool lost": (lambda w: {"pools": without(w.pools, "p")}, [P], ["12 /p +10+3+2"]),
-    "pools lost": (lambda w: {"pools": {}}, [P, Q], ["12 /p +10+3+2", "13 acme/q +4+4+0"]),
+    "pool lost": (lambda w: {"pools": without(w.pools, "p")}, [P], ["/p +10+3+2"]),
+    "pools lost": (lambda w: {"pools": {}}, [P, Q], ["/p +10+3+2", "acme/q +4+4+0"]),
     "pool of nobody": (
         lambda w: {"pools": {**w.pools, ("", "z"): Pool("", "z", 5, 2, 1, fence=1)}},
         ["pool /z gone"],
-        ["12 /z -5-2-1 gone"],
+        ["/z -5-2-1 gone"],
     ),
     "pool of nobody, with a higher fence": (
         lambda w: {"pools": {**w.pools, ("", "z"): Pool("", "z", 5, fence=8), ("", "zz"): Pool("", "zz", 1, fence=6)}},
         ["pool /z gone", "pool /zz gone", "floor 8"],
-        ["12 /z -5+0+0 gone", "13 /zz -1+0+0 gone"],
+        ["/z -5+0+0 gone", "/zz -1+0+0 gone"],
     ),
     "pool that was swept": (
         lambda w: {"pools": {**w.pools, ("", "~k"): Pool("", "~k", 3, fence=2)}},
         ["pool /~k gone"],
-        ["12 /~k -3+0+0 gone"],
+        ["/~k -3+0+0 gone"],
     ),
-    "hold": (lambda w: {"holds": with_hold(w, "a", entity="x")}, [P, f"hold /{A} held"], ["12 /p +0+0+0"]),
+    "hold": (lambda w: {"holds": with_hold(w, "a", entity="x")}, [P, f"hold /{A} held"], ["/p +0+0+0"]),
     "ended hold, also of a pool that is gone": (
         lambda w: {"holds": with_hold(w, "b", entity="x")},
         [P, f"hold /{B} released"],
-        ["12 /p +0+0+0"],
+        ["/p +0+0+0"],
     ),
     "hold with other legs": (
         lambda w: {"holds": with_hold(w, "a", legs=(HeldLeg("elsewhere", 5, 3, 2),))},
         [P, f"hold /{A} held"],
-        ["12 /p +0+0+0"],
+        ["/p +0+0+0"],
     ),
     "hold lost": (
         lambda w: {"holds": without(w.holds, C)},
         [Q, f"hold acme/{C} held"],
-        ["12 acme/q +0+0+0"],
+        ["acme/q +0+0+0"],
     ),
-    "ended hold lost": (lambda w: {"holds": without(w.holds, B)}, [P, f"hold /{B} released"], ["12 /p +0+0+0"]),
+    "ended hold lost": (lambda w: {"holds": without(w.holds, B)}, [P, f"hold /{B} released"], ["/p +0+0+0"]),
     "hold of nobody": (
         lambda w: {"holds": {**w.holds, GHOST.key: GHOST}},
         [P, "hold /ghost gone"],
-        ["12 /p +0+0+0"],
+        ["/p +0+0+0"],
     ),
     "leg": (
         lambda w: {"legs": {**outstanding(w.holds.values()), LEG: 2}},
         [P, f"leg p 100 {A} 3"],
-        ["12 /p +0+0+0"],
+        ["/p +0+0+0"],
     ),
     "leg of another deadline": (
         lambda w: {"legs": {**without(outstanding(w.holds.values()), A), ("", "p", 99, A): 3}},
         [P, f"leg p 99 {A} 0", f"leg p 100 {A} 3"],
-        ["12 /p +0+0+0"],
+        ["/p +0+0+0"],
     ),
     "legs lost": (
         lambda w: {"legs": {}},
         [P, Q, f"leg p 100 {A} 3", f"leg q 60 {C} 4"],
-        ["12 /p +0+0+0", "13 acme/q +0+0+0"],
+        ["/p +0+0+0", "acme/q +0+0+0"],
     ),
     "legs of nobody": (
         lambda w: {"legs": {**outstanding(w.holds.values()), ("", "p", MAX_SLOT, "x"): 1, ("", "nowhere", 5, "x"): 1}},
         [P, "leg nowhere 5 x 0", f"leg p {MAX_SLOT} x 0"],
-        ["12 /p +0+0+0"],
+        ["/p +0+0+0"],
     ),
     "pool and its leg": (
         lambda w: {"pools": with_pool(w, "p", held=2), "legs": {**outstanding(w.holds.values()), LEG: 2}},
         [P, f"leg p 100 {A} 3"],
-        ["12 /p +0+1+0"],
+        ["/p +0+1+0"],
     ),
     "record": (
         lambda w: {"records": {("", "k", "i"): Record("", "k", "i", "2", 1, 0)}},
@@ -181,14 +182,16 @@ def test_what_was_spoiled_is_mended_and_nothing_else(
     rows = stored(world, **spoil(world))
     what = mended(world, rows)
     assert (written(what), told(what)) == (writes, tells)
-    assert [str(one) for one in audit([*world.entries, *what.entries], after(rows, what), world.limits, 50)] == []
+    assert [
+        str(one) for one in audit(enumerate([*world.entries, *what.entries], 1), after(rows, what), world.limits, 50)
+    ] == []
 
 
 def test_an_entry_says_who_mended_and_why(world: World) -> None:
     (entry,) = mended(world, stored(world, pools=without(world.pools, "q"))).entries
     pool = Pool("acme", "q", 4, held=4, fence=3, slot=50, version=3, floor=2)
     assert entry == Entry(
-        12, 50, Action.POOL_REPAIRED, "q", "acme", (Effect(pool, 4, 4, 0),),
+        50, Action.POOL_REPAIRED, "q", "acme", (Effect(pool, 4, 4, 0),),
         actor="ann", correlation_id="call 7", reason="disk",
     )  # fmt: skip
 
@@ -252,7 +255,7 @@ def test_a_hold_that_may_be_pruned_does_not_come_back(
 ) -> None:
     world.limits = limits
     rows = stored(world, holds=without(world.holds, lost))
-    assert bool([*audit(world.entries, rows, limits, now)]) == comes_back
+    assert bool([*audit(enumerate(world.entries, 1), rows, limits, now)]) == comes_back
     what = mended(world, rows, now)
     assert [*what.holds] == [("", lost)] * comes_back
     assert [entry.subject for entry in what.entries] == ["p"] * comes_back

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.commands import Overage, PlaceHold
 from ...core.model import Pool
-from ...core.outcomes import Done
+from ...core.outcomes import Receipt
 from ...core.validation import invalid, text
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.windows import Birth
@@ -47,7 +47,7 @@ class AsyncRemoteAccounts(AsyncCalling):
 
     async def place(
         self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
-    ) -> Done:
+    ) -> Receipt:
         """Take the amounts of the windows that run there."""
         no_transaction(tx)
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")

@@ -20,10 +20,9 @@ from ...core.commands import (
     UnarchivePool,
 )
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
-from ...core.outcomes import Done
+from ...core.outcomes import Receipt
 from ...core.validation import check
 from ...errors import HoldNotFound, HoldRetired
-from ...kernel.answers import stamped
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
@@ -31,7 +30,6 @@ from ..cancelling import AsyncFinisher
 from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
 from ..wire import (
     ServerClock,
-    done_from,
     durability_of,
     pool_answer,
     pool_from,
@@ -41,6 +39,7 @@ from ..wire import (
     read_time,
     read_window,
     read_windows,
+    receipt_from,
     record_from,
     slot_of,
 )
@@ -74,7 +73,7 @@ class AsyncRemoteExecutor(AsyncCalling):
         original: AnyCommand | None = None,
         undo: Undo | None = None,
         shielded: bool = False,
-    ) -> Done:
+    ) -> Receipt:
         """Send one command, in one request; a refusal is raised."""
         no_transaction(tx)
         check(command, self.limits, faces=faces or combined(command))
@@ -88,7 +87,7 @@ class AsyncRemoteExecutor(AsyncCalling):
         path = BIRTHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return await self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
-    async def _pool(self, command: PoolCommand) -> Done:
+    async def _pool(self, command: PoolCommand) -> Receipt:
         op, body = retry_key(command.op), verb_json(command)
         if isinstance(command, CreatePool):
             answer = await self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
@@ -104,24 +103,24 @@ class AsyncRemoteExecutor(AsyncCalling):
             headers = {} if version is None else {"If-Match": f'"{version}.0"'}
             answer = await self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
         pool = pool_answer(answer)
-        return Done(slot=self.now(), pool=pool, replayed=pool.replayed)
+        return Receipt(slot=self.now(), pool=pool, replayed=pool.replayed)
 
-    async def _record(self, command: PutRecord) -> Done:
+    async def _record(self, command: PutRecord) -> Receipt:
         path, op = record_path(command.kind, command.id), retry_key(command.op)
         answer = await self._transport.ask("PUT", path, record_json(command), op=op)
         wire = read_record(answer.content).record
         record = None if wire is None else record_from(wire)
-        return Done(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
+        return Receipt(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
 
-    async def _window(self, command: AnyCommand, original: AnyCommand | None) -> Done:
+    async def _window(self, command: AnyCommand, original: AnyCommand | None) -> Receipt:
         body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
         answer = await self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
         wire = read_window(answer.content)
         self._clock.told(wire.server_time, answer)
         if wire.hold is not None:
-            return stamped(done_from(wire.hold, wire.decided), durability_of(answer))
+            return receipt_from(wire.hold, durability_of(answer), wire.decided)
         pool = None if wire.pool is None else pool_from(wire.pool)
-        return Done(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
+        return Receipt(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
 
     async def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
         """Windows resized, all or none."""
@@ -134,14 +133,14 @@ class AsyncRemoteExecutor(AsyncCalling):
 
     async def send(
         self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, shielded: bool = False
-    ) -> Done:
+    ) -> Receipt:
         """A change at an address of its own, whose answer is a hold."""
         return await self._finisher.finish(self._changed(path, body, op), undo, shielded=shielded)
 
-    async def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Done:
+    async def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
         answer = await self._transport.ask("POST", path, body, op=retry_key(op))
         self.hear(answer)
-        return stamped(done_from(read_hold(answer.content)), durability_of(answer))
+        return receipt_from(read_hold(answer.content), durability_of(answer))
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Windows as they are now, in the order asked."""
@@ -161,7 +160,7 @@ class AsyncRemoteExecutor(AsyncCalling):
             answer = await self._get(path_of("holds", key[1]))
         except (HoldNotFound, HoldRetired):
             return None
-        return done_from(read_hold(answer.content)).hold
+        return receipt_from(read_hold(answer.content), None).hold
 
     async def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""

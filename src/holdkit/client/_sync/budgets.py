@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.commands import Overage, PlaceHold
 from ...core.model import Pool
-from ...core.outcomes import Done
+from ...core.outcomes import Receipt
 from ...core.validation import invalid, text
 from ...faces._sync.budgets import Budgets
 from ...faces._sync.windows import Birth
@@ -46,7 +46,7 @@ class RemoteAccounts(Calling):
             budgets = list(given)
         return amounts_by(given, field, least, budgets)
 
-    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Done:
+    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Receipt:
         """Take the amounts of the windows that run there."""
         no_transaction(tx)
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")

@@ -125,7 +125,7 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
     record(
         view, Action.HOLD_RETURNED, hold.id, now, command, effects=tuple(effects), change=change, forced=command.force
     )
-    return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key))
+    return Done(slot=now, hold=view.holds.get(hold.key))
 
 
 def amounts_of(
@@ -182,4 +182,4 @@ def finish(
         last_op=None if command.op is None else command.fingerprint + command.op,
     )
     record(view, action, hold.id, now, command, effects=tuple(effects), change=change, forced=forced)
-    return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key), uncovered=uncovered)
+    return Done(slot=now, hold=view.holds.get(hold.key), uncovered=uncovered)

@@ -40,4 +40,4 @@ def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
 def _extended(view: View, command: ExtendHold, hold: StoredHold, deadline: Slot | None, now: Slot) -> Outcome:
     change = became(hold, hold.legs, deadline=deadline, endless=deadline is None, command=command)
     record(view, Action.HOLD_EXTENDED, hold.id, now, command, change=change)
-    return Done(slot=now, seq=view.next_seq - 1, hold=view.holds.get(hold.key))
+    return Done(slot=now, hold=view.holds.get(hold.key))

@@ -22,4 +22,4 @@ def change_limits(view: View, command: ChangeLimits, now: Slot) -> Outcome:
     after = changed_record(limits, changes, before, now)
     record(view, Action.LIMITS_CHANGED, subject_of(after), now, command, stored=after)
     view.limits = in_force(limits, after)
-    return Done(slot=now, seq=view.next_seq - 1, record=after)
+    return Done(slot=now, record=after)

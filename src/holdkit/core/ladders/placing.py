@@ -28,7 +28,7 @@ def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
     hold = take(view, command, deadline, now)
     if isinstance(hold, Refusal):
         return hold
-    return Done(now, view.next_seq - 1, hold, token=command.owner)
+    return Done(now, hold, token=command.owner)
 
 
 def consume(view: View, command: Consume, now: Slot) -> Outcome:
@@ -47,7 +47,7 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
     change = became(taken, tuple(legs), state=State.CONFIRMED, ended_at=now, command=command)
     record(view, Action.HOLD_CONFIRMED, taken.id, now, command, effects=tuple(effects), change=change)
     hold = view.holds.get(taken.key)
-    return Done(slot=now, seq=view.next_seq - 1, hold=hold, token=command.owner)
+    return Done(slot=now, hold=hold, token=command.owner)
 
 
 def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: Slot) -> StoredHold | Refusal:

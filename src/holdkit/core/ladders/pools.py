@@ -24,7 +24,7 @@ def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
                 label=command.label, floor=view.fence_floor)  # fmt: skip
     view.grown[0] += 1
     record(view, Action.POOL_CREATED, pool.id, now, command, effects=(Effect(pool, total=pool.total),))
-    return Done(slot=now, seq=view.next_seq - 1, pool=pool)
+    return Done(slot=now, pool=pool)
 
 
 def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
@@ -40,7 +40,7 @@ def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
         return Done(slot=now, pool=pool)
     effect = moved(pool, now, total=command.total - pool.total)
     record(view, Action.POOL_RESIZED, pool.id, now, command, effects=(effect,))
-    return Done(slot=now, seq=view.next_seq - 1, pool=effect.pool)
+    return Done(slot=now, pool=effect.pool)
 
 
 def remove_pool(view: View, command: RemovePool, now: Slot) -> Outcome:
@@ -51,7 +51,7 @@ def remove_pool(view: View, command: RemovePool, now: Slot) -> Outcome:
     if pool.held or pool.consumed:
         return Refusal(Reason.POOL_IN_USE, pool.id, found=pool.held + pool.consumed)
     take_away(view, pool, now, command)
-    return Done(slot=now, seq=view.next_seq - 1, pool=pool)
+    return Done(slot=now, pool=pool)
 
 
 def archive_pool(view: View, command: ArchivePool, now: Slot) -> Outcome:
@@ -74,7 +74,7 @@ def _mark_archived(
         return Done(slot=now, pool=pool)
     effect = moved(structs.replace(pool, archived=archived), now)
     record(view, action, pool.id, now, command, effects=(effect,))
-    return Done(slot=now, seq=view.next_seq - 1, pool=effect.pool)
+    return Done(slot=now, pool=effect.pool)
 
 
 def take_away(view: View, pool: Pool, now: Slot, command: Command) -> None:

@@ -82,7 +82,6 @@ def record(
     forced: bool = False,
 ) -> None:
     """Append one entry and fold it into the view."""
-    entry = Entry(view.loaded.next_seq + len(view.entries), now, action, subject, command.tenant, effects, hold, change,
-                  stored, removed, command.actor, command.correlation, command.reason, command.op, forced)  # fmt: skip
+    entry = Entry(now, action, subject, command.tenant, effects, hold, change, stored, removed, command.actor, command.correlation, command.reason, command.op, forced)  # fmt: skip
     view.entries.append(entry)
     fold(view, entry)

@@ -21,4 +21,4 @@ def put_record(view: View, command: PutRecord, now: Slot) -> Outcome:
         return Done(slot=now)
     after = Record(command.tenant, command.kind, command.id, command.body or "", version + 1, now)
     record(view, Action.RECORD_PUT, subject_of(after), now, command, stored=after, removed=command.body is None)
-    return Done(slot=now, seq=view.next_seq - 1, record=None if command.body is None else after)
+    return Done(slot=now, record=None if command.body is None else after)

@@ -86,4 +86,4 @@ def return_to_pool(view: View, command: ReturnToPool, now: Slot) -> Outcome:
         return Refusal(Reason.QUANTITY_EXCEEDS_CONSUMED, pool.id, (short,), found=pool.loose)
     effect = linked(moved(pool, now, consumed=-command.quantity, loose=-command.quantity), None)
     record(view, Action.POOL_RETURNED, pool.id, now, command, effects=(effect,), forced=True)
-    return Done(slot=now, seq=view.next_seq - 1, pool=effect.pool)
+    return Done(slot=now, pool=effect.pool)

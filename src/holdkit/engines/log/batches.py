@@ -8,10 +8,12 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from ...core.audit import Numbered
 from ...core.entries import Entry
 from ...core.model import Slot
 from ...core.outcomes import Done, Operation
 from ...core.view import View
+from .frames import Frame
 
 
 class Grant(Struct, frozen=True, array_like=True, gc=False):
@@ -31,14 +33,15 @@ class Batch(Struct, frozen=True, array_like=True, gc=False):
     operations: list[Operation]
     grants: list[Grant]
 
-    def answers(self, until: Slot) -> Iterator[Operation]:
-        """Every operation record, those of grants made whole again, whose window ends at `until`."""
+    def answers(self, until: Slot, first_seq: int) -> Iterator[Operation]:
+        """Every operation record, those of grants made whole again, whose window ends at `until`. `first_seq` is the number of
+        the first entry."""
         yield from self.operations
         for grant in self.grants:
             entry = self.entries[grant.entry]
             assert entry.op is not None, "a grant without an operation id is not remembered"
-            outcome = Done(entry.slot, entry.seq, entry.hold, token=grant.token)
-            yield Operation(entry.tenant, entry.op, grant.fingerprint, until, outcome)
+            outcome = Done(entry.slot, entry.hold, token=grant.token)
+            yield Operation(entry.tenant, entry.op, grant.fingerprint, until, outcome, first_seq + grant.entry)
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -53,8 +56,8 @@ def encode_batch(view: View) -> bytes:
     for operation in view.operations.changed.values():
         assert operation is not None, "the core never removes an operation"
         outcome = operation.outcome
-        if isinstance(outcome, Done) and outcome.hold is not None and outcome.seq:
-            at = outcome.seq - first
+        if isinstance(outcome, Done) and outcome.hold is not None and operation.seq:
+            at = operation.seq - first
             if entries[at].hold is outcome.hold:  # born in that entry: else it was changed, and is written whole
                 grants.append(Grant(at, operation.fingerprint, outcome.token))
                 continue
@@ -65,3 +68,8 @@ def encode_batch(view: View) -> bytes:
 def decode_batch(body: bytes) -> Batch:
     """The batch of a frame."""
     return _decoder.decode(body)
+
+
+def numbered(frame: Frame) -> Iterator[Numbered]:
+    """The entries of a frame, each with its number."""
+    return enumerate(decode_batch(frame.body).entries, start=frame.first_seq)

@@ -120,7 +120,7 @@ class LogEngine(ResidentEngine):
         for entry in batch.entries:
             fold(view, entry)
         view.entries = batch.entries
-        for operation in batch.answers(remembered_until(batch.slot, self.limits)):
+        for operation in batch.answers(remembered_until(batch.slot, self.limits), view.loaded.next_seq):
             view.operations.put(operation.key, operation)
         self._put(view)
         self._prune(batch.slot)

@@ -9,9 +9,9 @@ from typing import cast
 
 from msgspec import Struct
 
-from ...core.entries import Entry
+from ...core.audit import Numbered
 from ...errors import EngineError, plain
-from .batches import decode_batch
+from .batches import decode_batch, numbered
 from .disk import Disk, RealFile
 from .log import Log
 from .opening import check_names
@@ -103,15 +103,15 @@ def look(path: str | os.PathLike[str]) -> Seen:
     return Seen(segments, snapshots, sum(one.frames for one in segments), sum(one.entries for one in segments), damage)
 
 
-def entries_of(path: str | os.PathLike[str], first: int = 1) -> Iterator[Entry]:
-    """Every entry from a number on, in order; raises EngineError where the log is damaged."""
+def entries_of(path: str | os.PathLike[str], first: int = 1) -> Iterator[Numbered]:
+    """Every entry from a number on, in order, with its number; raises EngineError where the log is damaged."""
     log = _log(LookingDisk(path))
     try:
         log.open_segments()
         for frame in log.recover():
-            for entry in decode_batch(frame.body).entries:
-                if entry.seq >= first:
-                    yield entry
+            for number, entry in numbered(frame):
+                if number >= first:
+                    yield number, entry
     except OSError as error:
         raise EngineError(f"{path} cannot be read: {error.strerror}") from error
     finally:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from ...core.audit import Numbered
 from ...core.codec import encode_entry
-from ...core.entries import Entry
 from ...core.model import Key
 from ...core.reading import JournalRow, touches
-from .batches import decode_batch
+from .batches import numbered
 from .log import Log
 
 
@@ -29,31 +29,31 @@ class LogJournal:
         rows: list[JournalRow] = []
         last = self.last_seq
         for frame in self._log.frames(seq):
-            for entry in decode_batch(frame.body).entries:
-                if seq < entry.seq <= last and (tenant is None or entry.tenant == tenant):
-                    rows.append(JournalRow(entry.seq, encode_entry(entry)))
+            for number, entry in numbered(frame):
+                if seq < number <= last and (tenant is None or entry.tenant == tenant):
+                    rows.append(JournalRow(number, encode_entry(entry)))
                     if len(rows) == limit:
                         return rows
         return rows
 
     def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
         """A subject's story. Reads the whole log, but decodes only the frames that name the subject."""
-        found = (entry for entry in self._naming(tenant, subject, 0) if entry.subject == subject)
-        return [JournalRow(entry.seq, encode_entry(entry)) for entry in islice(found, limit)]
+        found = (row for row in self._naming(tenant, subject, 0) if row[1].subject == subject)
+        return [JournalRow(number, encode_entry(entry)) for number, entry in islice(found, limit)]
 
     def touching(self, tenant: str, pool: str, seq: int, limit: int) -> list[JournalRow]:
         """Entries after a number that touched a pool, found in the same way."""
-        found = (entry for entry in self._naming(tenant, pool, seq) if touches(entry, pool))
-        return [JournalRow(entry.seq, encode_entry(entry)) for entry in islice(found, limit)]
+        found = (row for row in self._naming(tenant, pool, seq) if touches(row[1], pool))
+        return [JournalRow(number, encode_entry(entry)) for number, entry in islice(found, limit)]
 
-    def _naming(self, tenant: str, name: str, seq: int) -> Iterator[Entry]:
+    def _naming(self, tenant: str, name: str, seq: int) -> Iterator[Numbered]:
         """A tenant's entries after a number, in frames that have this text somewhere."""
         text, last = name.encode(), self.last_seq
         for frame in self._log.frames(seq):
             if text in frame.body:
-                for entry in decode_batch(frame.body).entries:
-                    if seq < entry.seq <= last and entry.tenant == tenant:
-                        yield entry
+                for number, entry in numbered(frame):
+                    if seq < number <= last and entry.tenant == tenant:
+                        yield number, entry
 
     def at(self, seq: int) -> JournalRow | None:
         """The entry of this number, if it is there."""
@@ -64,7 +64,7 @@ class LogJournal:
         """The last entry, if there is any."""
         return self.at(self.last_seq)
 
-    def whole(self) -> Iterator[Entry]:
+    def whole(self) -> Iterator[Numbered]:
         """Every entry."""
         for frame in self._log.frames():
-            yield from decode_batch(frame.body).entries
+            yield from numbered(frame)

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
-from msgspec import structs
-
+from ...core.audit import Numbered
 from ...core.codec import encode_entry
 from ...core.entries import Action, Effect, Entry
 from ...core.fold import fold
@@ -64,7 +63,7 @@ class Baseline:
     def add(self, entry: Entry) -> None:
         """Move on by one entry."""
         fold(self, entry)
-        self.seq, self.slot = entry.seq, max(self.slot, entry.slot)
+        self.seq, self.slot = self.seq + 1, max(self.slot, entry.slot)
 
     def entry_of(self, tenant: str, subject: str) -> Entry | None:
         """One subject's row as an entry, if the baseline has it."""
@@ -83,7 +82,7 @@ class Baseline:
         pool = self.pools.get(key)
         return None if pool is None else self._entry(pool.id, pool.tenant, pool=pool)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Numbered]:
         """Everything as entries, for `verify`; numbered so that the first entry after them follows."""
         rows = [
             self._entry("fence_floor", "", pool=Pool("", "fence_floor", 0, fence=self.fence_floor), removed=True),
@@ -91,8 +90,7 @@ class Baseline:
             *(self._entry(hold.id, hold.tenant, hold=hold) for hold in self.holds.rows.values()),
             *(self._entry(f"{row.kind}/{row.id}", row.tenant, record=row) for row in self.records.rows.values()),
         ]
-        for index, entry in enumerate(rows, start=self.seq + 1 - len(rows)):
-            yield structs.replace(entry, seq=index)
+        yield from enumerate(rows, start=self.seq + 1 - len(rows))
 
     def _entry(
         self,
@@ -105,8 +103,7 @@ class Baseline:
         removed: bool = False,
     ) -> Entry:
         effects = () if pool is None else (Effect(pool, pool.total, pool.held, pool.consumed, pool.loose),)
-        return Entry(self.seq, self.slot, Action.JOURNAL_BASELINE, subject, tenant, effects, hold, record=record,
-                     removed=removed)  # fmt: skip
+        return Entry(self.slot, Action.JOURNAL_BASELINE, subject, tenant, effects, hold, record=record, removed=removed)
 
 
 class Journal:
@@ -123,9 +120,9 @@ class Journal:
     def append(self, entries: Iterable[Entry]) -> None:
         """Add entries; the oldest beyond the bound go into the baseline."""
         for entry in entries:
-            self._entries[entry.seq] = entry
-            self._about.setdefault((entry.tenant, entry.subject), []).append(entry.seq)
-            self.last_seq = entry.seq
+            self.last_seq += 1
+            self._entries[self.last_seq] = entry
+            self._about.setdefault((entry.tenant, entry.subject), []).append(self.last_seq)
         while len(self._entries) > self.keep:
             self._fold_oldest()
 
@@ -149,26 +146,26 @@ class Journal:
 
     def after(self, seq: int, limit: int, tenant: str | None) -> list[JournalRow]:
         """Entries after a number, of one tenant or of all."""
-        found = (entry for entry in self._behind(seq) if tenant is None or entry.tenant == tenant)
+        found = (row for row in self._behind(seq) if tenant is None or row[1].tenant == tenant)
         return _rows(islice(found, limit))
 
-    def _behind(self, seq: int) -> Iterator[Entry]:
+    def _behind(self, seq: int) -> Iterator[Numbered]:
         if seq < self.baseline.seq:
             raise CursorLost(f"entries up to {self.baseline.seq} are no longer kept, and {seq + 1} was asked for")
-        return (self._entries[number] for number in range(seq + 1, self.last_seq + 1))
+        return ((number, self._entries[number]) for number in range(seq + 1, self.last_seq + 1))
 
     def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
         """A subject's story; it begins with a baseline where its first entries are no longer kept."""
         known = self.baseline.entry_of(tenant, subject)
-        kept = (self._entries[seq] for seq in self._about.get((tenant, subject), ()))
-        return _rows(islice(kept if known is None else chain((known,), kept), limit))
+        kept = ((seq, self._entries[seq]) for seq in self._about.get((tenant, subject), ()))
+        return _rows(islice(kept if known is None else chain(((self.baseline.seq, known),), kept), limit))
 
     def touching(self, tenant: str, pool: str, seq: int, limit: int) -> list[JournalRow]:
         """Entries after a number that touched a pool; from the beginning, with a baseline like every story."""
         known = None if seq else self.baseline.entry_of_pool((tenant, pool))
         behind = self._behind(seq or self.baseline.seq)
-        found = (entry for entry in behind if entry.tenant == tenant and touches(entry, pool))
-        return _rows(islice(found if known is None else chain((known,), found), limit))
+        found = (row for row in behind if row[1].tenant == tenant and touches(row[1], pool))
+        return _rows(islice(found if known is None else chain(((self.baseline.seq, known),), found), limit))
 
     def at(self, seq: int) -> JournalRow | None:
         """The entry of this number, if it is still kept as it was."""
@@ -179,12 +176,12 @@ class Journal:
         """The last entry, if there is any."""
         return self.at(self.last_seq)
 
-    def whole(self) -> Iterator[Entry]:
+    def whole(self) -> Iterator[Numbered]:
         """The baseline, then the entries."""
         if self.baseline.seq:
             yield from self.baseline.entries()
-        yield from self._entries.values()
+        yield from self._entries.items()
 
 
-def _rows(entries: Iterable[Entry]) -> list[JournalRow]:
-    return [JournalRow(entry.seq, encode_entry(entry)) for entry in entries]
+def _rows(entries: Iterable[Numbered]) -> list[JournalRow]:
+    return [JournalRow(seq, encode_entry(entry)) for seq, entry in entries]

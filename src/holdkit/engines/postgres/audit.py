@@ -13,9 +13,8 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import structs
 
-from ...core.audit import audit
+from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, leg_name, row_name
 from ...core.codec import decode_entry
 from ...core.entries import Entry
@@ -138,14 +137,15 @@ def _entry(where: str, row: Row) -> Iterator[Entry | Difference]:
     yield entry
 
 
-def _numbered(entries: Iterator[Entry | Difference]) -> Iterator[Entry | Difference]:
+def _numbered(entries: Iterator[Entry | Difference]) -> Iterator[Numbered | Difference]:
     """One number for all lanes: each lane's own numbers were checked."""
     number = 0
     for entry in entries:
-        if isinstance(entry, Entry):
+        if isinstance(entry, Difference):
+            yield entry
+        else:
             number += 1
-            entry = structs.replace(entry, seq=number)
-        yield entry
+            yield number, entry
 
 
 class StoredRows:

@@ -91,7 +91,7 @@ class CallerTransactions:
     def _applied(self, result: ScriptResult, began: float) -> Applied:
         assert result.outcomes is not None
         self._database.heard(result.slot, began)
-        return Applied(result.outcomes, None, result.wrote)
+        return Applied(result.outcomes, None, result.wrote, positions=result.positions)
 
     def _batch(self, groups: Sequence[Group], lock: Sequence[Key]) -> MakeScript[ScriptResult]:
         state, database = RetryState(), self._database

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, needs
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.outcomes import Done, Outcome
+from ...core.outcomes import Done, Outcome, Position
 from ...errors import HoldkitError
 from ..port import Applied
 from .loading import GrowingBatch, SeveralLanes
@@ -115,6 +115,7 @@ def apply_distributed(
     """Apply the groups, each set in its transaction. An error is raised only where there was one transaction for all."""
     sets = split_groups(groups, lanes)
     outcomes: list[list[Outcome]] = [[] for _ in groups]
+    positions: list[list[Position | None]] = [[] for _ in groups]
     skipped: dict[int, str] = {}
     failed: dict[int, HoldkitError] = {}
     wrote = False
@@ -134,10 +135,10 @@ def apply_distributed(
         assert result.outcomes is not None
         wrote |= result.wrote
         for at, index in enumerate(each.indexes):
-            outcomes[index] = result.outcomes[at]
+            outcomes[index], positions[index] = result.outcomes[at], result.positions[at]
             if at in result.skipped_locked:
                 skipped[index] = result.skipped_locked[at]
-    return Applied(outcomes, None, wrote, skipped, failed=failed)
+    return Applied(outcomes, None, wrote, skipped, failed=failed, positions=positions)
 
 
 def _transact(part: BatchPart, transact: Transact) -> ScriptResult:
@@ -155,7 +156,7 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
     """Sweep lane by lane; a hold with legs in several lanes is a transaction of its own. If one fails, what was done before it is
     the answer, with `more` set: a sweep can be called again at any time."""
     candidates, stale = find_sweep(sweep.limit)
-    swept: list[Done] = []
+    swept: list[tuple[Done, Position | None]] = []
     wrote, more = False, candidates.more
     for part in sweep_parts(candidates, stale, lanes, sweep.tenant):
         try:
@@ -168,14 +169,15 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
         assert result.outcomes is not None
         wrote |= result.wrote
         more |= bool(result.skipped_locked)
-        swept += [outcome for outcome in result.outcomes[0] if isinstance(outcome, Done)]
+        answers = zip(result.outcomes[0], result.positions[0], strict=True)
+        swept += [(outcome, position) for outcome, position in answers if isinstance(outcome, Done)]
     if not swept:
-        return ScriptResult([[]], {0: "what is being made"}, False)
-    last = max(swept, key=lambda done: (done.slot, done.seq))
-    more |= any(done.more for done in swept)
-    expired = {key for done in swept for key in done.swept}
+        return ScriptResult([[]], {0: "what is being made"}, False, positions=[[]])
+    last, position = max(swept, key=lambda one: (one[0].slot, one[1].seq if one[1] else 0))
+    more |= any(done.more for done, _ in swept)
+    expired = {key for done, _ in swept for key in done.swept}
     in_order = tuple(key for key in candidates.holds if key in expired)
-    return ScriptResult([[structs.replace(last, swept=in_order, more=more)]], {}, wrote)
+    return ScriptResult([[structs.replace(last, swept=in_order, more=more)]], {}, wrote, positions=[[position]])
 
 
 def sweep_parts(candidates: SweepCandidates, stale: set[int], lanes: int, tenant: str) -> list[BatchPart]:

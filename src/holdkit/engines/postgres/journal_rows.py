@@ -15,13 +15,14 @@ takes numbers in the lane moves them into the journal first, in order of stamp. 
 (`number_distributed`), which costs a round trip more if a caller has left anything.
 
 *Positions.* An answer says where in the journal its entry is, and that is known only when the heads are locked. While a batch is
-decided, `seq` says which entry of the batch it is; afterwards that becomes lane and number. What is remembered for a retry carries no
-position, because it is written before the numbers are known: a replayed answer's position is looked up.
+decided, the core numbers the entries of the batch (`View.numbers`); afterwards that becomes lane and number, beside each outcome. What
+is remembered for a retry is written before the numbers are known: a replayed answer's position is looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Final
 
 from msgspec import structs
@@ -30,7 +31,7 @@ from ...core.commands import Group
 from ...core.entries import Action, Effect, Entry
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import subject_of
-from ...core.outcomes import Done, Outcome
+from ...core.outcomes import Done, Outcome, Position
 from ...core.view import View
 from .database import BatchOptions, lock_timeout_ms
 from .driver import BEGIN, COMMIT, Row, Script, Statement
@@ -159,34 +160,26 @@ def _write_entries(rows: JournalRows, left: Sequence[Row]) -> list[Statement]:
 # Positions
 
 
-def strip_positions(view: View) -> None:
-    """Take the positions out of what is remembered for a retry."""
-    for key, operation in view.operations.changed.items():
-        if operation is not None and isinstance(operation.outcome, Done) and operation.outcome.seq:
-            view.operations.changed[key] = structs.replace(operation, outcome=structs.replace(operation.outcome, seq=0))
-
-
-def positions_of(
-    rows: JournalRows, statements: Sequence[Statement], answers: Sequence[list[Row]]
-) -> list[tuple[int, int]]:
-    """Lane and number of each entry of the batch; none in a caller's transaction, where they have none yet."""
+def entry_positions(rows: JournalRows, statements: Sequence[Statement], answers: Sequence[list[Row]]) -> list[Position]:
+    """The position of each entry of the batch; none in a caller's transaction, where they have none yet."""
     for (name, _), heads in zip(statements, answers, strict=False):
         if name.startswith(_NUMBERING):
             before = {row[0]: row[1] for row in heads}
-            return [(rows.lanes[row], before[rows.lanes[row]] + rows.numbers[row]) for row in rows.homes]
+            return [Position(rows.lanes[row], before[rows.lanes[row]] + rows.numbers[row]) for row in rows.homes]
     return []
 
 
-def with_positions(outcomes: list[list[Outcome]], positions: list[tuple[int, int]]) -> list[list[Outcome]]:
-    """The outcomes with lane and number instead of the index of their entry."""
-
-    def positioned(outcome: Outcome) -> Outcome:
-        if not isinstance(outcome, Done) or not outcome.seq:  # what was remembered earlier has none
-            return outcome
-        lane, seq = positions[outcome.seq - 1] if positions else (0, 0)
-        return structs.replace(outcome, lane=lane, seq=seq)
-
-    return [[positioned(outcome) for outcome in group] for group in outcomes]
+def positions_of(
+    outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int], entries: Sequence[Position], found: Sequence[Row]
+) -> list[list[Position | None]]:
+    """The position beside each outcome: of what the batch wrote, by `numbers` (which entry of the batch, from 1; 0: none); of
+    replayed answers, as `find_positions` found it."""
+    known: dict[int, Position] = {row[0]: Position(row[1], row[2]) for row in found}
+    for n, number in enumerate(numbers):
+        if number and entries:
+            known[n] = entries[number - 1]
+    each = count()
+    return [[known.get(next(each)) for _ in group] for group in outcomes]
 
 
 def find_replayed(
@@ -203,7 +196,7 @@ def find_replayed(
         if (
             isinstance(outcome, Done)
             and outcome.replayed
-            and not outcome.seq
+            and not view.numbers[n]
             and (command.tenant, command.op) in view.loaded.operations
         ):
             subject = _subject(outcome, command.tenant, lanes)
@@ -221,19 +214,3 @@ def _subject(done: Done, tenant: str, lanes: int) -> tuple[int, str] | None:
     if done.record is not None:
         return lane_of_record(done.record.key, lanes), subject_of(done.record)
     return None
-
-
-def with_found_positions(outcomes: list[list[Outcome]], rows: Sequence[Row]) -> list[list[Outcome]]:
-    """The outcomes with the positions that `find_positions` found."""
-    found = {row[0]: row for row in rows}
-    answers: list[list[Outcome]] = []
-    n = 0
-    for group in outcomes:
-        answers.append([])
-        for outcome in group:
-            row = found.get(n)
-            n += 1
-            if row is not None and isinstance(outcome, Done):
-                outcome = structs.replace(outcome, lane=row[1], seq=row[2])
-            answers[-1].append(outcome)
-    return answers

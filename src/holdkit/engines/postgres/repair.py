@@ -60,7 +60,7 @@ def repair(
     with _tables_locked(connection, limits):
         with closing(Audit(connection, limits, lanes, progress)) as audit:
             report = sort_out(audit.differences(now))
-            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, report.mended, command, 1)
+            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, report.mended, command)
         if report.mended:
             report = Repaired(report.mended, report.left, tuple(mended.entries))
             if not dry_run:

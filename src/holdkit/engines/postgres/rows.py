@@ -189,10 +189,8 @@ def record_row(record: Record, lanes: int) -> Row:
 
 
 def entry_text(entry: Entry) -> bytes:
-    """The text of an entry. Its number is not known yet: the first field is cut out and written anew, for that is several
-    times cheaper than another entry."""
-    body = _encode(entry)
-    return b'{"seq":0' + body[body.index(b",") :]
+    """The text of an entry."""
+    return _encode(entry)
 
 
 def checksum(raw: bytes, start: int = 0) -> int:

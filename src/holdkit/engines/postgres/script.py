@@ -35,7 +35,7 @@ from ...core.decide import Needs, decide_group, decide_groups, needs
 from ...core.lanes import lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Slot
-from ...core.outcomes import Done, Outcome
+from ...core.outcomes import Done, Outcome, Position
 from ...core.view import View
 from ...errors import EngineError
 from .database import BatchOptions
@@ -43,12 +43,10 @@ from .driver import BEGIN, COMMIT, PROVE, ROLLBACK, Row, Script, Statement
 from .in_doubt import InDoubtCheck, not_found
 from .journal_rows import (
     JournalRows,
+    entry_positions,
     find_replayed,
     number_distributed,
     positions_of,
-    strip_positions,
-    with_found_positions,
-    with_positions,
 )
 from .loading import GrowingBatch, LoadedBatch, find_skipped, load_batch
 from .rows import columns, pool_keys, record_of
@@ -69,6 +67,8 @@ class ScriptResult(Struct):
     wrote: bool
     slot: Slot | None = None
     """What the server's clock said on the way, if it was read."""
+    positions: list[list[Position | None]] = []
+    """Beside the outcomes: where in the journal each stands."""
 
 
 RUN_AGAIN = ScriptResult(None, {}, False)
@@ -185,7 +185,6 @@ def _write_and_commit(
     """Write back and commit. A batch that changed nothing rolls back, unless its answers must be as durable as they claim (ADR 25): it
     answered from a remembered operation, and the lock on that is committed; or COMMIT waits for standbys, and what was read may be on
     none of them yet."""
-    strip_positions(view)
     statements, rows, wrote = yield from _statements(view, batch_rows, options, batch)
     if pruning:
         statements += prune(options, view.loaded.slot)
@@ -197,11 +196,9 @@ def _write_and_commit(
     answers = yield (*statements, *asking, *proof, COMMIT if statements or replays or proof else ROLLBACK)
     if options.in_caller_transaction:
         _check_counts(statements, answers)
-    if view.entries:
-        outcomes = with_positions(outcomes, positions_of(rows, statements, answers))
-    if asking:
-        outcomes = with_found_positions(outcomes, answers[len(statements)])
-    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot)
+    entries = entry_positions(rows, statements, answers) if view.entries else []
+    positions = positions_of(outcomes, view.numbers, entries, answers[len(statements)] if asking else ())
+    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot, positions)
 
 
 def proof_of(outcomes: Sequence[Sequence[Outcome]], batch_rows: LoadedBatch) -> tuple[Statement, ...]:

@@ -213,7 +213,7 @@ class Transactions:
         if failed.sqlstate == "55P03" and not wait_for_locks:  # a row that another transaction is just inserting
             if len(groups) > 1:
                 raise BatchRejected(str(error)) from failed  # one of them meets it, and is skipped once it is alone
-            return ScriptResult([[]], {0: "what is being made"}, False)
+            return ScriptResult([[]], {0: "what is being made"}, False, positions=[[]])
         if failed.lost_worker:
             raise Retry(error, FEW)
         if failed.shut_down or failed.sqlstate == "25006":  # a failover: our other connections are old too
@@ -273,7 +273,7 @@ class Transactions:
 
 def _applied(result: ScriptResult) -> Applied:
     assert result.outcomes is not None
-    return Applied(result.outcomes, None, result.wrote, result.skipped_locked)
+    return Applied(result.outcomes, None, result.wrote, result.skipped_locked, positions=result.positions)
 
 
 async def _roll_back(connection: PipelineConnection) -> None:

@@ -27,7 +27,7 @@ from ..clocks import Clock, wall_clock
 from ..deadlines import within
 from ..durability import IN_MEMORY
 from ..metering import Meter, Progress
-from ..port import Applied, Lent
+from ..port import Applied, Lent, positions_of
 from ..settings import StoredLimits
 from ..spilling import Spill
 from .journal import Journal
@@ -89,7 +89,8 @@ class ResidentEngine:
             view = self._view(slot)
             outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
             self._write(view)
-            return Applied(outcomes, self._journal.last_seq, bool(view.entries or view.operations.changed))
+            wrote = bool(view.entries or view.operations.changed)
+            return Applied(outcomes, self._journal.last_seq, wrote, positions=positions_of(outcomes, view.numbers))
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Nobody else writes while `work` runs. There is no SQL, so what it applies is done at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from ...core.entries import Entry
+from ...core.audit import Numbered
 from ...core.model import Key
 from ...core.reading import JournalRow
 
@@ -39,6 +39,6 @@ class Journal(Protocol):
         """The last entry, if there is any."""
         ...
 
-    def whole(self) -> Iterator[Entry]:
+    def whole(self) -> Iterator[Numbered]:
         """Everything, for `verify`."""
         ...

@@ -23,8 +23,8 @@ class Grant(Struct, frozen=True, gc=False):
 
     def whole(self, key: Key) -> Operation:
         """As the core knows it."""
-        outcome = Done(self.hold.held_at, self.seq, self.hold, token=self.token)
-        return Operation(key[0], key[1], self.fingerprint, self.until, outcome)
+        outcome = Done(self.hold.held_at, self.hold, token=self.token)
+        return Operation(key[0], key[1], self.fingerprint, self.until, outcome, self.seq)
 
 
 class Operations(Mapping[Key, Operation]):
@@ -60,7 +60,7 @@ class Operations(Mapping[Key, Operation]):
         if before is not None:
             self.ends.take_out(before.until, key)
         if isinstance(outcome, Done) and outcome.hold is not None and outcome.token is not None:  # a hold just placed
-            self._rows[key] = Grant(operation.fingerprint, until, outcome.hold, outcome.seq, outcome.token)
+            self._rows[key] = Grant(operation.fingerprint, until, outcome.hold, operation.seq, outcome.token)
         else:
             self._rows[key] = operation
         self.ends.file(until, key)

@@ -7,22 +7,20 @@ snapshot. Rows that cannot even be decoded are named, and the audit goes on with
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
 import msgspec
 
-from ...core.audit import audit
+from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, row_name
 from ...core.codec import decode_entry
-from ...core.entries import Entry
 from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ..metering import Meter, Progress
 from ..spilling import Spill
 from .driver import Driver, Row
-from .rows import GENERATION, checksum, hold_of, kept_row, pool_of, record_of
+from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, pool_of, record_of
 from .statements import migrations
 
 SETTINGS = frozenset({"fence_floor", "scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
@@ -94,12 +92,12 @@ def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
 def check_operations(driver: Driver) -> Iterator[Difference]:
     """Every remembered answer fits its checksum."""
     for row in driver.each("audit_operations"):
-        expected = checksum(*row[:5])
-        if expected != row[5]:
-            yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[5]), str(expected))
+        expected = checksum(*row[:6])
+        if expected != row[6]:
+            yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[6]), str(expected))
 
 
-def read_journal(driver: Driver) -> Iterator[Entry | Difference]:
+def read_journal(driver: Driver) -> Iterator[Numbered | Difference]:
     """Every entry that can be decoded, and what is wrong with its row. The last page is read in a transaction."""
     last = -(2**63)
     while True:
@@ -113,8 +111,8 @@ def read_journal(driver: Driver) -> Iterator[Entry | Difference]:
         last = rows[-1][0] if rows else last
 
 
-def _entry(seq: int, tenant: str, subject: str, body: str, crc: int) -> Iterator[Entry | Difference]:
-    expected = zlib.crc32(body.encode())
+def _entry(seq: int, tenant: str, subject: str, body: str, crc: int) -> Iterator[Numbered | Difference]:
+    expected = entry_checksum(seq, body.encode())
     if expected != crc:
         yield Difference("journal", str(seq), "crc", str(crc), str(expected))
     try:
@@ -122,12 +120,10 @@ def _entry(seq: int, tenant: str, subject: str, body: str, crc: int) -> Iterator
     except msgspec.DecodeError as error:
         yield Difference("journal", str(seq), "body", str(error), "an entry")
         return
-    if (seq, tenant, subject) != (entry.seq, entry.tenant, entry.subject):
-        for field, stored, says in (("seq", seq, entry.seq), ("tenant", tenant, entry.tenant),
-                                    ("subject", subject, entry.subject)):  # fmt: skip
-            if stored != says:
-                yield Difference("journal", str(seq), field, str(stored), str(says))
-    yield entry
+    for field, stored, says in (("tenant", tenant, entry.tenant), ("subject", subject, entry.subject)):
+        if stored != says:
+            yield Difference("journal", str(seq), field, str(stored), str(says))
+    yield seq, entry
 
 
 class Rows:

@@ -95,7 +95,7 @@ class SqliteEngine:
 
         ran = self._writer.run(make)
         assert ran.outcomes is not None
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0)
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions)
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002
         """The same inside the caller's own transaction, in a savepoint. (There is one lock, for all pools.)"""
@@ -117,7 +117,8 @@ class SqliteEngine:
         )
         assert ran.outcomes is not None
         self._joined.remember(connection)
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, still_open=lambda: in_transaction(connection))
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions,
+                       still_open=lambda: in_transaction(connection))  # fmt: skip
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same: an sqlite3 connection belongs to its thread, which is the loop's."""

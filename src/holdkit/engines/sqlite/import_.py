@@ -11,7 +11,7 @@ from ...errors import EngineError
 from .audit import verify
 from .driver import Driver, Row, Script, ask, write
 from .loading import gather
-from .rows import entry_row, new_generation
+from .rows import entry_rows, new_generation
 from .script import ScriptResult
 from .writing import write_back
 
@@ -39,7 +39,7 @@ class Receiving:
             view = View(gathered.loaded)
             take_in(view, chunk)
             yield tuple(write_back(view))
-            mark = mark or ("journal", entry_row(view.entries[0]))
+            mark = mark or ("journal", entry_rows(view.entries[:1], view.loaded.next_seq)[0])
             written, last_seq = written + len(view.entries), view.next_seq - 1
         pools, live = yield (ask("count_pools"), ask("count_live_holds", (self._now,)))
         check_room(self._limits, pools[0][0], live[0][0])

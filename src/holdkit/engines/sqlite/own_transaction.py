@@ -69,7 +69,7 @@ class _Loan:
         assert ran.outcomes is not None
         self.mark = ran.mark or self.mark
         self.written += ran.written
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0)
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions)
 
 
 def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement | None, work: Callable[[Lent], T]) -> T:

@@ -10,7 +10,7 @@ from ...core.repair import Mended, Repaired, mend, sort_out
 from ..metering import Progress
 from .audit import Audit
 from .driver import Driver, Row, Script, Statement, ask, write
-from .rows import entry_row, new_hold_row, new_pool_row, record_row, setting_row
+from .rows import entry_rows, new_hold_row, new_pool_row, record_row, setting_row
 from .script import ScriptResult
 
 
@@ -31,18 +31,17 @@ class Repair:
             last_seq = audit.folded.last_seq
             if not self.report.mended:
                 return ScriptResult([], last_seq, 0, None)
-            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, self.report.mended, self._command,
-                          last_seq + 1)  # fmt: skip
+            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, self.report.mended, self._command)
         self.report = Repaired(self.report.mended, self.report.left, tuple(mended.entries))
         if self._dry_run:
             return ScriptResult([], last_seq, 0, None)
-        statements = rows_of(mended)
+        rows = entry_rows(mended.entries, last_seq + 1)
+        statements = rows_of(mended, rows)
         yield tuple(statements)
-        rows = [entry_row(entry) for entry in mended.entries]
         return ScriptResult([], last_seq + len(rows), len(statements), ("journal", rows[0]) if rows else None)
 
 
-def rows_of(mended: Mended) -> list[Statement]:
+def rows_of(mended: Mended, journal: list[Row]) -> list[Statement]:
     """Everything that was mended, as statements: a row goes, and comes back as it should be."""
     statements: list[tuple[str, list[Row]]] = [
         ("delete_pools", [*mended.pools]),
@@ -56,7 +55,7 @@ def rows_of(mended: Mended) -> list[Statement]:
         ("insert_legs", [(*key, units) for key, units in mended.legs.items() if units]),
         ("delete_records", [*mended.records]),
         ("put_records", [record_row(record) for record in mended.records.values() if record is not None]),
-        ("insert_journal", [entry_row(entry) for entry in mended.entries]),
+        ("insert_journal", journal),
     ]
     found: list[Statement] = [write(name, rows) for name, rows in statements if rows]
     if mended.fence_floor is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -93,15 +94,24 @@ def changed_hold_row(hold: StoredHold, open_: int) -> Row:
             hold.reason, hold.last_op, hold.version, hold.returned_at, *kept_row(hold), hold.tenant, hold.id)  # fmt: skip
 
 
-def entry_row(entry: Entry) -> Row:
-    """For `insert_journal`: the same text as `core.codec.encode_entry`, whose bytes the checksum needs."""
-    body = _encode(entry)
-    return (entry.seq, entry.tenant, entry.subject, body.decode(), zlib.crc32(body))
+def entry_rows(entries: Iterable[Entry], first_seq: int) -> list[Row]:
+    """For `insert_journal`: entries get their numbers here. The same text as `core.codec.encode_entry`, whose bytes the checksum
+    needs."""
+    rows: list[Row] = []
+    for seq, entry in enumerate(entries, first_seq):
+        body = _encode(entry)
+        rows.append((seq, entry.tenant, entry.subject, body.decode(), entry_checksum(seq, body)))
+    return rows
+
+
+def entry_checksum(seq: int, body: bytes) -> int:
+    """Of an entry and its number: names a row that was changed or moved by hand."""
+    return zlib.crc32(body, seq & 0xFFFF_FFFF)
 
 
 def operation_of(row: Row) -> Operation:
-    """tenant, id, fingerprint, until, outcome."""
-    return Operation(row[0], row[1], row[2], row[3], decode_outcome(row[4]))
+    """tenant, id, fingerprint, until, outcome, seq."""
+    return Operation(row[0], row[1], row[2], row[3], decode_outcome(row[4]), row[5])
 
 
 def operation_row(operation: Operation) -> Row:
@@ -112,6 +122,7 @@ def operation_row(operation: Operation) -> Row:
         operation.fingerprint,
         operation.until,
         encode_outcome(operation.outcome),
+        operation.seq,
     )
     return (*columns, checksum(*columns))
 

@@ -16,9 +16,10 @@ from ...core.commands import Group, Sweep
 from ...core.decide import Needs, SweepList, decide_groups, needs
 from ...core.limits import LIMITS_KEY
 from ...core.model import Limits, Slot
-from ...core.outcomes import Outcome
+from ...core.outcomes import Outcome, Position
 from ...core.view import View
 from ..clocks import Clock
+from ..port import positions_of
 from ..settings import StoredLimits
 from .driver import Row, Script, Statement, ask
 from .loading import LoadedBatch, gather
@@ -36,6 +37,8 @@ class ScriptResult(Struct):
     """Rows written, pruned ones not counted; 0 means that there is nothing to commit."""
     mark: tuple[str, Row] | None
     """A row that is there if and only if this transaction was committed: its table's name and the row."""
+    positions: list[list[Position | None]] = []
+    """Beside the outcomes."""
 
 
 class RetryState(Struct):
@@ -71,7 +74,7 @@ def apply_script(
         return (yield from write_only(view))
     outcomes = decide_groups(view, groups, gathered.swept)
     ran = yield from finish(view, gathered, need, limits, slot)
-    ran.outcomes = outcomes
+    ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
     if scrub and not ran.written:
         yield (ask("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1

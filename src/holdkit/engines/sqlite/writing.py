@@ -16,7 +16,7 @@ from .driver import Row, Statement, ask, write
 from .loading import LoadedBatch
 from .rows import (
     changed_hold_row,
-    entry_row,
+    entry_rows,
     held_row,
     labelled_pool_row,
     new_hold_row,
@@ -55,7 +55,7 @@ def write_back(view: View) -> list[Statement]:
     if view.holds.changed:
         statements += _holds(view)
     if view.entries:
-        statements.append(write("insert_journal", [entry_row(entry) for entry in view.entries]))
+        statements.append(write("insert_journal", entry_rows(view.entries, view.loaded.next_seq)))
     if view.operations.changed:
         answers = [operation_row(row) for row in view.operations.changed.values() if row is not None]
         statements.append(write("put_operations", answers))

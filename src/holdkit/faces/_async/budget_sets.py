@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ...core.commands import ConfirmHold, Overage
 from ...core.model import HeldLeg, Pool
-from ...core.outcomes import Done
+from ...core.outcomes import Receipt
 from ...core.values import invalid
 from ...kernel._async.calls import Call
 from ...kernel._async.executor import AsyncExecutorPort
@@ -39,7 +39,7 @@ class AsyncAccountsPort(Protocol):
 
     async def place(
         self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
-    ) -> Done:
+    ) -> Receipt:
         """Take the amounts of the windows that run."""
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, PlaceHold, ReleaseHold
 from ...core.model import SECOND, Record, State, StoredHold
-from ...core.outcomes import Outcome
+from ...core.outcomes import Reply
 from ...core.reading import FindHold, FindRecord
 from ...engines.port import Engine
 from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
@@ -239,7 +239,7 @@ class AsyncDriver:
         """The effect in the confirm's own transaction: both happen or neither."""
         afters: list[SagaBody] = []
 
-        def job(engine: Engine) -> list[Outcome]:
+        def job(engine: Engine) -> list[Reply]:
             return decide_inside(engine, Group(()), minted=False, ask=ask, whole=True)
 
         def ask(tx: Any) -> Group:

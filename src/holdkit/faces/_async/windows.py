@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
-from ...core.outcomes import Done
+from ...core.outcomes import Receipt
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._async.calls import Call, Frame
@@ -53,7 +53,7 @@ class AsyncWindows:
 
     async def place(
         self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
-    ) -> Done:
+    ) -> Receipt:
         """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
         asked = self._asked(amounts)
         original = replace(command, legs=tuple(meter.original(client, amount) for meter, amount in asked))

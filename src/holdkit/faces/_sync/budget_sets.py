@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ...core.commands import ConfirmHold, Overage
 from ...core.model import HeldLeg, Pool
-from ...core.outcomes import Done
+from ...core.outcomes import Receipt
 from ...core.values import invalid
 from ...kernel._sync.calls import Call
 from ...kernel._sync.executor import ExecutorPort
@@ -38,7 +38,7 @@ class AccountsPort(Protocol):
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget."""
 
-    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Done:
+    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Receipt:
         """Take the amounts of the windows that run."""
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:

@@ -16,7 +16,7 @@ from ...core.codec import same_owner
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
 from ...core.ladders.finding import missing
 from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
-from ...core.outcomes import Done, Reason, Refusal
+from ...core.outcomes import Reason, Receipt, Refusal
 from ...core.reading import FindHold, FindPool
 from ...core.validation import invalid, text
 from ...errors import (
@@ -135,7 +135,7 @@ class Claims(ClaimReads):
 
     # Within
 
-    def _granted(self, name: str, done: Done, owner: str | None) -> Claim:
+    def _granted(self, name: str, done: Receipt, owner: str | None) -> Claim:
         hold = done.hold
         assert hold is not None
         pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.held_at, on_demand=True,
@@ -195,7 +195,7 @@ class Claims(ClaimReads):
             f"{name!r} is not confirmed, so there is nothing to forget", replayed=replayed, subject=name
         )
 
-    def _ended(self, done: Done, hold: StoredHold, label: str | None, token: str | None) -> Claim:
+    def _ended(self, done: Receipt, hold: StoredHold, label: str | None, token: str | None) -> Claim:
         """The claim after a change, as that left it: whoever has the key by now is not asked."""
         pool = Pool(hold.tenant, hold.legs[0].pool, 1, fence=hold.fence, slot=done.slot, label=label, holder=hold.id,
                     entity=hold.entity)  # fmt: skip

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from ...core.commands import Amounts, Consume, Overage, PlaceHold, Ttl
 from ...core.model import Leg, Pool, Slot, State
-from ...core.outcomes import Done, Invalid
+from ...core.outcomes import Invalid, Receipt
 from ...core.validation import invalid, whole
 from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._sync.calls import Call
 from ...kernel._sync.executor import Executor
 from ...kernel._sync.kernel import Holds
-from ...kernel.answers import hold_of, refusal_of, stamped
+from ...kernel.answers import hold_of, refusal_of
 from ...kernel.normalise import hold_id
 from ...kernel.results import Hold, JournalEntry, SweepReport
 from ..capacity import LONG_NAMES, Asker, Question, one_leg, unused_pool
@@ -95,14 +95,14 @@ class ResourceKernel(Generic[Key, Window]):
         )
         return hold_of(self._ask(command, key, window, name, call.get("tx")), owner)
 
-    def _ask(self, command: PlaceHold | Consume, key: Key, window: Window, name: Name, tx: Any) -> Done:
+    def _ask(self, command: PlaceHold | Consume, key: Key, window: Window, name: Name, tx: Any) -> Receipt:
         checked = self._executor.check(command, faces=True)
         prepared = self._executor.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
         question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
         outcome = (self._client_id.own(question) if tx is None else self._client_id.joined(tx, question))[0]
-        if isinstance(outcome, Done):
-            return outcome if tx is not None else stamped(outcome, self._executor.durability)
+        if isinstance(outcome, Receipt):
+            return outcome
         if isinstance(outcome, Invalid):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
         raise refusal_of(outcome)

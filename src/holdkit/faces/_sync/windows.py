@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
-from ...core.outcomes import Done
+from ...core.outcomes import Receipt
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._sync.calls import Call, Frame
@@ -52,7 +52,7 @@ class Windows:
             found.append(Usage(meter.budget, meter.period.name, window.opens, window.closes, total, held, consumed))
         return found
 
-    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Done:
+    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Receipt:
         """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
         asked = self._asked(amounts)
         original = replace(command, legs=tuple(meter.original(client, amount) for meter, amount in asked))

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 from ...core.commands import AnyCommand, Group
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
-from ...core.outcomes import Done, Outcome, Refusal, Survives
+from ...core.outcomes import Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
 from ...core.rechecking import BY_LIMITS
 from ...core.validation import check
@@ -18,7 +18,7 @@ from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Engine
 from ...errors import InvalidRequest
-from ..answers import Answer, answer_of, in_own_words, refusal_of, settled, stamped
+from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
 from ..async_group_commit import AsyncGroupCommit  # async-only
 
 # sync-only: from ..group_commit import GroupCommit
@@ -56,7 +56,7 @@ class AsyncExecutorPort(Protocol):
         original: AnyCommand | None = None,
         undo: Undo | None = None,
         shielded: bool = False,
-    ) -> Done:
+    ) -> Receipt:
         """Execute one command; a refusal is raised.
 
         `faces`: the command is a face's, and may use reserved names. `original` is the command that the operation id stands
@@ -161,7 +161,7 @@ class AsyncExecutor:
         original: AnyCommand | None = None,
         undo: Undo | None = None,
         shielded: bool = False,
-    ) -> Done:
+    ) -> Receipt:
         """Execute one command; a refusal is raised. Where faces have made some of the legs, it names what the caller named."""
         mixed = not faces and combined(command)
         checked = await self.check(command, faces=faces or mixed, retried=True)
@@ -171,8 +171,8 @@ class AsyncExecutor:
             (outcome,) = await self.group_commit.submit(group, minted=minted, undo=undo, shielded=shielded)
         else:
             (outcome,) = await self.group_commit.apply_in(tx, group)
-        if isinstance(outcome, Done):
-            return outcome if tx is not None else stamped(outcome, self.durability)
+        if isinstance(outcome, Receipt):
+            return outcome
         if isinstance(outcome, Refusal):
             refusal = refusal_of(outcome)
             raise in_own_words(refusal, getattr(command, "legs", ())) if mixed else refusal
@@ -184,14 +184,11 @@ class AsyncExecutor:
         group = guarded(self.mint.prepare_all(commands), atomic, op, checked)
         return self.answers(group, await self.group_commit.submit(group))
 
-    def answers(self, group: Group, outcomes: list[Outcome], tx: Any = None) -> list[Answer]:
+    def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
         """The outcomes of a group as users see them."""
-        survives = None if tx is not None else self.durability
-        return [
-            answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
-        ]
+        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
-    async def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
+    async def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:
         """Execute commands of a face as one atomic group, all or none; returns values."""
         checked = await self.check(*commands, faces=True)
         return await self.submit(Group(self.mint.prepare_all([*commands]), atomic=True, checked=checked), tx)
@@ -207,7 +204,7 @@ class AsyncExecutor:
             check(command, limits, faces=True)
         return Group(self.mint.prepare_all([*commands]), atomic=True, checked=limits.version)
 
-    async def submit(self, group: Group, tx: Any = None) -> list[Outcome]:
+    async def submit(self, group: Group, tx: Any = None) -> list[Reply]:
         """Have a complete group written: by the group commit, or in the caller's own transaction."""
         if tx is None:
             return await self.group_commit.submit(group)

@@ -89,7 +89,7 @@ class Calls:
         group = self._group(commands, atomic, op)
         if not group.commands:
             return []
-        return self._executor.answers(group, self._executor.submit(group, tx), tx)
+        return self._executor.answers(group, self._executor.submit(group, tx))
 
     def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
         """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed

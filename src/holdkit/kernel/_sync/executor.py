@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 from ...core.commands import AnyCommand, Group
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
-from ...core.outcomes import Done, Outcome, Refusal, Survives
+from ...core.outcomes import Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
 from ...core.rechecking import BY_LIMITS
 from ...core.validation import check
@@ -19,7 +19,7 @@ from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Engine
 from ...errors import InvalidRequest
-from ..answers import Answer, answer_of, in_own_words, refusal_of, settled, stamped
+from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
 from ..follower_state import Shown
 from ..group_commit import GroupCommit, Stats
 from ..guarding import guarded
@@ -54,7 +54,7 @@ class ExecutorPort(Protocol):
         original: AnyCommand | None = None,
         undo: Undo | None = None,
         shielded: bool = False,
-    ) -> Done:
+    ) -> Receipt:
         """Execute one command; a refusal is raised.
 
         `faces`: the command is a face's, and may use reserved names. `original` is the command that the operation id stands
@@ -159,7 +159,7 @@ class Executor:
         original: AnyCommand | None = None,
         undo: Undo | None = None,
         shielded: bool = False,
-    ) -> Done:
+    ) -> Receipt:
         """Execute one command; a refusal is raised. Where faces have made some of the legs, it names what the caller named."""
         mixed = not faces and combined(command)
         checked = self.check(command, faces=faces or mixed, retried=True)
@@ -169,8 +169,8 @@ class Executor:
             (outcome,) = self.group_commit.submit(group, minted=minted, undo=undo, shielded=shielded)
         else:
             (outcome,) = self.group_commit.apply_in(tx, group)
-        if isinstance(outcome, Done):
-            return outcome if tx is not None else stamped(outcome, self.durability)
+        if isinstance(outcome, Receipt):
+            return outcome
         if isinstance(outcome, Refusal):
             refusal = refusal_of(outcome)
             raise in_own_words(refusal, getattr(command, "legs", ())) if mixed else refusal
@@ -182,14 +182,11 @@ class Executor:
         group = guarded(self.mint.prepare_all(commands), atomic, op, checked)
         return self.answers(group, self.group_commit.submit(group))
 
-    def answers(self, group: Group, outcomes: list[Outcome], tx: Any = None) -> list[Answer]:
+    def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
         """The outcomes of a group as users see them."""
-        survives = None if tx is not None else self.durability
-        return [
-            answer_of(command, outcome, survives) for command, outcome in zip(group.commands, outcomes, strict=True)
-        ]
+        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
-    def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Outcome]:
+    def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:
         """Execute commands of a face as one atomic group, all or none; returns values."""
         checked = self.check(*commands, faces=True)
         return self.submit(Group(self.mint.prepare_all([*commands]), atomic=True, checked=checked), tx)
@@ -205,7 +202,7 @@ class Executor:
             check(command, limits, faces=True)
         return Group(self.mint.prepare_all([*commands]), atomic=True, checked=limits.version)
 
-    def submit(self, group: Group, tx: Any = None) -> list[Outcome]:
+    def submit(self, group: Group, tx: Any = None) -> list[Reply]:
         """Have a complete group written: by the group commit, or in the caller's own transaction."""
         if tx is None:
             return self.group_commit.submit(group)

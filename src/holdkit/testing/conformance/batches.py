@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...core.commands import ConfirmHold, CreatePool, Group, PutRecord, ReleaseHold, ResizePool
 from ...core.model import Leg, State
-from ...core.outcomes import Done, Outcome, Reason, Refusal
+from ...core.outcomes import Done, Outcome, Position, Reason, Refusal
 from ...core.reading import FindEnds, FindPool, FindRecord
 from ...errors import HoldkitError
 from .harness import TOKEN, Broken, Rig, demand, equal, hold_id, placing
@@ -22,15 +22,15 @@ def batch_in_order(rig: Rig) -> None:
     words = [[said(outcome) for outcome in group] for group in applied.outcomes]
     short = Reason.INSUFFICIENT_CAPACITY
     equal(words, [["done", "done"], [short, "done", "done"], [short, "done", "done", "done"]], "answers in order")
-    answers = [outcome for group in applied.outcomes for outcome in group if isinstance(outcome, Done)]
-    actions = {(row.lane, row.seq): entry.action for row, entry in zip(rig.rows(), rig.journal(), strict=True)}
-    told = [actions.get((answer.lane, answer.seq)) for answer in answers]
+    positions = [position for group in applied.positions for position in group if position is not None]
+    actions = {Position(row.lane, row.seq): entry.action for row, entry in zip(rig.rows(), rig.journal(), strict=True)}
+    told = [actions.get(position) for position in positions]
     expected = ["pool.created", "hold.held", "hold.released", "hold.held", "hold.confirmed", "pool.resized",
                 "hold.held"]  # fmt: skip
     equal(told, expected, "entries at the positions answered")
     equal([entry.action for entry in rig.along("a")], expected, "entries of the pool, in order")
     if applied.last_seq is not None:
-        equal([answer.seq for answer in answers], list(range(1, 8)), "positions in order")
+        equal([position.seq for position in positions], list(range(1, 8)), "positions in order")
         equal(applied.last_seq, 7, "last_seq of the batch")
     pool = rig.pool()
     equal((pool.total, pool.held, pool.consumed), (3, 1, 2), "total, held, consumed")
@@ -85,7 +85,8 @@ def atomic_group_returns_its_pools(rig: Rig) -> None:
     equal(rig.engine.read(FindPool(("", "new"))), None, "the pool that an aborted group had created")
     equal(rig.rows(before), [], "what an aborted group journaled")
     placed = rig.place(3, "b")
-    equal(placed.seq, before.get(placed.lane, 0) + 1, "the next position after an aborted group")
+    assert placed.position is not None
+    equal(placed.position.seq, before.get(placed.position.lane, 0) + 1, "the next position after an aborted group")
     rig.sound()
 
 

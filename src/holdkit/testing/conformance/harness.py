@@ -17,7 +17,7 @@ from ...core.commands import AnyCommand, CreatePool, Group, PlaceHold
 from ...core.entries import Entry
 from ...core.fold import fold
 from ...core.model import SECOND, Leg, Limits, Pool, Slot, StoredHold
-from ...core.outcomes import Done, Outcome, Reason, Refusal
+from ...core.outcomes import Reason, Receipt, Refusal, Reply
 from ...core.reading import FindEnds, FindHold, FindPool, JournalRow, ReadHistory, ReadJournal, entry_of
 from ...engines.clocks import Clock
 from ...engines.port import Applied, Engine
@@ -99,20 +99,20 @@ class Rig:
               "outcomes per group")  # fmt: skip
         return applied
 
-    def do(self, *commands: AnyCommand, atomic: bool = False) -> list[Outcome]:
+    def do(self, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
         """One group in a batch of its own."""
-        return self.apply(Group(commands, atomic)).outcomes[0]
+        return self.apply(Group(commands, atomic)).replies(None)[0]
 
-    def under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Outcome]:
+    def under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
         """One group under one operation id, as the kernel would hand it over."""
         numbered = tuple(structs.replace(command, op=f"{key}#{n}") for n, command in enumerate(commands))
         group = guarded(prepared(Group(numbered)).commands, atomic, key)
-        return self.apply(group).outcomes[0]
+        return self.apply(group).replies(None)[0]
 
-    def done(self, command: AnyCommand) -> Done:
+    def done(self, command: AnyCommand) -> Receipt:
         """A command that must be done."""
         (outcome,) = self.do(command)
-        if not isinstance(outcome, Done):
+        if not isinstance(outcome, Receipt):
             raise Broken(f"{spoken(command)} at slot {self.now} must be done, but the answer is {outcome}")
         return outcome
 
@@ -128,7 +128,7 @@ class Rig:
         for pool, total in totals.items():
             self.done(CreatePool(id=pool, total=total, tenant=tenant))
 
-    def place(self, number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any) -> Done:
+    def place(self, number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any) -> Receipt:
         """Place a hold that must be granted."""
         return self.done(placing(number, pool, quantity, ttl=ttl, **more))
 

@@ -19,7 +19,7 @@ from ...core.commands import AnyCommand, Group
 from ...core.entries import Action, Entry
 from ...core.fold import fold
 from ...core.model import Key, Pool, StoredHold
-from ...core.outcomes import Done, Outcome, Reason, Refusal
+from ...core.outcomes import Reason, Receipt, Refusal, Reply
 from ...core.reading import FindEnds, FindHold, FindPool, Query
 from ...engines.port import Engine
 from .harness import Broken, demand, prepared
@@ -29,7 +29,7 @@ class Answer(Struct, frozen=True):
     """One command, asked alone, and what it was told."""
 
     command: AnyCommand
-    outcome: Outcome
+    outcome: Reply
     before: int
     """The highest position known to be committed when the call began."""
     at: int
@@ -57,14 +57,14 @@ class Recorder:
         self.answers: list[Answer] = []
         self.looks: list[Look] = []
 
-    def ask(self, command: AnyCommand) -> Outcome:
+    def ask(self, command: AnyCommand) -> Reply:
         """One command in a batch of its own."""
         before = self._known
         (group,) = [prepared(Group((command,)))]
         applied = self._engine.apply([group])
         if applied.skipped_locked:  # another thread had it locked
             applied = self._engine.apply([group], wait_for_locks=True)
-        outcome = applied.outcomes[0][0]
+        outcome = applied.replies(None)[0][0]
         with self._lock:
             self.linear = self.linear and applied.last_seq is not None
             at = applied.last_seq or 0
@@ -89,13 +89,13 @@ class _Past:
         self.pools: dict[Key, list[tuple[int, Pool | None]]] = {}
         self.holds: dict[Key, list[tuple[int, StoredHold | None]]] = {}
 
-    def write(self, entry: Entry, state: Folded) -> None:
+    def write(self, seq: int, entry: Entry, state: Folded) -> None:
         """Note what an entry changed."""
         for effect in entry.effects:
-            self.pools.setdefault(effect.pool.key, [(0, None)]).append((entry.seq, state.pools.get(effect.pool.key)))
+            self.pools.setdefault(effect.pool.key, [(0, None)]).append((seq, state.pools.get(effect.pool.key)))
         if entry.hold is not None or entry.change is not None:
             key = (entry.tenant, entry.subject)
-            self.holds.setdefault(key, [(0, None)]).append((entry.seq, state.holds.get(key)))
+            self.holds.setdefault(key, [(0, None)]).append((seq, state.holds.get(key)))
 
     def between(self, table: dict[Key, list[Any]], key: Key, first: int, last: int) -> Iterable[Any]:
         """Every state of a row after the entries `first` … `last`."""
@@ -117,17 +117,16 @@ def check_history(journal: Sequence[Entry], answers: Sequence[Answer], looks: Se
     done = _claims(answers)
     past, state = _Past(), Folded()
     for number, entry in enumerate(journal, start=1):
-        demand(entry.seq == number, f"the journal has entry {entry.seq} where {number} belongs")
-        _counters(state, entry)
+        _counters(state, number, entry)
         fold(state, entry)
-        past.write(entry, state)
-        answer = done.pop(entry.seq, None)
+        past.write(number, entry, state)
+        answer = done.pop(number, None)
         if answer is not None:
-            _agrees(answer, entry, state)
+            _agrees(answer, number, entry, state)
         elif entry.action in CLAIMED and entry.op is None:
-            follows = done.get(entry.seq + 1)
+            follows = done.get(number + 1)
             told = follows is not None and getattr(follows.command, "id", None) == entry.subject
-            demand(told, f"entry {entry.seq} ({entry.action.value} {entry.subject}) was told to nobody")
+            demand(told, f"entry {number} ({entry.action.value} {entry.subject}) was told to nobody")
     demand(not done, f"positions {sorted(done)} were answered, but are not in the journal")
     for answer in answers:
         if isinstance(answer.outcome, Refusal):
@@ -142,20 +141,20 @@ def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
     for answer in answers:
         outcome = answer.outcome
         demand(answer.at >= answer.before, f"decided on entry {answer.at}, though {answer.before} was committed before")
-        if not isinstance(outcome, Done) or outcome.replayed or not outcome.seq:
+        if not isinstance(outcome, Receipt) or outcome.replayed or outcome.position is None:
             continue
-        demand(answer.before < outcome.seq <= answer.at,
-               f"position {outcome.seq} lies not between {answer.before} and {answer.at}")  # fmt: skip
-        demand(outcome.seq not in done, f"position {outcome.seq} was answered twice")
-        done[outcome.seq] = answer
+        seq = outcome.position.seq
+        demand(answer.before < seq <= answer.at, f"position {seq} lies not between {answer.before} and {answer.at}")
+        demand(seq not in done, f"position {seq} was answered twice")
+        done[seq] = answer
     return done
 
 
-def _counters(state: Folded, entry: Entry) -> None:
+def _counters(state: Folded, seq: int, entry: Entry) -> None:
     """Never more in use than there is, never less than nothing, and fences only grow."""
     for effect in entry.effects:
         pool, before = effect.pool, state.pools.get(effect.pool.key)
-        where = f"entry {entry.seq} leaves pool {pool.id}"
+        where = f"entry {seq} leaves pool {pool.id}"
         demand(pool.held >= 0 and pool.consumed >= 0, f"{where} below nothing: {pool}")
         demand(pool.held + pool.consumed <= pool.total, f"{where} oversold: {pool}")
         was = (0, 0, 0) if before is None else (before.total, before.held, before.consumed)
@@ -165,17 +164,17 @@ def _counters(state: Folded, entry: Entry) -> None:
         demand(grows, f"{where} with a fence that did not grow")
 
 
-def _agrees(answer: Answer, entry: Entry, state: Folded) -> None:
+def _agrees(answer: Answer, seq: int, entry: Entry, state: Folded) -> None:
     """The entry an answer claims says what the answer says."""
     outcome = answer.outcome
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, Receipt)
     subject = getattr(answer.command, "id", entry.subject)
     told = (answer.command.tenant, subject, outcome.slot)
     demand(told[1] in entry.subject and (entry.tenant, entry.slot) == (told[0], told[2]),
-           f"the answer at {entry.seq} is about {told}, the entry about {entry.subject} at {entry.slot}")  # fmt: skip
+           f"the answer at {seq} is about {told}, the entry about {entry.subject} at {entry.slot}")  # fmt: skip
     if outcome.hold is not None:
         stands = state.holds.get(outcome.hold.key)
-        demand(stands == outcome.hold, f"the answer at {entry.seq} shows {outcome.hold}, the journal {stands}")
+        demand(stands == outcome.hold, f"the answer at {seq} shows {outcome.hold}, the journal {stands}")
 
 
 def _was_true(answer: Answer, refusal: Refusal, past: _Past) -> None:

@@ -40,7 +40,7 @@ def removed_pools_are_gone(rig: Rig) -> None:
     rig.refused(RemovePool(id="a"), Reason.POOL_IN_USE)
     rig.done(ReturnUnits(id=hold_id(3), owner=TOKEN))
     words = [type(answer).__name__ for answer in rig.do(RemovePool(id="a"), CreatePool(id="a", total=7), atomic=True)]
-    equal(words, ["Done", "Done"], "removed and made anew in one group")
+    equal(words, ["Receipt", "Receipt"], "removed and made anew in one group")
     equal((rig.pool("a").total, rig.pool("a").held), (7, 0), "the pool that was made anew")
     rig.sound()
 

@@ -134,7 +134,11 @@ def a_full_table_keeps_no_memories(rig: Rig) -> None:
 def records_compare_and_set(rig: Rig) -> None:
     """A record is written only over the version its writer saw; records are listed by id within their kind."""
     put = rig.done(PutRecord(kind="k", id="b", body='{"n": 1}', if_version=0))
-    equal((put.record and put.record.version, put.seq), (1, 1), "version and position of a new record")
+    equal(
+        (put.record and put.record.version, put.position and put.position.seq),
+        (1, 1),
+        "version and position of a new record",
+    )
     rig.refused(PutRecord(kind="k", id="b", body="2", if_version=0), Reason.VERSION_CONFLICT)
     rig.done(PutRecord(kind="k", id="b", body="2", if_version=1))
     for kind, name in (("k", "c"), ("k", "a"), ("other", "a")):

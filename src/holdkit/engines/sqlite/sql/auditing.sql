@@ -22,7 +22,7 @@ select tenant, pool, deadline, hold, units from holdkit_legs order by tenant, po
 
 -- name: audit_operations
 -- every remembered answer with its checksum
-select tenant, id, fingerprint, until, outcome, crc from holdkit_operations order by tenant, id
+select tenant, id, fingerprint, until, outcome, seq, crc from holdkit_operations order by tenant, id
 
 -- name: audit_records
 -- every record

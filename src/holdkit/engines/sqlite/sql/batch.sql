@@ -39,11 +39,11 @@ from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.va
 
 -- name: load_operation
 -- the answer given before to an operation id
-select tenant, id, fingerprint, until, outcome from holdkit_operations where tenant = ? and id = ?
+select tenant, id, fingerprint, until, outcome, seq from holdkit_operations where tenant = ? and id = ?
 
 -- name: load_operations
 -- the same for many
-select o.tenant, o.id, o.fingerprint, o.until, o.outcome
+select o.tenant, o.id, o.fingerprint, o.until, o.outcome, o.seq
 from json_each(?2) k cross join holdkit_operations o on o.tenant = ?1 and o.id = k.value
 
 -- name: load_record
@@ -202,7 +202,8 @@ insert into holdkit_journal (seq, tenant, subject, body, crc) values (?, ?, ?, ?
 
 -- name: put_operations
 -- the answer, for the retry; an id whose window is over may be used anew
-insert or replace into holdkit_operations (tenant, id, fingerprint, until, outcome, crc) values (?, ?, ?, ?, ?, ?)
+insert or replace into holdkit_operations (tenant, id, fingerprint, until, outcome, seq, crc)
+values (?, ?, ?, ?, ?, ?, ?)
 
 -- name: put_records
 -- written or replaced

@@ -34,7 +34,7 @@ select seq, tenant, subject, body, crc from holdkit_journal where seq = ?
 
 -- name: find_operation_row
 -- the same for a batch that changed nothing but remembered its answers
-select tenant, id, fingerprint, until, outcome, crc from holdkit_operations where tenant = ? and id = ?
+select tenant, id, fingerprint, until, outcome, seq, crc from holdkit_operations where tenant = ? and id = ?
 
 -- name: claim_write_lock
 -- writes nothing, yet takes the write lock: tells whether a caller's transaction can write
