@@ -122,10 +122,18 @@ def minted_at(hold_id: str) -> Slot | None:
 
 def ticket(hold_id: str, token: str) -> str:
     """One text that carries id and token, for webhooks and other processes."""
-    return f"hk1.{hold_id}.{token}"
+    return f"{_TICKET}{hold_id}.{token}"
+
+
+def is_ticket(value: object) -> bool:
+    """Whether a value is meant as a ticket, be it a damaged one; no id begins like one."""
+    return isinstance(value, str) and value.startswith(_TICKET)
+
+
+_TICKET: Final = "hk1."
 
 
 def read_ticket(text: str) -> tuple[str, str] | None:
     """Id and token of a ticket, or None if the text is none."""
     parts = text.split(".", 2)
-    return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == "hk1" and parts[1] and parts[2] else None
+    return (parts[1], parts[2]) if len(parts) == 3 and f"{parts[0]}." == _TICKET and parts[1] and parts[2] else None

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ..core.codec import read_ticket
+from ..core.codec import is_ticket, read_ticket
 from ..core.commands import (
     AnyCommand,
     ConfirmHold,
@@ -203,7 +203,7 @@ def hold_id(value: Any) -> Any:
 def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
     """Id and token of whatever names a hold: a `Hold`, a ticket, or an id with `owner=`."""
     if isinstance(value, str):
-        if value.startswith("hk1."):
+        if is_ticket(value):
             parts = read_ticket(value)
             if parts is None:
                 raise invalid("hold", "ticket_malformed", "this ticket is cut short or damaged")

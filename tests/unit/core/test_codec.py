@@ -173,3 +173,9 @@ def test_tickets() -> None:
     assert codec.read_ticket("hk1.abc.tok.en") == ("abc", "tok.en")
     for bad in ("", "abc", "hk1.abc", "hk1..tok", "hk1.abc.", "hk2.abc.tok", "hk1", ".abc.tok"):
         assert codec.read_ticket(bad) is None
+
+
+def test_what_is_meant_as_a_ticket_is_told_by_how_it_begins() -> None:
+    assert codec.is_ticket("hk1.a.b")
+    assert codec.is_ticket("hk1.damaged")
+    assert not any(map(codec.is_ticket, ("0" * 32, "hk1", "hk2.a.b", None, 1)))

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import httpx
 
+from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.model import SECOND, Leg, State
 from ...core.validation import invalid
@@ -146,10 +147,6 @@ def _named(claim: Claim | str, owner: str | None) -> tuple[str, str | None]:
         if claim.hold_id is None or claim.held_slot is None or token is None:
             return claim.id, token
         return claim.hold_id, token
-    if _is_ticket(claim):
+    if is_ticket(claim):
         return reference(claim, owner)
     return claim_pool(claim).removeprefix(CLAIMS), owner
-
-
-def _is_ticket(claim: object) -> bool:
-    return isinstance(claim, str) and claim.startswith("hk1.")

@@ -11,6 +11,7 @@ from uuid import UUID
 import httpx
 import msgspec
 
+from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.limits import SPANS
 from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
@@ -102,7 +103,7 @@ class RemoteReads(Calling):
     def history(self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000) -> list[RemoteEntry]:
         """All that happened to a hold, whole; or to a pool, by its id, and through the holds on it: up to `limit` entries. In
         journal order, behind a cursor. Raises `CursorLost`."""
-        named = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
+        named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         try:
             path = path_of("holds", check_hold_id(spelled(named)), "history")
         except InvalidRequest:

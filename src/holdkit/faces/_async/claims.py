@@ -11,7 +11,7 @@ from typing import Any, Final, Unpack
 
 from msgspec.structs import replace
 
-from ...core.codec import same_owner
+from ...core.codec import is_ticket, same_owner
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
 from ...core.ladders.finding import missing
 from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
@@ -118,7 +118,7 @@ class AsyncClaims(AsyncClaimReads):
         frame = self._frame(call)
         found = (
             None
-            if _is_ticket(claim)
+            if is_ticket(claim)
             else await self._present(claim_pool(claim.id if isinstance(claim, Claim) else claim), tx)
         )
         named = self._seen(*found) if found is not None and not isinstance(claim, Claim) and found[0].holder else claim
@@ -217,7 +217,7 @@ class AsyncClaims(AsyncClaimReads):
             if claim.combined:
                 raise part_of_hold(claim.key, claim.hold_id or "")
             return claim.hold_id or "", claim.owner if owner is None else owner, claim.id
-        if _is_ticket(claim):
+        if is_ticket(claim):
             id, token = reference(claim, owner)
             hold = await self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
             if hold is None:
@@ -265,7 +265,3 @@ def _checked(slots: Slot, field: str = "ttl") -> Slot:
     if slots > LONGEST:
         raise invalid(field, f"{field}_too_long", "must be at most 24 h")
     return slots
-
-
-def _is_ticket(claim: object) -> bool:
-    return isinstance(claim, str) and claim.startswith("hk1.")

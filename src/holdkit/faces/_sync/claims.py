@@ -12,7 +12,7 @@ from typing import Any, Final, Unpack
 
 from msgspec.structs import replace
 
-from ...core.codec import same_owner
+from ...core.codec import is_ticket, same_owner
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
 from ...core.ladders.finding import missing
 from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
@@ -116,9 +116,7 @@ class Claims(ClaimReads):
         tx = call.get("tx")
         frame = self._frame(call)
         found = (
-            None
-            if _is_ticket(claim)
-            else self._present(claim_pool(claim.id if isinstance(claim, Claim) else claim), tx)
+            None if is_ticket(claim) else self._present(claim_pool(claim.id if isinstance(claim, Claim) else claim), tx)
         )
         named = self._seen(*found) if found is not None and not isinstance(claim, Claim) and found[0].holder else claim
         id, token, name = self._named(named, owner, tx)
@@ -216,7 +214,7 @@ class Claims(ClaimReads):
             if claim.combined:
                 raise part_of_hold(claim.key, claim.hold_id or "")
             return claim.hold_id or "", claim.owner if owner is None else owner, claim.id
-        if _is_ticket(claim):
+        if is_ticket(claim):
             id, token = reference(claim, owner)
             hold = self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
             if hold is None:
@@ -264,7 +262,3 @@ def _checked(slots: Slot, field: str = "ttl") -> Slot:
     if slots > LONGEST:
         raise invalid(field, f"{field}_too_long", "must be at most 24 h")
     return slots
-
-
-def _is_ticket(claim: object) -> bool:
-    return isinstance(claim, str) and claim.startswith("hk1.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
+from ...core.codec import is_ticket
 from ...core.model import MAX_SLOT
 from ...core.reading import ReadGeneration, ReadHistory, entry_of, touches
 from ...core.validation import invalid, text, whole
@@ -33,7 +34,7 @@ class Journal(Calls, Verbs):
         happens to takes as long as all that happened beside it. Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        name = subject if isinstance(subject, str) and not subject.startswith("hk1.") else reference(subject, None)[0]
+        name = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         first = self._executor.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
         if not first and hold_id(name) != name:  # a hold's id, spelled as UUIDs often are
             name = hold_id(name)
