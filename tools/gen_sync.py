@@ -1,7 +1,7 @@
 """Write every `_sync/` folder from the `_async/` folder beside it, so that no twin is kept by hand.
 
 Tokens `async` and `await` go; names change by RENAMES and by `AsyncX` → `X`, in code, strings and comments alike.
-Everything else stays, comments included. Where the colours really differ, the async source says so, line by line:
+Everything else stays, comments included. Where sync and async really differ, the async source says so, line by line:
 
     await self._lock.acquire()   # async-only
     # sync-only: self._lock.acquire(timeout=LIMIT)
@@ -62,7 +62,7 @@ def renamed(word: str) -> str:
     return RENAMES.get(word) or PREFIX.sub(r"\1", word)
 
 
-def _colour_words(source: str) -> dict[int, list[int]]:
+def _async_words(source: str) -> dict[int, list[int]]:
     """Columns of the `async` and `await` keywords, by line number."""
     found: dict[int, list[int]] = {}
     f_string_start = getattr(tokenize, "FSTRING_START", None)  # Python 3.12 and later split f-strings
@@ -85,7 +85,7 @@ def _colour_words(source: str) -> dict[int, list[int]]:
 
 def translate(source: str) -> str:
     """The sync text of an async module, before formatting."""
-    colour_words = _colour_words(source)
+    async_words = _async_words(source)
     lines = []
     for number, line in enumerate(source.splitlines(), start=1):
         if ASYNC_ONLY.search(line):
@@ -93,7 +93,7 @@ def translate(source: str) -> str:
         if marked := SYNC_ONLY.match(line):
             lines.append(marked["indent"] + marked["code"])
             continue
-        for column in reversed(colour_words.get(number, [])):
+        for column in reversed(async_words.get(number, [])):
             line = line[:column] + line[column + len("async") :].lstrip()  # both words have five letters
         lines.append(WORD.sub(lambda match: renamed(match[0]), line))
     return "\n".join(lines) + "\n"

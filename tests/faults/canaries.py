@@ -29,7 +29,7 @@ def acknowledge_before_commit() -> None:
     POINTS.late_commits = True
 
 
-def _apart(name: str) -> None:
+def _in_a_transaction_of_its_own(name: str) -> None:
     """The rows of this statement are written by a second transaction, after the first has been committed."""
     skipped_locked: list[Statement] = []
     whole: Callable[..., list[Statement]] = vars(script)["write_back"]
@@ -58,12 +58,12 @@ def _apart(name: str) -> None:
 
 def operation_row_apart() -> None:
     """Effect first, the operation's record after it."""
-    _apart("put_operations")
+    _in_a_transaction_of_its_own("put_operations")
 
 
 def journal_apart() -> None:
     """State first, its journal entry after it."""
-    _apart("insert_journal")
+    _in_a_transaction_of_its_own("insert_journal")
 
 
 def unknown_as_none() -> None:

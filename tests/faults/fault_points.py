@@ -51,7 +51,7 @@ class Points:
     def before(self, sql: str) -> int:
         """A statement is about to run: its number."""
         self.kinds.append(self._names.get(sql) or _kind(sql))
-        self._strike(len(self.kinds), "before")
+        self._meet(len(self.kinds), "before")
         while self._held_back:
             self._held_back.pop()()
         return len(self.kinds)
@@ -60,7 +60,7 @@ class Points:
         """It ran."""
         if cursor is not None and (number, "after") in self._faults:
             cursor.fetchall()  # a statement that fails is over: it keeps no lock
-        self._strike(number, "after")
+        self._meet(number, "after")
         if self.kinds[number - 1] == "commit" and self.on_commit is not None:
             self.on_commit()
 
@@ -71,7 +71,7 @@ class Points:
             return True
         return False
 
-    def _strike(self, number: int, when: When) -> None:
+    def _meet(self, number: int, when: When) -> None:
         what = self._faults.get((number, when))
         if what is None:
             return

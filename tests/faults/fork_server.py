@@ -135,27 +135,27 @@ def allow_tracing() -> None:
     ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(0xFFFFFFFFFFFFFFFF), 0, 0, 0)
 
 
-def serve(desk: socket.socket) -> None:
+def serve(control: socket.socket) -> None:
     """Fork a child per job until nobody asks any more."""
     _warm_up()
     gc.freeze()  # what was made so far is never looked at again, so the children share it
     while True:
-        text, descriptors, _, _ = socket.recv_fds(desk, 1 << 20, 1)
+        text, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
         if not text:
             return
         job = msgspec.json.decode(text, type=Job)
         line = socket.socket(fileno=descriptors[0])
         pid = os.fork()
         if not pid:
-            desk.close()
+            control.close()
             allow_tracing()
             if line.recv(1):  # the parent may want to attach a tracer first
                 Child(job, line).live()
             os._exit(0)
         line.close()
-        desk.send(str(pid).encode())
+        control.send(str(pid).encode())
         _, status = os.waitpid(pid, 0)
-        desk.send(str(status).encode())
+        control.send(str(status).encode())
 
 
 def _warm_up() -> None:
@@ -174,8 +174,8 @@ class _Deaf(socket.socket):
 def main() -> None:
     """Serve on the socket whose number is the argument."""
     fault_points.install()
-    with socket.socket(fileno=int(sys.argv[1])) as desk:
-        serve(desk)
+    with socket.socket(fileno=int(sys.argv[1])) as control:
+        serve(control)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ TRIALS = 12
 CLIENTS = 4
 CAPACITY = 40
 PATIENCE = 120.0
-PATIENT = Policy(attempts=10**6, seconds=3_600)
+LONG_WAITS = Policy(attempts=10**6, seconds=3_600)
 """Whoever pauses may miss every moment in which the server is up, until it is killed no more."""
 
 
@@ -75,7 +75,7 @@ def work(address: str, key: str, name: int, seed: int, ledger: Ledger, stop: Cal
     rng = random.Random(seed)
     number = 0
     try:
-        with connect(address, key=key, policy=PATIENT) as hk:
+        with connect(address, key=key, policy=LONG_WAITS) as hk:
             while not stop():
                 number += 1
                 if rng.random() < 0.25:

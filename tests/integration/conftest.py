@@ -1,4 +1,4 @@
-"""A client of either colour at a real server, behind one way of calling."""
+"""A client sync or async at a real server, behind one way of calling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.servers import LiveServer, live_server
 
 
 class Clients:
-    """Opens clients of one colour; closes what a test has left open."""
+    """Opens clients, sync or async; closes what a test has left open."""
 
     def __init__(self, mode: Sync | Async) -> None:
         self.mode = mode

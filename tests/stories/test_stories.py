@@ -32,7 +32,7 @@ STORIES = read_stories(FOLDER)
 ENGINES = {"memory": False, "log": True, "sqlite": True, "postgres": True, "lanes": True, "apart": True}
 """Each engine, and whether it is durable; `lanes` is PostgreSQL with several, `apart` the same said as where the tables
 are distributed by lane. Both are told every other story sync, and the rest async."""
-COLOURS = ("sync", "async")
+MODES = ("sync", "async")
 LANES = {"postgres": 1, "lanes": 8, "apart": 8}
 SEVERAL = ("lanes", "apart")
 ONE_LANE = frozenset({
@@ -50,8 +50,8 @@ CASES = [
     pytest.param(story, engine, mode, id=f"{story.name}-{engine}-{mode}")
     for index, story in enumerate(STORIES)
     for engine in ENGINES
-    for mode in COLOURS
-    if engine not in SEVERAL or (story.name not in ONE_LANE and mode == COLOURS[index % 2])
+    for mode in MODES
+    if engine not in SEVERAL or (story.name not in ONE_LANE and mode == MODES[index % 2])
 ]
 
 
@@ -82,13 +82,13 @@ def test_story(story: Story, engine: str, mode: str, tmp_path: Path, request: py
     assert told.restarts == (restarts if ENGINES[engine] else 0)
 
 
-def test_no_story_engine_or_colour_is_left_out() -> None:
+def test_no_story_engine_or_mode_is_left_out() -> None:
     on_disk = sum(path.suffix == ".story" for path in FOLDER.iterdir())
     assert len(STORIES) == on_disk >= 50
     plain, several = on_disk * (len(ENGINES) - len(SEVERAL)), (on_disk - len(ONE_LANE)) * len(SEVERAL)
-    assert len({case.id for case in CASES}) == len(CASES) == plain * len(COLOURS) + several
+    assert len({case.id for case in CASES}) == len(CASES) == plain * len(MODES) + several
     told = {(case.values[1], case.values[2]) for case in CASES}
-    assert told == {(engine, mode) for engine in ENGINES for mode in COLOURS}
+    assert told == {(engine, mode) for engine in ENGINES for mode in MODES}
     assert {story.name for story in STORIES} >= ONE_LANE
 
 
@@ -190,7 +190,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("mode", COLOURS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", FAILURES)
 def test_a_wrong_expectation_fails_its_line(text: str, mode: str, tmp_path: Path) -> None:
     story = read_story(f"pool gpu total=2\nhold a gpu 1 ttl=60 op=one -> held\n{text}", "a.story")

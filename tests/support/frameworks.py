@@ -1,4 +1,4 @@
-"""Applications of every kind that Holdkit can join: each with a kernel of its colour, and a transaction of its own."""
+"""Applications of every kind that Holdkit can join: each with a kernel, sync or async, and a transaction of its own."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ class LockableEngine:
         """Groups of each batch that was applied after waiting."""
         self.before: Callable[[Sequence[Group], bool], None] | None = None
         self.after: Callable[[Sequence[Group], bool], None] | None = None
-        self.impatient: Callable[[Sequence[Group]], dict[int, str]] = lambda groups: {}
+        self.skip_anyway: Callable[[Sequence[Group]], dict[int, str]] = lambda groups: {}
         """What even a patient call leaves out."""
         self.proves = False
         """Says how long its journal is, as an engine that is written to by nobody else."""
-        self.boarding: Callable[[], None] = lambda: None
+        self.on_growth: Callable[[], None] = lambda: None
         """Called by every patient call, after it has waited."""
         self.closed = False
 
@@ -68,13 +68,13 @@ class LockableEngine:
         return f"pool {min(pools)}" if pools else None
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        skipped_locked = self.impatient(groups) if wait_for_locks else {}
+        skipped_locked = self.skip_anyway(groups) if wait_for_locks else {}
         if wait_for_locks:
             self.blocked.release()
             waited = [self._locks.get(pool) for group in groups for one in group.commands for pool in self._pools(one)]
             for lock in waited:
                 assert lock is None or lock.wait(PATIENCE), "never unlocked"
-            self.boarding()
+            self.on_growth()
         else:
             skipped_locked = {
                 index: what for index, group in enumerate(groups) if (what := self._locked(group)) is not None
@@ -129,10 +129,10 @@ class GrowingEngine(LockableEngine):
             return {pool for one in group.commands for pool in self._pools(one)} <= wanted
 
         def come_in() -> None:
-            self.boarding = lambda: None  # once at most
+            self.on_growth = lambda: None  # once at most
             everybody.extend(add_late(fits))
 
-        self.boarding = come_in
+        self.on_growth = come_in
         try:
             return self.apply(everybody, wait_for_locks=True)
         except Exception as error:

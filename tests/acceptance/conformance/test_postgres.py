@@ -45,7 +45,7 @@ class TestManyLanes(Postgres):
     lanes = 64
 
 
-class Apart(Postgres):
+class Distributed(Postgres):
     """Everything said as where the tables are distributed by lane. There a batch is a transaction per lane, each whole or not
     at all: the checks that take a batch for one transaction are said of groups."""
 
@@ -62,7 +62,7 @@ class Apart(Postgres):
         run_check(followers_see_whole_transactions, self.make_engine, self.reopen)
 
 
-class TestApart(Apart):
+class TestDistributed(Distributed):
     pass
 
 

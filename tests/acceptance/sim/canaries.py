@@ -132,13 +132,13 @@ def names_not_synced_at_opening(patch: pytest.MonkeyPatch) -> None:
 
 
 def cache_of_an_unsealed_log_trusted(patch: pytest.MonkeyPatch) -> None:
-    def trusting(self: Log, next_seq: int) -> None:
+    def unchecked(self: Log, next_seq: int) -> None:
         self.next_seq = next_seq
         last = self.segments[-1]
         last.file.cut(last.end)
         self._disk.sync()
 
-    patch.setattr(Log, "settle", trusting)
+    patch.setattr(Log, "settle", unchecked)
 
 
 def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -192,10 +192,10 @@ def effect_taken_for_granted(patch: pytest.MonkeyPatch) -> None:
     """Whoever takes over behind the point of no return believes that the effect has happened."""
     call = AsyncDriver._call
 
-    async def trusting(self: AsyncDriver, method: str, step: Any) -> Any:
+    async def unchecked(self: AsyncDriver, method: str, step: Any) -> Any:
         return None if method == "effect" and self.body.epoch > 1 else await call(self, method, step)
 
-    patch.setattr(AsyncDriver, "_call", trusting)
+    patch.setattr(AsyncDriver, "_call", unchecked)
 
 
 def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:

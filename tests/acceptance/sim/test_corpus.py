@@ -10,7 +10,7 @@ from tests.acceptance.sim.corpus import CORPUS
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_what_was_found_stays_mended(name: str) -> None:
+def test_what_was_found_stays_repaired(name: str) -> None:
     World(CORPUS[name]).run()
 
 

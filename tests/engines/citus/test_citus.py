@@ -14,7 +14,7 @@ import holdkit
 from holdkit.core.model import Limits
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import DISTRIBUTED, Layout, migrate_to
-from tests.acceptance.conformance.test_postgres import Apart
+from tests.acceptance.conformance.test_postgres import Distributed
 from tests.engines.postgres.engine_calls import confirm, create, done, groups, place, pool_in
 from tests.support.races import with_threads
 
@@ -49,7 +49,7 @@ def ask(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
 
 
-class TestCitus(Apart):
+class TestCitus(Distributed):
     lanes = LANES
     layout: Layout = "citus"
 

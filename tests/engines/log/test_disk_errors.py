@@ -168,7 +168,7 @@ def scripted() -> tuple[Step, ...]:
     return (*steps, TakeSnapshot(START), Reopen(START + 60), Apply(START + 90, (sealed(CreatePool(id="z", total=1)),)))
 
 
-def struck(kind: str, after: int, dice: int, times: int = 1) -> bool:
+def fault_was_met(kind: str, after: int, dice: int, times: int = 1) -> bool:
     """A life with one fault at the n-th call; whether the fault struck."""
     limits = Limits(max_pools=9, max_holds=4, max_operations=9, retry_window=50, retention=1_500)
     world = World(Plan(1, limits, 900, scripted(), Fault(kind, after, dice, times)))
@@ -179,7 +179,7 @@ def struck(kind: str, after: int, dice: int, times: int = 1) -> bool:
 @pytest.mark.parametrize("dice", range(4))
 def test_r5_killed_at_every_call_of_the_disk(dice: int) -> None:
     calls = 0
-    while struck("cut", calls, dice):
+    while fault_was_met("cut", calls, dice):
         calls += 1
     assert calls > 100
 
@@ -187,7 +187,7 @@ def test_r5_killed_at_every_call_of_the_disk(dice: int) -> None:
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_r6_failed_at_every_call_of_the_disk(times: int) -> None:
     calls = 0
-    while struck("error", calls, 0, times):
+    while fault_was_met("error", calls, 0, times):
         calls += 1
     assert calls > 100
 
@@ -195,7 +195,7 @@ def test_r6_failed_at_every_call_of_the_disk(times: int) -> None:
 def exhausted(kind: str) -> None:
     for dice in range(4):
         calls = 0
-        while struck(kind, calls, dice, 2):
+        while fault_was_met(kind, calls, dice, 2):
             calls += 1
 
 

@@ -96,32 +96,32 @@ def groups(*commands: AnyCommand) -> list[Group]:
 
 
 def settle(engine: PostgresEngine, *commands: AnyCommand) -> list[Reply]:
-    """What each comes to: those that were left out go again, patiently, one by one."""
-    applied, left = hastily(engine, wanted := groups(*commands))
+    """What each comes to: those that were skipped go again, waiting for locks, one by one."""
+    applied, left = without_waiting(engine, wanted := groups(*commands))
     for index in left:
-        applied[index] = patiently(engine, wanted[index]).replies(None)[0]
+        applied[index] = waiting_for_locks(engine, wanted[index]).replies(None)[0]
     return [outcome for (outcome,) in applied]
 
 
-def hastily(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[list[list[Reply]], list[int]]:
-    """Without waiting: what each came to, and which were left out. A batch that was rejected goes again in halves."""
+def without_waiting(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[list[list[Reply]], list[int]]:
+    """Without waiting: what each came to, and which were skipped. A batch that was rejected goes again in halves."""
     try:
         applied = engine.apply(wanted)
     except BatchRejected:
         half = len(wanted) // 2
         assert half, "a single group is never rejected for what others do"
-        (first, left), (second, right) = hastily(engine, wanted[:half]), hastily(engine, wanted[half:])
+        (first, left), (second, right) = without_waiting(engine, wanted[:half]), without_waiting(engine, wanted[half:])
         return first + second, [*left, *(half + index for index in right)]
     return list(applied.replies(None)), sorted(applied.skipped_locked)
 
 
-def patiently(engine: PostgresEngine, group: Group) -> Applied:
+def waiting_for_locks(engine: PostgresEngine, group: Group) -> Applied:
     """One group that waits for what it needs; what was made while it looked is seen by the next look."""
     for _ in range(50):
         applied = engine.apply([group], wait_for_locks=True)
         if not applied.skipped_locked:
             return applied
-    raise AssertionError("left out again and again")
+    raise AssertionError("skipped again and again")
 
 
 def one(engine: PostgresEngine, command: AnyCommand) -> Reply:

@@ -30,10 +30,10 @@ def test_what_is_there_already_is_met_and_looked_for_for_a_while(open_engine: Op
     done(engine, create("p", total=1_000))
     seen.clear()
 
-    wish = place("p", **given)
-    first = done(engine, wish)
+    command = place("p", **given)
+    first = done(engine, command)
     assert looks(seen) == 0
-    ((again,), (other,)) = engine.apply(groups(wish, place("p"))).outcomes
+    ((again,), (other,)) = engine.apply(groups(command, place("p"))).outcomes
     assert looks(seen) > 0
     if "op" in given:
         assert isinstance(again, Done)
@@ -58,6 +58,6 @@ def test_a_birth_that_is_refused_is_refused_for_the_first_reason(open_engine: Op
     engine = open_engine()
     done(engine, create("p", total=1))
     done(engine, place("p", id=ID))
-    wishes = (place("p", id=ID), place("p")) if atomic else (place("p", id=ID),)
-    ((first, *_),) = engine.apply([Group(wishes, atomic)]).outcomes
+    commands = (place("p", id=ID), place("p")) if atomic else (place("p", id=ID),)
+    ((first, *_),) = engine.apply([Group(commands, atomic)]).outcomes
     assert first == Refusal(Reason.HOLD_EXISTS, ID)

@@ -29,12 +29,12 @@ def fill(engine: PostgresEngine, clock: FakeClock, holds: int = HOLDS) -> int:
     chance = random.Random(7)
     for each in POOLS:
         done(engine, create(each, 10**6))
-    wishes = [place(*chance.sample(POOLS, chance.randint(1, 3)), ttl=chance.randint(1, 50)) for _ in range(holds)]
+    commands = [place(*chance.sample(POOLS, chance.randint(1, 3)), ttl=chance.randint(1, 50)) for _ in range(holds)]
     for first in range(0, holds, 500):
-        applied = engine.apply(groups(*wishes[first : first + 500]))
+        applied = engine.apply(groups(*commands[first : first + 500]))
         assert all(isinstance(outcome, Done) for (outcome,) in applied.outcomes)
     clock.set(START + 100)
-    return sum(len(wish.legs) for wish in wishes)
+    return sum(len(command.legs) for command in commands)
 
 
 def returned(engine: PostgresEngine) -> Counter[tuple[str, str]]:

@@ -189,7 +189,7 @@ def test_things_around_a_connection(app: Application) -> None:
         assert (caught.value.field, caught.value.code) == ("tx", "tx_unsupported")
 
 
-def test_the_other_colour(app: Application) -> None:
+def test_an_async_connection_on_a_sync_kernel_and_the_reverse(app: Application) -> None:
     """A sync connection would stop the event loop; an async one cannot be awaited by a thread. Neither is touched."""
     engine, async_engine = sqlalchemy.create_engine(alchemy_url(app.url)), create_async_engine(alchemy_url(app.url))
     if isinstance(app, Asynchronous):

@@ -245,11 +245,11 @@ def test_plain_calls_beside_an_open_transaction(kind: Any, url: str) -> None:
 # Interrupts
 
 
-class Struck(OSError):
+class Interrupted(OSError):
     """What a signal's handler raises: even one of these is no trouble of the connection's."""
 
 
-def strike_main(url: str) -> None:
+def interrupt_main(url: str) -> None:
     """A signal for the main thread, once it waits."""
     waiting(url)
     main = threading.main_thread().ident
@@ -257,7 +257,7 @@ def strike_main(url: str) -> None:
     signal.pthread_kill(main, signal.SIGUSR1)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, Struck])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Interrupted])
 def test_an_interrupt_while_we_wait(url: str, error: type[BaseException]) -> None:
     def strike(number: int, frame: object) -> None:
         raise error
@@ -267,7 +267,7 @@ def test_an_interrupt_while_we_wait(url: str, error: type[BaseException]) -> Non
         with opened(Psycopg, url) as app, locked(url):
             app.order("a")
             callers = CallerThreads()
-            callers.start(lambda: strike_main(url))
+            callers.start(lambda: interrupt_main(url))
             with pytest.raises(error):
                 app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
             callers.join()
@@ -286,11 +286,11 @@ STEPS = ["make_savepoint", "read_transaction", "find_identity", "lock_pools_wait
 def test_an_interrupt_between_any_two_statements(kind: Any, url: str, step: str, error: type[BaseException]) -> None:
     with opened(kind, url) as app:
         app.order("a")
-        struck = threading.Event()
+        interrupted = threading.Event()
 
         def hook(name: str) -> None:
-            if name == step and not struck.is_set():
-                struck.set()
+            if name == step and not interrupted.is_set():
+                interrupted.set()
                 raise error
 
         app.listen(hook)
@@ -388,7 +388,7 @@ def test_a_second_interrupt_ends_the_connection_and_commits_nothing(url: str) ->
             app.order("a")
             callers = CallerThreads()
             app.tx.cancel_safe = lambda **_: signal.raise_signal(signal.SIGUSR1)  # the second strikes here
-            callers.start(lambda: strike_main(url))
+            callers.start(lambda: interrupt_main(url))
             with pytest.raises(KeyboardInterrupt):
                 app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
             callers.join()

@@ -267,7 +267,7 @@ def test_a_tenants_sweep_tells_of_its_own_holds_in_every_lane(postgres_url: str)
         engine_calls.sound(engine, postgres_url)
 
 
-def test_a_sweep_that_is_struck_in_one_lane_tells_what_it_did(postgres_url: str) -> None:
+def test_a_sweep_that_is_interrupted_in_one_lane_tells_what_it_did(postgres_url: str) -> None:
     clock = FakeClock()
     with closing(PostgresEngine(postgres_url, clock=clock)) as engine:
         pools = [pool_in(lane) for lane in range(3)]

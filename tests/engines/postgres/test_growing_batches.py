@@ -131,7 +131,7 @@ def test_who_needs_other_locks_first_takes_nobody_along(
     assert len(applied.outcomes) == 1
 
 
-def test_where_boarding_breaks_nothing_was_done(engine: PostgresEngine, postgres_url: str) -> None:
+def test_where_growth_fails_nothing_was_done(engine: PostgresEngine, postgres_url: str) -> None:
     def add_late(fits: Fits) -> list[Group]:
         raise ZeroDivisionError
 

@@ -91,7 +91,7 @@ def prepare(engine: PostgresEngine) -> None:
 
 
 @pytest.mark.slow
-def test_many_with_overlapping_wishes_never_deadlock(engine: PostgresEngine, postgres_url: str) -> None:
+def test_many_with_overlapping_item_sets_never_deadlock(engine: PostgresEngine, postgres_url: str) -> None:
     """Threads here and in two other processes: holds over several pools and lanes, expiries, sweeps, pools on demand, records,
     callers' own transactions and readers of the journal."""
     prepare(engine)

@@ -25,7 +25,7 @@ def _nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Notifier, "notify_soon", lambda _: None)
 
 
-def fly(engine: PostgresEngine, wanted: list[Group], sent: Callable[[], None] = lambda: None) -> Applied:
+def apply_on_loop(engine: PostgresEngine, wanted: list[Group], sent: Callable[[], None] = lambda: None) -> Applied:
     return asyncio.run(engine.apply_async(wanted, sent))
 
 
@@ -33,8 +33,8 @@ def test_the_same_answers_and_told_when_they_are_on_their_way(engine: PostgresEn
     assert isinstance(engine, AsyncApply)
     done(engine, create("p", total=1))
     told: list[int] = []
-    wishes = groups(place("p"), place("p"), place("missing"), place("new", on_demand=5))
-    applied = fly(engine, wishes, lambda: told.append(1))
+    commands = groups(place("p"), place("p"), place("missing"), place("new", on_demand=5))
+    applied = apply_on_loop(engine, commands, lambda: told.append(1))
     first, second, third, fourth = [outcome for (outcome,) in applied.outcomes]
     assert isinstance(first, Done)
     assert isinstance(fourth, Done)
@@ -45,11 +45,11 @@ def test_the_same_answers_and_told_when_they_are_on_their_way(engine: PostgresEn
     engine_calls.sound(engine, postgres_url)
 
 
-def test_without_a_connection_at_hand_it_is_grounded(engine: PostgresEngine) -> None:
+def test_without_a_connection_at_hand_it_is_left_to_a_thread(engine: PostgresEngine) -> None:
     done(engine, create("p"))
     engine._connections.no_wait.drop_idle()
     with pytest.raises(NeedsThread):
-        fly(engine, groups(place("p")))
+        apply_on_loop(engine, groups(place("p")))
     assert engine_calls.pool(engine, "p").held == 0
 
 
@@ -59,14 +59,14 @@ def test_a_statement_that_fails_grounds_it(open_engine: Open, monkeypatch: pytes
     engine = open_engine()
     assert engine_calls.pool(engine, "p").held == 0, "a connection is at hand"
     with pytest.raises(NeedsThread):
-        fly(engine, groups(place("p")))
+        apply_on_loop(engine, groups(place("p")))
     assert engine_calls.pool(engine, "p").held == 0
 
 
 def test_what_is_there_already_is_met_in_the_air(engine: PostgresEngine) -> None:
     done(engine, create("p"))
-    wish = groups(place("p", op="x"))
-    first, again = fly(engine, wish), fly(engine, wish)
+    command = groups(place("p", op="x"))
+    first, again = apply_on_loop(engine, command), apply_on_loop(engine, command)
     (((was,),), ((now,),)) = first.outcomes, again.outcomes
     assert isinstance(was, Done)
     assert isinstance(now, Done)
@@ -77,22 +77,22 @@ def test_what_is_there_already_is_met_in_the_air(engine: PostgresEngine) -> None
 @pytest.mark.parametrize("step", ["lock_pools", "place_holds", "commit"])
 def test_cancelled_it_leaves_no_connection_behind(open_engine: Open, step: str) -> None:
     """Before COMMIT was sent nothing happened; behind it nobody knows."""
-    struck: list[asyncio.Task[Applied]] = []
+    to_cancel: list[asyncio.Task[Applied]] = []
 
     def strike(name: str) -> None:
-        if name == step and struck:
-            struck.pop().cancel()
+        if name == step and to_cancel:
+            to_cancel.pop().cancel()
 
     async def cancelled() -> None:
         task = asyncio.ensure_future(engine.apply_async(groups(place("p")), lambda: None))
-        struck.append(task)
+        to_cancel.append(task)
         with pytest.raises(asyncio.CancelledError):
             await task
 
     engine = open_engine(on_statement=strike)
     done(engine, create("p"))
     asyncio.run(cancelled())
-    assert not struck
+    assert not to_cancel
     assert engine._connections.no_wait._lent == 0
     assert engine_calls.pool(engine, "p").held <= (step in ("place_holds", "commit")), "they travel together"
     assert isinstance(engine_calls.one(engine, place("p")), Done)
@@ -100,7 +100,7 @@ def test_cancelled_it_leaves_no_connection_behind(open_engine: Open, step: str) 
 
 
 @pytest.mark.parametrize("step", ["lock_pools", "place_holds"])
-def test_an_exception_before_commit_is_sent_is_grounded(open_engine: Open, step: str) -> None:
+def test_an_exception_before_commit_is_sent_is_left_to_a_thread(open_engine: Open, step: str) -> None:
     awaited: list[str] = []
 
     def strike(name: str) -> None:
@@ -112,7 +112,7 @@ def test_an_exception_before_commit_is_sent_is_grounded(open_engine: Open, step:
     done(engine, create("p"))
     awaited.append(step)
     with pytest.raises(NeedsThread):
-        fly(engine, groups(place("p")))
+        apply_on_loop(engine, groups(place("p")))
     assert not awaited
     assert engine_calls.pool(engine, "p").held == 0
     assert engine._connections.no_wait._lent == 0
@@ -129,6 +129,6 @@ def test_an_exception_behind_commit_is_unknown(engine: PostgresEngine, monkeypat
 
     monkeypatch.setattr(driver.Pipeline, "_rows", strike)
     with pytest.raises(OutcomeUnknown):
-        fly(engine, groups(place("p")))
+        apply_on_loop(engine, groups(place("p")))
     monkeypatch.undo()
     assert engine_calls.pool(engine, "p").held == 1

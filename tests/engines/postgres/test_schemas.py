@@ -84,14 +84,14 @@ def test_notifications_are_heard_in_their_own_schema(
     two: tuple[holdkit.Kernel, holdkit.Kernel], postgres_url: str
 ) -> None:
     shop, order = two
-    with closing(psycopg.connect(postgres_url, autocommit=True)) as ears:
+    with closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
         for channel in ("holdkit", "shop", "holdkit:shop", "holdkit:order"):
-            ears.execute(f'listen "{channel}"')
+            connection.execute(f'listen "{channel}"')
         shop.create_pool("lamp", 1)
-        (heard,) = ears.notifies(timeout=PATIENCE, stop_after=1)
+        (heard,) = connection.notifies(timeout=PATIENCE, stop_after=1)
         assert heard.channel == "holdkit:shop"
         order.create_pool("lamp", 1)
-        (heard,) = ears.notifies(timeout=PATIENCE, stop_after=1)
+        (heard,) = connection.notifies(timeout=PATIENCE, stop_after=1)
         assert heard.channel == "holdkit:order"
 
 
@@ -215,8 +215,8 @@ def test_a_pool_is_cut_up() -> None:
 
 def test_there_are_never_more_connections(postgres_url: str) -> None:
     migrate(postgres_url)
-    impatient = Limits(lock_timeout=50_000)
-    with closing(PostgresEngine(postgres_url, pool_size=4, limits=impatient)) as engine, ExitStack() as taken:
+    short_timeout = Limits(lock_timeout=50_000)
+    with closing(PostgresEngine(postgres_url, pool_size=4, limits=short_timeout)) as engine, ExitStack() as taken:
         for _ in range(2):
             taken.enter_context(engine._connections.no_wait.connection())
         taken.enter_context(engine._connections.wait_for_locks.connection())
@@ -295,7 +295,7 @@ def test_the_command_line_and_the_server(postgres_url: str) -> None:
     from tests.support.command_line import run
 
     made = run("migrate", postgres_url, "--schema", "shop")
-    assert "the schema is version" in made.out
+    assert "the schema is at version" in made.out
     assert '"shop".pools' in run("migrate", "--sql", "--schema", "shop").out
     run("pools", "create", "lamp", "3", "--url", postgres_url, "--schema", "shop")
     assert "lamp" in run("pools", "list", "--url", f"{postgres_url}&schema=shop", "--schema", "shop").out

@@ -107,7 +107,7 @@ def test_others_answer_at_once_and_in_the_same_batch_too(
             applied for _ in range(TRIES) if not (applied := engine.apply(groups(place(OTHER)))).skipped_locked
         )
         assert isinstance(alone.outcomes[0][0], Done)
-        tries = (engine_calls.hastily(engine, groups(place(OTHER), wanted, place(OTHER))) for _ in range(TRIES))
+        tries = (engine_calls.without_waiting(engine, groups(place(OTHER), wanted, place(OTHER))) for _ in range(TRIES))
         outcomes = next(outcomes for outcomes, left in tries if left == [1])
         assert outcomes[1] == []
         assert [type(outcomes[n][0]) for n in (0, 2)] == [Done, Done]
@@ -117,13 +117,13 @@ def test_others_answer_at_once_and_in_the_same_batch_too(
 
 @pytest.mark.parametrize("ending", ["commit", "rollback"])
 @pytest.mark.parametrize("take", LOCKED + MADE, ids=lambda take: take.__name__)
-def test_the_patient_wait_until_the_caller_is_done(
+def test_calls_that_wait_for_locks_wait_until_the_caller_is_done(
     take: Callable[[PostgresEngine, Tx], AnyCommand], ending: str, open_engine: Open, postgres_url: str
 ) -> None:
     engine = prepare(open_engine)
     with ThreadPoolExecutor(1) as thread, caller(postgres_url) as tx:
         wanted = take(engine, tx)
-        waiting = thread.submit(engine_calls.patiently, engine, groups(wanted)[0])
+        waiting = thread.submit(engine_calls.waiting_for_locks, engine, groups(wanted)[0])
         await_waiter(postgres_url)
         assert isinstance(engine_calls.one(engine, place(OTHER)), Done)
         tx.commit() if ending == "commit" else tx.rollback()
@@ -134,7 +134,7 @@ def test_the_patient_wait_until_the_caller_is_done(
 
 
 @pytest.mark.parametrize("take", LOCKED + MADE, ids=lambda take: take.__name__)
-def test_the_patient_are_turned_away_in_the_end(
+def test_calls_that_wait_for_locks_are_turned_away_in_the_end(
     take: Callable[[PostgresEngine, Tx], AnyCommand], open_engine: Open, postgres_url: str
 ) -> None:
     engine = prepare(open_engine, limits=SHORT)

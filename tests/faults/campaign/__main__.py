@@ -64,7 +64,7 @@ class Campaign:
         if name in ("failovers", "cancelled_waits", "crash_alone"):
             self.fail_over(name, number)
         else:
-            self.strike(name, number)
+            self.result(name, number)
         self.part.seconds = now() - began
 
     def fail_over(self, name: str, number: int) -> None:
@@ -83,7 +83,7 @@ class Campaign:
                     served = f"served again after {max(found.from_fault):.2f} s" + ", fenced" * found.fenced
                     self.progress(kind, found.verdict, served, seed)
 
-    def strike(self, name: str, number: int) -> None:
+    def result(self, name: str, number: int) -> None:
         """The engines in turn, each with a share."""
         for index, store in enumerate(STORES):
             share = number // len(STORES) + (index < number % len(STORES))

@@ -34,7 +34,7 @@ RECOVERY: Final = 0.25
 """How often the power goes again during recovery."""
 
 
-class Strike(Struct, kw_only=True):
+class FaultResult(Struct, kw_only=True):
     """What one fault came to."""
 
     kind: str
@@ -97,7 +97,7 @@ class Trial:
         return verdict.since(self._earlier)
 
 
-def power_cuts(kind: str, number: int, seed: int, *, unsafe: bool = False) -> Iterator[Strike]:
+def power_cuts(kind: str, number: int, seed: int, *, unsafe: bool = False) -> Iterator[FaultResult]:
     """So many of them, on a disk of its own."""
     with Disk() as disk:
         store = open_store(kind, disk.path, unsafe=unsafe)
@@ -108,23 +108,23 @@ def power_cuts(kind: str, number: int, seed: int, *, unsafe: bool = False) -> It
                 yield cut(trial, disk, kind)
 
 
-def cut(trial: Trial, disk: Disk, kind: str) -> Strike:
+def cut(trial: Trial, disk: Disk, kind: str) -> FaultResult:
     """The power goes; perhaps once more while the engine recovers."""
-    strike = Strike(kind="power_cut", store=kind, verdict=Verdict())
+    result = FaultResult(kind="power_cut", store=kind, verdict=Verdict())
     before = disk.cut()
     trial.store.kill()
     trial.die(before)
     disk.restore()
     while trial.chance.random() < RECOVERY:
         cut_during_recovery(trial, disk)
-        strike.during_recovery += 1
+        result.during_recovery += 1
     try:
         trial.store.start()
     except ServerFailed as error:
-        strike.verdict.unsound.append(f"does not start: {error}")
+        result.verdict.unsound.append(f"does not start: {error}")
     else:
-        strike.verdict = trial.check()
-    return strike
+        result.verdict = trial.check()
+    return result
 
 
 def cut_during_recovery(trial: Trial, disk: Disk) -> None:
@@ -144,7 +144,7 @@ def cut_during_recovery(trial: Trial, disk: Disk) -> None:
     disk.restore()
 
 
-def crashes(kind: str, number: int, seed: int, *, unsafe: bool = False) -> Iterator[Strike]:
+def crashes(kind: str, number: int, seed: int, *, unsafe: bool = False) -> Iterator[FaultResult]:
     """SIGKILL: the clients of an embedded engine, all processes or the first one of a server."""
     with scratch() as folder:
         settings = {"synchronous_commit": "off", "wal_writer_delay": "10s"} if unsafe else None
@@ -155,7 +155,7 @@ def crashes(kind: str, number: int, seed: int, *, unsafe: bool = False) -> Itera
                 if isinstance(store, Postgres):
                     crash_server(store, trial)
                 trial.die()
-                yield Strike(kind="crash", store=kind, verdict=trial.check())
+                yield FaultResult(kind="crash", store=kind, verdict=trial.check())
 
 
 def crash_server(store: Postgres, trial: Trial) -> None:
@@ -168,7 +168,7 @@ def crash_server(store: Postgres, trial: Trial) -> None:
         trial.clients.await_each(now())
 
 
-def full_disks(kind: str, number: int, seed: int) -> Iterator[Strike]:
+def full_disks(kind: str, number: int, seed: int) -> Iterator[FaultResult]:
     """No room: nothing is lost, and it goes on when there is room again."""
     with Disk(128 if kind == "postgres" else 16) as disk:
         store = open_store(kind, disk.path)
@@ -181,7 +181,7 @@ def full_disks(kind: str, number: int, seed: int) -> Iterator[Strike]:
                 start_again(store)
                 trial.clients.await_each(now())
                 trial.die()
-                yield Strike(kind="full_disk", store=kind, verdict=trial.check())
+                yield FaultResult(kind="full_disk", store=kind, verdict=trial.check())
 
 
 def await_trouble(trial: Trial) -> None:

@@ -65,13 +65,13 @@ class Link:
         for each in (client, server):
             with suppress(OSError):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
+        back = threading.Thread(target=self._forward, args=(server, client), daemon=True)
         back.start()
-        self._pump(client, server)
+        self._forward(client, server)
         back.join()
         self._forget(client, server)
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65_536):
                 self._passing.wait()

@@ -57,15 +57,15 @@ class Proxy:
                 for each in (client, server):
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 for source, sink, side in ((client, server, "client"), (server, client, "server")):
-                    threading.Thread(target=self._pump, args=(source, sink, side), daemon=True).start()
+                    threading.Thread(target=self._forward, args=(source, sink, side), daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket, side: Side) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, side: Side) -> None:
         first = side == "client"
         with suppress(OSError, EOFError):
             while True:
                 message = read_message(source, typed=not first)
                 first = False
-                if self._strikes(side):
+                if self._cuts_here(side):
                     if self._stall:
                         return  # both ends stay open, and hear nothing more
                     break
@@ -73,7 +73,7 @@ class Proxy:
         hang_up(source)
         hang_up(sink)
 
-    def _strikes(self, side: Side) -> bool:
+    def _cuts_here(self, side: Side) -> bool:
         with self._lock:
             if not self._armed:
                 return False

@@ -51,11 +51,11 @@ class Line:
     def warm(self) -> None:
         """One connection, with everything prepared."""
         for op in (None, "warm"):
-            for way in (ask, fly):
+            for way in (ask, apply_on_loop):
                 assert isinstance(way(self.engine, place("seats", op=op and os.urandom(8).hex())), Done)
 
     def trial(
-        self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool, flying: bool = False
+        self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool, on_loop: bool = False
     ) -> tuple[str, list[str]]:
         """One hold whose connection is cut: how it was answered, and what was wrong with that."""
         if cold:
@@ -65,7 +65,7 @@ class Line:
         command = place("seats", op=os.urandom(8).hex() if with_op else None)
         self.proxy.arm(cut)
         began = time.monotonic()
-        answer = fly(self.engine, command) if flying else ask(self.engine, command)
+        answer = apply_on_loop(self.engine, command) if on_loop else ask(self.engine, command)
         took = time.monotonic() - began
         self.proxy.disarm()
         wrong = self.judge(command, answer)
@@ -103,12 +103,12 @@ def reason_of(answer: Outcome | Exception) -> Reason | None:
 
 def ask(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
     try:
-        return engine_calls.patiently(engine, groups(command)[0]).outcomes[0][0]
+        return engine_calls.waiting_for_locks(engine, groups(command)[0]).outcomes[0][0]
     except (EngineError, Overloaded, OutcomeUnknown) as error:
         return error
 
 
-def fly(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
+def apply_on_loop(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
     """On an event loop, and if that cannot be, as everybody."""
     try:
         return asyncio.run(engine.apply_async(groups(command), lambda: None)).outcomes[0][0]
@@ -134,9 +134,9 @@ def line(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Li
         yield line
 
 
-def cuts(line: Line, *, with_op: bool, cold: bool, flying: bool = False) -> list[tuple[Side, int]]:
+def cuts(line: Line, *, with_op: bool, cold: bool, on_loop: bool = False) -> list[tuple[Side, int]]:
     """Before every message of an undisturbed call, and behind the last."""
-    line.trial(None, with_op=with_op, cold=cold, flying=flying)
+    line.trial(None, with_op=with_op, cold=cold, on_loop=on_loop)
     counts = line.proxy.counts
     return [(side, n) for side in counts for n in range(1, counts[side] + 1)]
 
@@ -162,9 +162,9 @@ def test_cut_before_every_message(line: Line, with_op: bool, cold: bool) -> None
 
 @pytest.mark.slow
 def test_cut_before_every_message_of_a_batch_on_an_event_loop(line: Line) -> None:
-    points = cuts(line, with_op=True, cold=False, flying=True)
+    points = cuts(line, with_op=True, cold=False, on_loop=True)
     assert len(points) > 20
-    trials = [line.trial(cut, with_op=True, cold=False, flying=True) for cut in points]
+    trials = [line.trial(cut, with_op=True, cold=False, on_loop=True) for cut in points]
     assert [each for _, wrong in trials for each in wrong] == []
     answers = Counter(answer for answer, _ in trials)
     assert answers["Done"], "those cut before COMMIT was sent are grounded, and go again"
@@ -222,7 +222,7 @@ def test_canary_unknown_run_again_without_asking_is_found(line: Line, monkeypatc
 def test_a_read_of_the_journal_is_answered_wherever_the_line_is_cut(line: Line) -> None:
     """Also while it gives entries of callers' transactions their numbers, COMMIT included: that can be done twice."""
     wrong: list[str] = []
-    struck = 0
+    cuts_made = 0
     for number in range(1, 40):
         with psycopg.connect(line.url) as tx:
             line.straight.apply_in(tx, groups(place("seats")))
@@ -232,8 +232,8 @@ def test_a_read_of_the_journal_is_answered_wherever_the_line_is_cut(line: Line) 
             line.engine.read(ReadJournal(None, {}, 1))
         except Exception as error:  # noqa: BLE001 - whatever it is, a read should have been asked again
             wrong.append(f"{number}: {type(error).__name__}: {error}")
-        struck += line.proxy.fired.is_set()
+        cuts_made += line.proxy.fired.is_set()
         line.proxy.disarm()
     assert wrong == []
-    assert struck > 10
+    assert cuts_made > 10
     engine_calls.sound(line.straight, line.url)

@@ -39,7 +39,7 @@ from tests.engines.postgres.engine_calls import ask, await_that
 from tests.support.servers import live_server
 
 Mode = Literal["sync", "async"]
-COLOURS: Final[tuple[Mode, ...]] = ("sync", "async")
+MODES: Final[tuple[Mode, ...]] = ("sync", "async")
 WAITING: Final = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
 
 
@@ -150,7 +150,7 @@ def spend(hk: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", COLOURS)
+@pytest.mark.parametrize("mode", MODES)
 def test_a_cancelled_wait_stays_unknown(
     server: PostgresServer, url: str, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +276,7 @@ ANSWERS: Final = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", COLOURS)
+@pytest.mark.parametrize("mode", MODES)
 def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
     server: PostgresServer, url: str, mode: Mode
 ) -> None:
@@ -373,7 +373,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
             primary.kill()
             primary.start()
             with Cancelled(primary), pytest.MonkeyPatch.context() as canary:
-                for mode in COLOURS:
+                for mode in MODES:
                     assert names(told(primary.dsn("shop"), mode, *calls.values())) == ["OutcomeUnknown"] * 3
                 without_proof(canary)
                 assert names(told(primary.dsn("shop"), "sync", *calls.values())) == list(calls)

@@ -72,7 +72,7 @@ def test_a_primary_that_is_stopped_is_left(pair: tuple[PostgresServer, PostgresS
     primary, standby = pair
     calls: list[Callable[[PostgresEngine], object]] = [
         lambda engine: done(engine, place("seats")),
-        lambda engine: engine_calls.patiently(engine, groups(place("seats", op="patient"))[0]).outcomes[0][0],
+        lambda engine: engine_calls.waiting_for_locks(engine, groups(place("seats", op="patient"))[0]).outcomes[0][0],
         lambda engine: engine.read(FindPool(("", "seats"))),
         lend,
     ]

@@ -120,19 +120,19 @@ def test_only_the_pool_that_was_damaged_is_repaired_whatever_others_are_called(u
     repaired: list[tuple[str, str]] = []
     expected: list[tuple[str, str]] = []
     with holdkit.connect(url) as hk:
-        rooms: dict[str, Any] = {tenant: hk.tenant(tenant) if tenant else hk for tenant in names}
+        kernels: dict[str, Any] = {tenant: hk.tenant(tenant) if tenant else hk for tenant in names}
         for tenant, pool in names.items():
-            rooms[tenant].create_pool(pool, total=9)
-            rooms[tenant].hold(pool, 1, ttl=60)
+            kernels[tenant].create_pool(pool, total=9)
+            kernels[tenant].hold(pool, 1, ttl=60)
         for damage, sql in DERIVED.items():
             for tenant, pool in names.items():
                 by_hand(sql.format(tenant=tenant, pool=pool, true=true, false=false))
                 assert hk.repair(dry_run=False).mended, damage
                 assert hk.verify().ok
                 expected.append((tenant, pool))
-        for tenant, room in rooms.items():
+        for tenant, kernel in kernels.items():
             repaired += [
-                (tenant, entry.subject) for entry in room.journal(limit=1_000) if entry.action == "pool.repaired"
+                (tenant, entry.subject) for entry in kernel.journal(limit=1_000) if entry.action == "pool.repaired"
             ]
         assert sorted(repaired) == sorted(expected)
 
@@ -168,7 +168,7 @@ def test_due_legs_are_found_again_after_a_repair(url: str, by_hand: Change) -> N
         assert hk.hold("c", 9, ttl=60).state == "held"
 
 
-def test_a_damaged_journal_is_nothing_to_mend_from(url: str, by_hand: Change) -> None:
+def test_a_damaged_journal_is_nothing_to_repair_from(url: str, by_hand: Change) -> None:
     by_hand("update holdkit_pools set held = held + 1 where id = 'b'")
     by_hand("update holdkit_journal set crc = crc + 1 where subject = 'c'")
     done = told(RepairDocument, "repair", "--yes", code=6)
@@ -177,7 +177,7 @@ def test_a_damaged_journal_is_nothing_to_mend_from(url: str, by_hand: Change) ->
         assert hk.pool("b").held == 2, "untouched"
 
 
-def test_what_does_not_fit_in_memory_is_found_and_mended_as_well(
+def test_what_does_not_fit_in_memory_is_found_and_repaired_as_well(
     url: str, by_hand: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without any room everything is folded on disk, and the differences are the same."""

@@ -60,12 +60,12 @@ def test_held_while_it_runs_and_released_after(hk: holdkit.Kernel) -> None:
     assert (hk.get(hold_id).state, hk.pool("gpu").held) == ("released", 0)
 
 
-@pytest.mark.parametrize("struck", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_signals_are_passed_on(hk: holdkit.Kernel, struck: signal.Signals) -> None:
-    name = struck.name.removeprefix("SIG")
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_signals_are_passed_on(hk: holdkit.Kernel, sent: signal.Signals) -> None:
+    name = sent.name.removeprefix("SIG")
     process = start(script=f"sleep 60 & trap 'echo got {name}; kill $!; exit 40' {name}; echo ready; wait; exit 9")
     assert said(process) == "ready\n"
-    process.send_signal(struck)
+    process.send_signal(sent)
     code, told = end(process)
     assert (code, f"got {name}" in told) == (40, True)
     assert hk.pool("gpu").held == 0
@@ -77,7 +77,7 @@ def test_a_command_that_dies_of_a_signal(hk: holdkit.Kernel) -> None:
     assert hk.pool("gpu").held == 0
 
 
-def test_ctrl_c_strikes_the_command_once(hk: holdkit.Kernel) -> None:
+def test_ctrl_c_interrupts_the_command_once(hk: holdkit.Kernel) -> None:
     script = "trap 'echo struck' INT; echo ready; read answer; read answer; exit 3"
     master, slave = pty.openpty()
     process = subprocess.Popen(  # a session of its own, with the terminal: as a shell would start it

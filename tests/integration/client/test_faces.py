@@ -1,4 +1,4 @@
-"""Claims, items, budgets, sagas, blocks and `verify` through the client, against a real server, in sync and async."""
+"""Claims, items, budgets, sagas, blocks and `verify` through the client, against a real server, sync and async."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_budgets_hold_the_estimate_and_confirm_the_actual(at_noon: RemoteKernel)
         llm.define(tokens=Allowance(len, per="day"))
 
 
-class Errand(Saga):
+class Delivery(Saga):
     """Takes a seat."""
 
     name = "errand"
@@ -170,9 +170,9 @@ def test_sagas_are_as_the_kernel_shows_them(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
     with holdkit.connect(url) as local, live_server(url) as server, connect(server.url, key=server.admin) as hk:
         local.create_pool("chair", 1)
-        errands = local.sagas.register(Errand())
-        errands.run("one/1", {"what": "this"})
-        errands.begin("two", {"what": "that"})
+        deliveries = local.sagas.register(Delivery())
+        deliveries.run("one/1", {"what": "this"})
+        deliveries.begin("two", {"what": "that"})
         assert hk.sagas.get("one/1") == local.sagas.get("one/1")
         assert hk.sagas.get("none") is None
         assert hk.sagas.list() == local.sagas.list()

@@ -1,4 +1,4 @@
-"""Listeners and named followers through the client, in sync and async, against servers that come and go."""
+"""Listeners and named followers through the client, sync and async, against servers that come and go."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import holdkit
 from holdkit.client import NotAdmitted, connect_async
 from holdkit.client.stream import Place
 from tests.integration.conftest import Clients
+from tests.support.recording_listener import RecordingListener
 from tests.support.servers import LiveServer, live_server
 from tests.support.threads import PATIENCE, wait_until
-from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shared_server() -> Any:
 
 def test_a_listener_hears_what_comes_after_it(remote: Any) -> None:
     remote.create_pool("before", 5)
-    every, ended = Ear(), Ear()
+    every, ended = RecordingListener(), RecordingListener()
     remote.on(None, every)
     remote.on("hold.released", ended)
     hold = remote.hold("before", ttl=60)
@@ -39,44 +39,44 @@ def test_a_listener_hears_what_comes_after_it(remote: Any) -> None:
 
 
 def test_a_listener_in_an_empty_journal_hears_the_first_entry(remote: Any) -> None:
-    ear = Ear()
-    remote.on("pool.created", ear)
+    listener = RecordingListener()
+    remote.on("pool.created", listener)
     remote.create_pool("a", 1)
-    ear.wait()
-    assert ear.heard == ["pool.created a"]
+    listener.wait()
+    assert listener.heard == ["pool.created a"]
 
 
 def test_a_raising_listener_stops_nobody(remote: Any, caplog: pytest.LogCaptureFixture) -> None:
-    ear, healthy = Ear(), Ear()
+    listener, healthy = RecordingListener(), RecordingListener()
 
     def fail(entry: Any) -> None:
-        ear(entry)
+        listener(entry)
         raise ZeroDivisionError("listener bug")
 
     remote.on(None, fail)
     remote.on(None, healthy)
     remote.create_pool("a", 1)
     remote.create_pool("b", 1)
-    ear.wait(2)
+    listener.wait(2)
     healthy.wait(2)
-    assert ear.heard == healthy.heard == ["pool.created a", "pool.created b"]
+    assert listener.heard == healthy.heard == ["pool.created a", "pool.created b"]
     assert "listener failed on pool.created of a; going on" in caplog.text
 
 
 def test_a_cancelled_listener_hears_no_more_and_its_worker_ends_at_once(remote: Any) -> None:
     """A stream without news is hung up: nobody waits for the next sign of life on it."""
-    ear, other = Ear(), Ear()
-    subscription = remote.on(None, ear)
+    listener, other = RecordingListener(), RecordingListener()
+    subscription = remote.on(None, listener)
     remote.on(None, other)
     remote.create_pool("a", 1)
-    ear.wait()
+    listener.wait()
     subscription.cancel()
     subscription.cancel()
     workers = getattr(remote, "_thing", remote)._executor.workers
     wait_until(lambda: len(workers) == 1)
     remote.create_pool("b", 1)
     other.wait(2)
-    assert ear.heard == ["pool.created a"]
+    assert listener.heard == ["pool.created a"]
     assert not remote.closed
     remote.close()
     assert remote.closed
@@ -96,18 +96,18 @@ def test_bad_listeners_are_refused(remote: Any) -> None:
 
 def test_a_listener_goes_on_after_the_server_came_back_and_misses_nothing(clients: Clients, tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
-    ear = Ear()
+    listener = RecordingListener()
     with live_server(url) as first:
         hk = clients.open(first)
-        hk.on("pool.created", ear)
+        hk.on("pool.created", listener)
         hk.create_pool("a", 1)
-        ear.wait()
+        listener.wait()
     with holdkit.connect(url) as local:
         local.create_pool("b", 1)  # while nobody serves
     with live_server(url, port=first.port):
         hk.create_pool("c", 1)
-        ear.wait(2)
-        assert ear.heard == ["pool.created a", "pool.created b", "pool.created c"]
+        listener.wait(2)
+        assert listener.heard == ["pool.created a", "pool.created b", "pool.created c"]
         hk.close()
 
 
@@ -232,12 +232,12 @@ def test_a_line_ends_where_the_server_ended_it_and_nowhere_else() -> None:
 
 
 def test_a_listener_hears_entries_with_any_text(remote: Any) -> None:
-    ear = Ear()
+    listener = RecordingListener()
     remote.create_pool("a", 5)
-    remote.on("hold.held", ear)
+    remote.on("hold.held", listener)
     for _ in range(3):
         remote.hold("a", ttl=60, metadata={"note": "one\u2028two\x85three"})
-        ear.wait()
+        listener.wait()
 
 
 def test_a_hold_granted_to_a_cancelled_block_is_given_back(shared_server: LiveServer) -> None:

@@ -1,4 +1,4 @@
-"""Rates, budgets, calendars, the best items and combined holds through the client, in sync and async. (The stories tell more.)"""
+"""Rates, budgets, calendars, the best items and combined holds through the client, sync and async. (The stories tell more.)"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PATIENCE = 60_000
 """Milliseconds that a condition is waited for."""
 
 
-class WatchedEngine:
+class WatchedPage:
     """A page, and what it complained about."""
 
     def __init__(self, context: BrowserContext, server: LiveServer) -> None:
@@ -54,11 +54,11 @@ class WatchedEngine:
 
 
 @contextmanager
-def watched(browser: Browser, server: LiveServer, *, quiet: bool = True, **more: Any) -> Iterator[WatchedEngine]:
+def watched(browser: Browser, server: LiveServer, *, quiet: bool = True, **more: Any) -> Iterator[WatchedPage]:
     """A fresh context; at the end nothing must have been complained about."""
     context = browser.new_context(viewport=more.pop("viewport", DESKTOP), **more)
     try:
-        found = WatchedEngine(context, server)
+        found = WatchedPage(context, server)
         yield found
         if quiet:
             assert found.complaints == []
@@ -115,7 +115,7 @@ class Api:
         return found
 
 
-class Errand(holdkit.Saga):
+class Delivery(holdkit.Saga):
     """Takes a seat, and fails where it is told to."""
 
     name = "errand"

@@ -1,4 +1,4 @@
-"""Everybody can use every page: axe-core finds nothing, in sync and async, on a desk and on a phone; the keyboard reaches all."""
+"""Everybody can use every page: axe-core finds nothing, in light and dark, on a desk and on a phone; the keyboard reaches all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import holdkit
-from tests.integration.dashboard.browser import DESKTOP, PHONE, Api, Errand, served, watched
+from tests.integration.dashboard.browser import DESKTOP, PHONE, Api, Delivery, served, watched
 from tests.support.servers import LiveServer
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
@@ -29,7 +29,7 @@ def found(page: Page) -> list[str]:
     return complaints
 
 
-class Scene:
+class FilledServer:
     """A server with something to see on every page."""
 
     def __init__(self, server: LiveServer, api: Api, folder: Path) -> None:
@@ -45,7 +45,7 @@ class Scene:
         api.http.post("/v1/items", json={"ids": ["seat:a1", "seat:a2", "seat:a3"]})
         api.http.post("/v1/items/reserve", json={"ids": ["seat:a2"]}, headers={"Idempotency-Key": "i"})
         with holdkit.connect(f"sqlite:///{folder}/holds.db") as hk, pytest.raises(holdkit.SagaParked):
-            hk.sagas.register(Errand()).run("order:1", {"fails": "the line went dead"})
+            hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
 
     @property
     def views(self) -> list[tuple[str, str]]:
@@ -65,10 +65,10 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
     folder = tmp_path_factory.mktemp("access")
     with served(folder) as (server, http):
-        yield Scene(server, Api(http), folder)
+        yield FilledServer(server, Api(http), folder)
 
 
 SIZES = {"desk": DESKTOP, "phone": PHONE}
@@ -76,16 +76,16 @@ SIZES = {"desk": DESKTOP, "phone": PHONE}
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("modes", ["light", "dark"])
-def test_axe_finds_nothing_on_any_page(browser: Browser, scene: Scene, modes: Any, size: str) -> None:
+def test_axe_finds_nothing_on_any_page(browser: Browser, filled: FilledServer, modes: Any, size: str) -> None:
     complaints: dict[str, list[str]] = {}
     eyes: dict[str, Any] = {"quiet": False, "color_scheme": modes, "viewport": SIZES[size]}
-    with watched(browser, scene.server, **eyes) as looking:
-        looking.page.goto(scene.server.url)
-        expect(looking.page.get_by_label("API key")).to_be_visible()
-        complaints["sign in"] = found(looking.page)
-    with watched(browser, scene.server, **eyes) as looking:
-        page = looking.open()
-        for view, there in scene.views:
+    with watched(browser, filled.server, **eyes) as tab:
+        tab.page.goto(filled.server.url)
+        expect(tab.page.get_by_label("API key")).to_be_visible()
+        complaints["sign in"] = found(tab.page)
+    with watched(browser, filled.server, **eyes) as tab:
+        page = tab.open()
+        for view, there in filled.views:
             page.evaluate("view => { location.hash = '#/' + view }", view)
             expect(page.locator(there).first).to_be_visible()
             complaints[view] = found(page)
@@ -101,9 +101,9 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, scene: Scene, modes: An
     assert not told, "\n".join(told)
 
 
-def test_tab_reaches_a_list_and_the_arrows_move_in_it(browser: Browser, scene: Scene) -> None:
-    with watched(browser, scene.server) as looking:
-        page = looking.open()
+def test_tab_reaches_a_list_and_the_arrows_move_in_it(browser: Browser, filled: FilledServer) -> None:
+    with watched(browser, filled.server) as tab:
+        page = tab.open()
         rows = page.get_by_role("list", name="Pools").get_by_role("link")
         expect(rows).to_have_count(3)
         page.get_by_role("combobox").focus()
@@ -141,10 +141,10 @@ STOPS = """() => {
 """How many stops there are behind the brand, where the tour begins."""
 
 
-def test_everything_that_tab_reaches_shows_it(browser: Browser, scene: Scene) -> None:
-    with watched(browser, scene.server, quiet=False) as looking:
-        page = looking.open()
-        for view, there in scene.views:
+def test_everything_that_tab_reaches_shows_it(browser: Browser, filled: FilledServer) -> None:
+    with watched(browser, filled.server, quiet=False) as tab:
+        page = tab.open()
+        for view, there in filled.views:
             page.evaluate("view => { location.hash = '#/' + view }", view)
             expect(page.locator(there).first).to_be_visible()
             page.evaluate("document.querySelector('.brand').focus()")
@@ -162,9 +162,9 @@ def test_everything_that_tab_reaches_shows_it(browser: Browser, scene: Scene) ->
             assert stops > 5
 
 
-def test_what_moves_all_the_time_is_not_announced(browser: Browser, scene: Scene) -> None:
-    with watched(browser, scene.server) as looking:
-        page = looking.open("journal")
+def test_what_moves_all_the_time_is_not_announced(browser: Browser, filled: FilledServer) -> None:
+    with watched(browser, filled.server) as tab:
+        page = tab.open("journal")
         expect(page.locator(".entry").first).to_be_visible()
         page.evaluate(
             """() => {
@@ -178,7 +178,7 @@ def test_what_moves_all_the_time_is_not_announced(browser: Browser, scene: Scene
               }).observe(document, {subtree: true, childList: true, characterData: true});
             }"""
         )
-        with scene.server.client() as http:
+        with filled.server.client() as http:
             api = Api(http)
             for n in range(5):
                 api.pool(f"annex:{n}", 4)
@@ -188,9 +188,9 @@ def test_what_moves_all_the_time_is_not_announced(browser: Browser, scene: Scene
         assert page.evaluate("heard") == []
 
 
-def test_who_wants_no_motion_gets_none(browser: Browser, scene: Scene) -> None:
-    with watched(browser, scene.server, reduced_motion="reduce") as looking:
-        page = looking.open()
+def test_who_wants_no_motion_gets_none(browser: Browser, filled: FilledServer) -> None:
+    with watched(browser, filled.server, reduced_motion="reduce") as tab:
+        page = tab.open()
         expect(page.locator(".pool-row .id").first).to_be_visible()
         moving = """() => [...document.querySelectorAll("*")].filter((at) => {
           const {transitionDuration, animationName} = getComputedStyle(at);

@@ -12,11 +12,11 @@ from tests.integration.dashboard.browser import Api, served, watched
 
 
 def test_a_hold_is_released_by_force_with_a_reason(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         hold = api.hold("gpu", 2)
-        page = looking.open(f"hold/{hold['id']}")
+        page = tab.open(f"hold/{hold['id']}")
         page.get_by_role("button", name="Release").click()
         dialog = page.get_by_role("dialog", name="Release this hold")
         dialog.get_by_role("button", name="Release").click()
@@ -33,11 +33,11 @@ def test_a_hold_is_released_by_force_with_a_reason(browser: Browser, tmp_path: P
 
 
 def test_escape_and_cancel_change_nothing(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         hold = api.hold("gpu", 2)
-        page = looking.open(f"hold/{hold['id']}")
+        page = tab.open(f"hold/{hold['id']}")
         for leave in ("Escape", "Cancel"):
             page.get_by_role("button", name="Release").click()
             page.get_by_label("Reason").fill("no")
@@ -51,11 +51,11 @@ def test_escape_and_cancel_change_nothing(browser: Browser, tmp_path: Path) -> N
 
 
 def test_a_pool_is_resized_and_a_refusal_is_told_in_the_dialog(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         api.hold("gpu", 5)
-        page = looking.open("pool/gpu")
+        page = tab.open("pool/gpu")
         page.get_by_role("button", name="Change total").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("New total").fill("3")
@@ -70,8 +70,8 @@ def test_a_pool_is_resized_and_a_refusal_is_told_in_the_dialog(browser: Browser,
 
 
 def test_a_pool_is_made(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
-        page = looking.open()
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        page = tab.open()
         page.locator(".notice").get_by_role("button", name="New pool").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill("room: 12/ä")
@@ -83,11 +83,11 @@ def test_a_pool_is_made(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_hold_is_extended_with_its_token(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         hold = api.hold("gpu", 2)
-        page = looking.open(f"hold/{hold['id']}")
+        page = tab.open(f"hold/{hold['id']}")
         page.get_by_role("button", name="Extend").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Owner token").fill("not it")
@@ -101,11 +101,11 @@ def test_a_hold_is_extended_with_its_token(browser: Browser, tmp_path: Path) -> 
 
 def test_a_sweep_sweeps(browser: Browser, tmp_path: Path) -> None:
     settings = Settings(key_refresh=0.05, sweep_every=0)
-    with served(tmp_path, settings=settings) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path, settings=settings) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         hold = api.hold("gpu", 2, ttl=0.05)
-        page = looking.open(f"hold/{hold['id']}")
+        page = tab.open(f"hold/{hold['id']}")
         expect(page.locator(".life-card .badge")).to_have_text("expired")
         assert len(api.get(f"/v1/holds/{hold['id']}/history")["items"]) == 1, "nobody wrote it down yet"
         page.keyboard.press("g")

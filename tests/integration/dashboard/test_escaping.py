@@ -28,11 +28,11 @@ CORPUS = [
 
 
 def test_names_reasons_metadata_and_labels_are_text(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         for text in CORPUS:
             api.pool(text, 10)
-        page = looking.open()
+        page = tab.open()
         expect(page.locator(".virtual-row .id")).to_have_count(len(CORPUS))
         assert sorted(page.locator(".virtual-row .id").all_text_contents()) == sorted(CORPUS)
         for text in CORPUS:
@@ -54,8 +54,8 @@ def test_names_reasons_metadata_and_labels_are_text(browser: Browser, tmp_path: 
 
 
 def test_a_strange_address_is_no_harm(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as looking:
-        page = looking.open()
+    with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as tab:
+        page = tab.open()
         for place in (
             "#/pool/%E0%A4%A",
             "#/hold/<img src=x onerror=alert(1)>",
@@ -64,4 +64,4 @@ def test_a_strange_address_is_no_harm(browser: Browser, tmp_path: Path) -> None:
         ):
             page.evaluate("place => { location.hash = place }", place)
             expect(page.locator("main").get_by_role("heading").first).to_be_visible()
-        assert not [said for said in looking.complaints if not said.startswith("error: Failed to load resource")]
+        assert not [said for said in tab.complaints if not said.startswith("error: Failed to load resource")]

@@ -12,12 +12,12 @@ from playwright.sync_api import Browser, expect
 import holdkit
 from holdkit.core.model import SECOND
 from holdkit.testing.clock import FakeClock
-from tests.integration.dashboard.browser import Api, Errand, served, watched
+from tests.integration.dashboard.browser import Api, Delivery, served, watched
 
 
 def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
-        page = looking.open("claims")
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        page = tab.open("claims")
         expect(page.get_by_text("No claims yet")).to_be_visible()
         made: list[dict[str, Any]] = []
         for n in range(3):
@@ -41,9 +41,9 @@ def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) 
 
 
 def test_items_are_available_held_or_spent(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         http.post("/v1/items", json={"ids": ["seat:a1", "seat:a2", "seat:a3", "voucher:1"]})
-        page = looking.open("items")
+        page = tab.open("items")
         items = page.get_by_role("list", name="Items").get_by_role("listitem")
         expect(items).to_have_count(4)
         taken = http.post("/v1/items/reserve", json={"ids": ["seat:a2"]}, headers={"Idempotency-Key": "r"}).json()
@@ -57,15 +57,15 @@ def test_items_are_available_held_or_spent(browser: Browser, tmp_path: Path) -> 
 
 
 def test_sagas_and_what_is_stuck(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         Api(http).pool("seat", 5)
         with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
-            errands = hk.sagas.register(Errand())
-            errands.run("order:1", {"what": "this"})
-            errands.begin("order:2", {"what": "that"})
+            deliveries = hk.sagas.register(Delivery())
+            deliveries.run("order:1", {"what": "this"})
+            deliveries.begin("order:2", {"what": "that"})
             with pytest.raises(holdkit.HoldkitError):
-                errands.run("order:3", {"fails": "<b>the card was refused</b>"})
-        page = looking.open("sagas")
+                deliveries.run("order:3", {"fails": "<b>the card was refused</b>"})
+        page = tab.open("sagas")
         cards = page.locator(".saga")
         expect(cards).to_have_count(3)
         expect(cards.nth(0)).to_contain_text("parked")
@@ -86,27 +86,27 @@ def test_a_saga_shows_when_it_ended_whenever_that_was(browser: Browser, tmp_path
     clock, hour = FakeClock(start=int(begun.timestamp()) * SECOND), 3_600
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db", clock=clock) as hk:
         hk.create_pool("seat", 5)
-        errands = hk.sagas.register(Errand())
-        errands.begin("order:1", {"what": "this"})
+        deliveries = hk.sagas.register(Delivery())
+        deliveries.begin("order:1", {"what": "this"})
         clock.advance(25 * hour)
         assert hk.sagas.recover().done == 1
         clock.advance(7 * hour)
         hk.sagas.recover()
-    with served(tmp_path, clock=clock) as (server, _), watched(browser, server, timezone_id="UTC") as looking:
-        page = looking.open("sagas")
+    with served(tmp_path, clock=clock) as (server, _), watched(browser, server, timezone_id="UTC") as tab:
+        page = tab.open("sagas")
         told = "ended 11 Jan 2026, 10:15:30 · started 10 Jan 2026, 09:15:30"
         expect(page.locator(".saga")).to_contain_text(told)
 
 
 def test_a_stuck_saga_is_ended_by_hand_with_a_reason(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         Api(http).pool("seat", 5)
         with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
-            errands = hk.sagas.register(Errand())
+            deliveries = hk.sagas.register(Delivery())
             for id in ("order/1", "order/2"):
                 with pytest.raises(holdkit.SagaParked):
-                    errands.run(id, {"fails": "the line went dead"})
-        page = looking.open("sagas")
+                    deliveries.run(id, {"fails": "the line went dead"})
+        page = tab.open("sagas")
         first, second = (page.locator(".saga").filter(has_text=id) for id in ("order/1", "order/2"))
         first.get_by_role("button", name="Mark as completed").click()
         dialog = page.get_by_role("dialog", name="Mark this saga as completed")
@@ -138,11 +138,11 @@ def test_a_stuck_saga_is_ended_by_hand_with_a_reason(browser: Browser, tmp_path:
 
 
 def test_a_key_that_may_only_hold_is_offered_no_way_to_end_a_saga(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         Api(http).pool("seat", 5)
         with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk, pytest.raises(holdkit.SagaParked):
-            hk.sagas.register(Errand()).run("order:1", {"fails": "the line went dead"})
+            hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
         key = http.post("/v1/keys", json={"name": "desk", "scope": "hold"}).json()["key"]
-        page = looking.open("sagas", key=key)
+        page = tab.open("sagas", key=key)
         expect(page.locator(".saga")).to_contain_text("parked")
         expect(page.locator(".saga").get_by_role("button")).to_have_count(0)

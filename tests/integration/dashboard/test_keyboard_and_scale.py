@@ -16,11 +16,11 @@ from tests.support.servers import QUICK, live_server
 
 
 def test_the_keyboard_alone_finds_and_opens(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         for name in ("alpha", "beta:1", "beta:2", "gamma"):
             api.pool(name)
-        page = looking.open()
+        page = tab.open()
         rows = page.get_by_role("list", name="Pools").get_by_role("listitem")
         expect(rows).to_have_count(4)
         page.keyboard.press("/")
@@ -50,10 +50,10 @@ def test_the_keyboard_alone_finds_and_opens(browser: Browser, tmp_path: Path) ->
 
 
 def test_ten_thousand_pools_scroll_and_the_document_does_not_grow(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pools(10_000)
-        page = looking.open()
+        page = tab.open()
         expect(page.get_by_text("10,000 pools")).to_be_visible()
         expect(page.get_by_text("shelf:00000")).to_be_visible()
         count = "document.querySelectorAll('*').length"
@@ -79,8 +79,8 @@ def test_more_pools_than_are_kept_are_searched_for_on_the_server(browser: Browse
         for start in range(0, 120_000, 1_000):
             hk.apply([CreatePool(id=f"shelf:{n:06}", total=9) for n in range(start, start + 1_000)])
         hk.create_pool("zebra:7", total=5)
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
-        page = looking.open()
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        page = tab.open()
         expect(page.get_by_text("cover the first 50,000 by name")).to_be_visible()
         rows = page.get_by_role("list", name="Pools").get_by_role("listitem")
         page.get_by_role("searchbox").fill("zebra")
@@ -106,10 +106,10 @@ def test_more_pools_than_are_kept_are_searched_for_on_the_server(browser: Browse
 
 
 def test_thousands_of_entries_are_kept_within_bounds(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 1_000_000)
-        page = looking.open("journal")
+        page = tab.open("journal")
         expect(page.get_by_text("1 of the last 1")).to_be_visible()
         for batch in range(5):
             commands = [
@@ -130,10 +130,10 @@ def test_a_server_that_was_gone_is_found_again(browser: Browser, tmp_path: Path)
     url = f"sqlite:///{tmp_path}/holds.db"
     with contextlib.ExitStack() as stack:
         with live_server(url, settings=QUICK, port=port) as server:
-            looking = stack.enter_context(watched(browser, server, quiet=False))
+            tab = stack.enter_context(watched(browser, server, quiet=False))
             with server.client() as http:
                 Api(http).pool("gpu", 8)
-            page = looking.open()
+            page = tab.open()
             row = page.get_by_role("link", name=re.compile("gpu"))
             expect(row).to_be_visible()
         expect(page.get_by_role("alert")).to_contain_text("Disconnected from the server")
@@ -149,7 +149,5 @@ def test_a_server_that_was_gone_is_found_again(browser: Browser, tmp_path: Path)
             expect(page.get_by_role("link", name=re.compile("new"))).to_be_visible()
             expect(page.get_by_text("Live")).to_be_visible()
             expect(page.get_by_role("alert")).to_have_count(0)
-        assert looking.complaints, "the browser itself tells of a server that is gone"
-        assert all("Failed to load resource" in said or "ERR_" in said for said in looking.complaints), (
-            looking.complaints
-        )
+        assert tab.complaints, "the browser itself tells of a server that is gone"
+        assert all("Failed to load resource" in said or "ERR_" in said for said in tab.complaints), tab.complaints

@@ -52,8 +52,8 @@ def running(folder: Path, *arguments: str, how: signal.Signals = signal.SIGINT) 
 
 def test_it_opens_on_data_that_moves_and_stops_on_ctrl_c(browser: Browser, tmp_path: Path) -> None:
     with running(tmp_path) as server:
-        with watched(browser, server, device_scale_factor=1.5 if SHOTS else 1) as looking:
-            page = looking.open()
+        with watched(browser, server, device_scale_factor=1.5 if SHOTS else 1) as tab:
+            page = tab.open()
             expect(page.get_by_role("link", name="show:42/stalls")).to_be_visible()
             held = page.locator("[data-sum=held]")
             first = held.text_content() or ""
@@ -66,10 +66,10 @@ def test_it_opens_on_data_that_moves_and_stops_on_ctrl_c(browser: Browser, tmp_p
             if SHOTS:
                 tour(page, {"journal": "#/journal", "items": "#/items"})
         if SHOTS:
-            with watched(browser, server, color_scheme="dark", device_scale_factor=1.5) as looking:
-                tour(looking.open(), {"pool-dark": "#/pool/gpu%2Fa100", "health-dark": "#/health"})
-            with watched(browser, server, viewport=PHONE, has_touch=True, device_scale_factor=2) as looking:
-                page = looking.open()
+            with watched(browser, server, color_scheme="dark", device_scale_factor=1.5) as tab:
+                tour(tab.open(), {"pool-dark": "#/pool/gpu%2Fa100", "health-dark": "#/health"})
+            with watched(browser, server, viewport=PHONE, has_touch=True, device_scale_factor=2) as tab:
+                page = tab.open()
                 expect(page.get_by_role("link", name="gpu/a100")).to_be_visible()
                 sit(page, "phone")
     assert [*tmp_path.iterdir()] == [], "it leaves nothing behind"

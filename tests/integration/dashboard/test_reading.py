@@ -17,10 +17,10 @@ from tests.support.servers import live_server
 
 
 def test_pools_are_shown_and_move_as_others_change_them(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("show:42", 10)
-        page = looking.open()
+        page = tab.open()
         row = page.get_by_role("link", name=re.compile("show:42"))
         expect(row.get_by_role("img")).to_have_attribute("aria-label", "0 consumed, 0 held, 10 free of 10")
         expect(page.get_by_text("Live")).to_be_visible()
@@ -34,8 +34,8 @@ def test_pools_are_shown_and_move_as_others_change_them(browser: Browser, tmp_pa
 
 
 def test_the_key_leaves_the_address_at_once_and_stays_in_the_tab(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, _), watched(browser, server) as looking:
-        page = looking.open()
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+        page = tab.open()
         expect(page.get_by_text("No pools yet")).to_be_visible()
         assert server.admin not in page.url
         assert page.evaluate("JSON.stringify([sessionStorage, localStorage, document.cookie])").count(server.admin) == 1
@@ -44,22 +44,22 @@ def test_the_key_leaves_the_address_at_once_and_stays_in_the_tab(browser: Browse
 
 
 def test_the_page_comes_with_a_strict_policy_and_its_parts_from_here(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, _), watched(browser, server) as looking:
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
         asked: list[str] = []
-        looking.page.on("request", lambda request: asked.append(request.url))
-        answer = looking.page.goto(f"{server.url}/#key={server.admin}")
+        tab.page.on("request", lambda request: asked.append(request.url))
+        answer = tab.page.goto(f"{server.url}/#key={server.admin}")
         assert answer is not None
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'self'; script-src 'self'; style-src 'self'")
         assert "unsafe" not in policy
-        expect(looking.page.get_by_text("No pools yet")).to_be_visible()
+        expect(tab.page.get_by_text("No pools yet")).to_be_visible()
         assert len(asked) > 3
         assert all(url.startswith(server.url) and server.admin not in url.partition("#")[0] for url in asked)
 
 
 def test_no_key_a_wrong_key_and_a_pasted_key(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as looking:
-        page = looking.page
+    with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as tab:
+        page = tab.page
         page.goto(server.url)
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         page.get_by_label("API key").fill("hk_wrong")
@@ -70,16 +70,16 @@ def test_no_key_a_wrong_key_and_a_pasted_key(browser: Browser, tmp_path: Path) -
         expect(page.get_by_role("heading", name="Pools", exact=True)).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-        assert looking.complaints, "the browser itself tells of the wrong key"
-        assert all("401" in said for said in looking.complaints), looking.complaints
+        assert tab.complaints, "the browser itself tells of the wrong key"
+        assert all("401" in said for said in tab.complaints), tab.complaints
 
 
 def test_a_pool_its_holds_its_use_and_a_hold_with_its_history(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         api.hold("gpu", 2, entity="job:7", metadata={"queue": "night"}, actor="user:7")
-        page = looking.open("pool/gpu")
+        page = tab.open("pool/gpu")
         expect(page.locator("[data-figure=held]")).to_have_text("2")
         expect(page.get_by_label("Usage of gpu: 0 consumed and 2 held of 8").locator("canvas")).to_be_visible()
         api.hold("gpu", 3, ttl=300)
@@ -95,11 +95,11 @@ def test_a_pool_its_holds_its_use_and_a_hold_with_its_history(browser: Browser, 
 
 
 def test_a_hold_that_ends_elsewhere_is_shown_as_ended(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         hold = api.hold("gpu", 2)
-        page = looking.open(f"hold/{hold['id']}")
+        page = tab.open(f"hold/{hold['id']}")
         expect(page.locator(".timeline li")).to_have_count(1)
         api.confirm(hold, entity="order:9")
         expect(page.locator(".timeline li")).to_have_count(2)
@@ -108,12 +108,12 @@ def test_a_hold_that_ends_elsewhere_is_shown_as_ended(browser: Browser, tmp_path
 
 
 def test_a_hold_runs_out_while_one_looks(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         for ttl in (2, 10, 50):  # until the page was there before the end
             hold = api.hold("gpu", 2, ttl=ttl)
-            page = looking.open(f"hold/{hold['id']}")
+            page = tab.open(f"hold/{hold['id']}")
             badge = page.locator(".life-card .badge")
             expect(badge).to_have_text(re.compile("held|expired"))
             if badge.text_content() == "held":
@@ -125,11 +125,11 @@ def test_a_hold_runs_out_while_one_looks(browser: Browser, tmp_path: Path) -> No
 
 
 def test_the_journal_begins_with_what_was_goes_on_live_and_filters(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)
         first = api.hold("gpu", 1, actor="user:ann")
-        page = looking.open("journal")
+        page = tab.open("journal")
         entries = page.get_by_role("list", name=re.compile("Journal")).get_by_role("listitem")
         expect(entries).to_have_count(2)
         api.confirm(first)
@@ -149,25 +149,25 @@ def test_the_journal_begins_with_what_was_goes_on_live_and_filters(browser: Brow
 
 
 def test_health_shows_the_numbers(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 1)
         api.hold("gpu", 1)
         refused = http.post("/v1/holds", json={"pool": "gpu", "ttl": 60}, headers={"Idempotency-Key": "no"})
         assert refused.status_code == 409
-        page = looking.open("health")
+        page = tab.open("health")
         expect(page.get_by_text("insufficient_capacity")).to_be_visible()
         expect(page.get_by_text("Group commit")).to_be_visible()
         expect(page.get_by_text("sweeper lag")).to_be_visible()
 
 
 def test_a_key_that_may_only_look_is_offered_nothing_more(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as tab:
         api = Api(http)
         api.pool("gpu", 1)
         hold = api.hold("gpu", 1)
         made = http.post("/v1/keys", json={"name": "eyes", "scope": "read"}).json()["key"]
-        page = looking.open(f"hold/{hold['id']}", key=made)
+        page = tab.open(f"hold/{hold['id']}", key=made)
         expect(page.locator(".timeline li")).to_have_count(1)
         expect(page.get_by_role("button", name="Release")).to_have_count(0)
         expect(page.get_by_role("button", name="Extend")).to_have_count(0)
@@ -175,8 +175,8 @@ def test_a_key_that_may_only_look_is_offered_nothing_more(browser: Browser, tmp_
 
 def test_dark_and_light_as_the_system_says_and_by_the_switch(browser: Browser, tmp_path: Path) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
-    with served(tmp_path) as (server, _), watched(browser, server, color_scheme="dark") as looking:
-        page = looking.open()
+    with served(tmp_path) as (server, _), watched(browser, server, color_scheme="dark") as tab:
+        page = tab.open()
         switch = page.get_by_role("button", name="Theme")
         expect(switch).to_be_visible()
         assert page.evaluate(ground) == "rgb(17, 19, 20)"
@@ -188,13 +188,13 @@ def test_dark_and_light_as_the_system_says_and_by_the_switch(browser: Browser, t
 
 
 def test_nothing_scrolls_sideways_on_a_phone(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, http), watched(browser, server, viewport=PHONE, has_touch=True) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server, viewport=PHONE, has_touch=True) as tab:
         api = Api(http)
         long = "warehouse/" + "very-long-name-" * 20
         api.pool(long, 9_007_199_254_740_991)
         api.pool("gpu", 8)
         hold = api.hold(long, 123_456_789_012, actor="user:" + "x" * 80, metadata={"k": "v" * 500})
-        page = looking.open()
+        page = tab.open()
         for view in (
             "pools",
             f"pool/{long.replace('/', '%2F')}",
@@ -219,9 +219,9 @@ def test_loose_units_and_archived_pools_are_shown(browser: Browser, tmp_path: Pa
             hk.create_pool(pool, 10)
         hk.consume("show:1", 3)
         hk.archive_pool("show:2")
-    with served(tmp_path) as (server, http), watched(browser, server) as looking:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
         http.post("/v1/sweep", json={}).raise_for_status()
-        page = looking.open()
+        page = tab.open()
         found = page.get_by_role("link", name=re.compile("show:"))
         expect(found).to_have_count(2)
         page.get_by_role("button", name="Archived").click()
@@ -239,8 +239,8 @@ def test_loose_units_and_archived_pools_are_shown(browser: Browser, tmp_path: Pa
 
 
 def test_health_shows_what_a_done_answer_survives(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path) as (server, _), watched(browser, server) as looking:
-        page = looking.open("health")
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+        page = tab.open("health")
         card = page.locator("[data-durability=local]")
         expect(card).to_contain_text("local a done answer is on this machine's disk")
         expect(card.locator(".wrong")).to_have_count(0)
@@ -251,9 +251,9 @@ def test_health_warns_of_what_may_be_lost_and_of_clocks_that_differ(
 ) -> None:
     right = time.time_ns
     url = f"{migrated()}&options=-csynchronous_commit%3Doff&allow_unsafe=synchronous_commit"
-    with live_server(url) as server, watched(browser, server) as looking:
+    with live_server(url) as server, watched(browser, server) as tab:
         monkeypatch.setattr(time, "time_ns", lambda: right() - 600 * 1_000_000_000)
-        page = looking.open("health")
+        page = tab.open("health")
         card = page.locator("[data-durability=unsafe]")
         expect(card.locator(".wrong").first).to_contain_text("a crash of the server may lose a done answer")
         expect(card).to_contain_text("To improve this: switch on synchronous_commit")

@@ -11,8 +11,8 @@ import holdkit
 from holdkit import ALL
 from holdkit.client import NotAdmitted
 from tests.integration.conftest import Clients
+from tests.support.recording_listener import RecordingListener
 from tests.support.servers import QUICK, InProcessApp, LiveServer, in_process_app, live_server
-from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
 @pytest.fixture
@@ -99,17 +99,17 @@ def test_the_client_follows_all_tenants(clients: Clients, shared_server: LiveSer
     assert hk.tenants() == ["acme"]
     assert hk.tenants(after="acme", limit=1) == []
     stream = iter(hk.follow(after=hk.cursor(), tenant=ALL))
-    ear, heard = Ear(), list[str | None]()
+    listener, heard = RecordingListener(), list[str | None]()
 
     def hear(entry: Any) -> None:
         heard.append(entry.tenant)
-        ear(entry)
+        listener(entry)
 
     hk.on("pool.created", hear, tenant=ALL)
     acme.create_pool("d", 1)
     hk.create_pool("e", 1)
-    ear.wait(2)
-    assert (ear.heard, heard) == (["pool.created d", "pool.created e"], ["acme", ""])
+    listener.wait(2)
+    assert (listener.heard, heard) == (["pool.created d", "pool.created e"], ["acme", ""])
     assert told([next(stream), next(stream)]) == [("acme", "d"), ("", "e")]
 
 

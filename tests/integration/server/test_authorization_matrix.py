@@ -54,7 +54,7 @@ BODIES: dict[str, Any] = {
 }
 
 
-class Errand(Saga):
+class Delivery(Saga):
     """A saga for tenant acme to have."""
 
     name = "errand"
@@ -95,7 +95,7 @@ async def scene(here: InProcessApp) -> dict[str, str]:
     await here.call("PUT", "/v1/records/note/theirs", BODIES["put_record"], op="record", tenant="acme")
     claim = await here.call("POST", "/v1/claims", {**BODIES["claim"], "value": "theirs"}, op="claim", tenant="acme")
     ids = {"hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], "claim": claim.json()["id"]}
-    saga = await here.running.kernel.tenant("acme").sagas.register(Errand()).begin("errand-of-theirs", {})
+    saga = await here.running.kernel.tenant("acme").sagas.register(Delivery()).begin("errand-of-theirs", {})
     records = {"follower": "theirs", "kind": "note", "record": "theirs"}
     return {"pool": "theirs", "budget": "theirs", "saga": saga.id, **records, **ids}
 

@@ -15,7 +15,7 @@ import pytest
 from holdkit.server import Settings
 from tests.support.servers import PATIENCE, QUICK, InProcessApp, LiveServer, in_process_app, live_server
 
-HASTY = Settings(key_refresh=0.05, sweep_every=0, body_timeout=0.3)
+SHORT_TIMEOUT = Settings(key_refresh=0.05, sweep_every=0, body_timeout=0.3)
 
 BODIES: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "body_not_json"),
@@ -253,7 +253,7 @@ def test_bytes_that_are_not_a_request(server: LiveServer, more: list[str], body:
     ids=["a body", "a chunked body"],
 )
 def test_a_body_that_stops(more: str, body: bytes) -> None:
-    with live_server(settings=HASTY) as server:
+    with live_server(settings=SHORT_TIMEOUT) as server:
         told = raw(server, head(server, "POST", "/v1/pools", JSON, more) + body)
         assert told.startswith(b"HTTP/1.1 408 "), told[:200]
         assert b"Traceback" not in told

@@ -138,7 +138,7 @@ def test_items_are_taken_all_or_none_and_spent() -> None:
     run(work)
 
 
-class Errand(Saga):
+class Delivery(Saga):
     """Takes a seat."""
 
     name = "errand"
@@ -153,9 +153,9 @@ class Errand(Saga):
 def test_sagas_can_be_looked_at() -> None:
     async def work(here: InProcessApp, clock: FakeClock) -> None:
         await here.call("POST", "/v1/pools", {"id": "seat", "total": 1})
-        errands = here.running.kernel.sagas.register(Errand())
-        await errands.run("one", {"what": "this"})
-        await errands.begin("two", {"what": "that"})
+        deliveries = here.running.kernel.sagas.register(Delivery())
+        await deliveries.run("one", {"what": "this"})
+        await deliveries.begin("two", {"what": "that"})
         listed = (await here.call("GET", "/v1/sagas", key="read")).json()
         assert [(one["id"], one["phase"]) for one in listed["items"]] == [("one", "done"), ("two", "reserving")]
         one = (await here.call("GET", "/v1/sagas/one", key="read")).json()

@@ -43,7 +43,7 @@ def run(work: Callable[[InProcessApp, FakeClock], Coroutine[Any, Any, None]]) ->
     asyncio.run(main())
 
 
-def wish(how: str) -> dict[str, Any]:
+def body(how: str) -> dict[str, Any]:
     return {"how": how, "reason": "I called the bank"}
 
 
@@ -52,7 +52,7 @@ def test_a_parked_saga_is_ended_with_what_it_holds(how: str, phase: str, consume
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "order/9")
         path = "/v1/sagas/order%2F9/resolve"
-        done = await here.call("POST", path, {**wish(how), "actor": "user:7"}, op="r")
+        done = await here.call("POST", path, {**body(how), "actor": "user:7"}, op="r")
         assert (done.status_code, done.json()["phase"]) == (200, phase)
         assert done.json()["resolved"] == "I called the bank"
         pool = (await here.call("GET", "/v1/pools/seat")).json()
@@ -70,7 +70,7 @@ def test_the_end_of_a_saga_is_told_and_its_retention_begins_there(how: str) -> N
     async def work(here: InProcessApp, clock: FakeClock) -> None:
         await park(here, "a")
         clock.advance(29 * 86_400)
-        done = await here.call("POST", "/v1/sagas/a/resolve", wish(how), op="r")
+        done = await here.call("POST", "/v1/sagas/a/resolve", body(how), op="r")
         assert (done.json()["begun_at"], done.json()["since"]) == ("2001-09-09T01:46:40Z", "2001-10-08T01:46:40Z")
         clock.advance(2 * 86_400)
         assert (await here.running.kernel.sagas.recover()).pruned == 0
@@ -87,11 +87,11 @@ def test_a_repetition_changes_nothing_and_another_end_is_refused() -> None:
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "a")
         path = "/v1/sagas/a/resolve"
-        first = await here.call("POST", path, wish("cancelled"), op="r")
+        first = await here.call("POST", path, body("cancelled"), op="r")
         before = (await here.call("GET", "/v1/journal")).json()["items"]
-        again = await here.call("POST", path, wish("cancelled"), op="r")
+        again = await here.call("POST", path, body("cancelled"), op="r")
         assert again.json() == {**first.json(), "server_time": again.json()["server_time"]}
-        other = await here.call("POST", path, wish("done"), op="s")
+        other = await here.call("POST", path, body("done"), op="s")
         assert (other.status_code, other.json()["reason"], other.json()["effect"]) == (409, "saga_ended", "none")
         assert (await here.call("GET", "/v1/journal")).json()["items"] == before
         elsewhere = await here.call("POST", "/v1/consume", {"pool": "seat"}, op="r")
@@ -104,14 +104,14 @@ def test_one_that_is_driven_or_missing_is_left_alone() -> None:
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
         class Asking(Doomed):
             async def effect(self, intent: Any, step: Any) -> str:  # type: ignore[override]
-                busy = await here.call("POST", "/v1/sagas/b/resolve", wish("cancelled"), op="r")
+                busy = await here.call("POST", "/v1/sagas/b/resolve", body("cancelled"), op="r")
                 assert (busy.status_code, busy.json()["effect"]) == (503, "none")
                 assert int(busy.headers["retry-after"]) == 30
                 return str(busy.json()["reason"])
 
         done = await here.running.kernel.sagas.register(Asking()).run("b", {})
         assert (done.phase, done.result) == ("done", "saga_busy")
-        missing = await here.call("POST", "/v1/sagas/none/resolve", wish("done"), op="t")
+        missing = await here.call("POST", "/v1/sagas/none/resolve", body("done"), op="t")
         assert (missing.status_code, missing.json()["reason"]) == (404, "saga_not_found")
 
     run(work)

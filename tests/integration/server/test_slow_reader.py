@@ -17,7 +17,7 @@ from tests.support.servers import PATIENCE, in_process_app, live_server
 @pytest.mark.parametrize("kind", ["entries", "summary"])
 def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) -> None:
     settings = Settings(key_refresh=0.1, sweep_every=0, stream_timeout=0.3, summary_every=0.001)
-    heard = Ears()
+    heard = LogRecorder()
     with live_server(settings=settings) as server, server.client() as http, heard:
         names = [f"{n:0500}" for n in range(100)]
         made = {"commands": [{"type": "create_pool", "id": name, "total": 10**9} for name in names]}
@@ -41,7 +41,7 @@ def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) ->
     assert told.getMessage().endswith("dropped: its reader took nothing for 0.3 s")
 
 
-class Ears(logging.Handler):
+class LogRecorder(logging.Handler):
     """Everything that our server and uvicorn log, from warnings upwards."""
 
     LOGGERS = ("holdkit.server", "uvicorn.error")

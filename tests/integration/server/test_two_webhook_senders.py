@@ -65,7 +65,7 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[tuple[Receiver, str]]:
+def receiver_running() -> Iterator[tuple[Receiver, str]]:
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -122,7 +122,7 @@ class Pair:
 
 @contextmanager
 def pair(url: str, seconds: float = NEVER) -> Iterator[Pair]:
-    with receiving() as (receiver, target), ExitStack() as stack:
+    with receiver_running() as (receiver, target), ExitStack() as stack:
         children: dict[str, subprocess.Popen[str]] = {}
         urls: dict[str, str] = {}
         for name in ("urn:a", "urn:b"):
@@ -137,8 +137,8 @@ def pair(url: str, seconds: float = NEVER) -> Iterator[Pair]:
             assert child.stdout is not None
             children[name], urls[name] = child, child.stdout.readline().strip()
             if len(urls) == 1:  # the second finds it when it starts
-                wish = {"url": target, "actions": ["pool.created"]}
-                httpx.post(f"{urls[name]}/v1/webhooks", json=wish, timeout=PATIENCE).raise_for_status()
+                body = {"url": target, "actions": ["pool.created"]}
+                httpx.post(f"{urls[name]}/v1/webhooks", json=body, timeout=PATIENCE).raise_for_status()
         yield Pair(receiver, children, urls)
 
 

@@ -1,6 +1,6 @@
 """Ladders as tables: each rung is a trouble that can be arranged; where two are arranged, the upper one must be named.
 
-A `Scene` starts out fine (the command would be done). A `Rung` spoils it in one way. `pairs` spoils it in two.
+A `Situation` starts out fine (the command would be done). A `Rung` spoils it in one way. `pairs` spoils it in two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.unit.core.world import World, said
 NOW = 10
 
 
-class Scene:
+class Situation:
     """Commands that came before, then limits, the slot and the command itself: all still to be changed."""
 
     def __init__(self, build: Callable[..., AnyCommand], **fields: Any) -> None:
@@ -43,7 +43,7 @@ class Scene:
 class Rung:
     """One way to spoil a scene; `excludes` names rungs that cannot be arranged together with it."""
 
-    def __init__(self, says: str, spoil: Callable[[Scene], None], *excludes: str) -> None:
+    def __init__(self, says: str, spoil: Callable[[Situation], None], *excludes: str) -> None:
         self.says, self.spoil, self.excludes = says, spoil, excludes
 
 

@@ -92,7 +92,7 @@ def test_other_commands_too() -> None:
     assert codec.fingerprint(first) != codec.fingerprint(ConfirmHold(id="1", quantity={"a": 2, "b": 2}))
 
 
-def test_an_asker_counts_where_the_answer_has_a_token() -> None:
+def test_a_client_id_counts_where_the_answer_has_a_token() -> None:
     births = (PLACE, structs.replace(PLACE, legs=(Leg("a"),)), Consume(legs=(Leg("a"),)))
     for birth in births:
         ours, theirs = codec.fingerprint(birth, b"ours"), codec.fingerprint(birth, b"theirs")

@@ -10,57 +10,57 @@ import pytest
 from holdkit.core.codec import minted_id
 from holdkit.core.commands import ArchivePool, CreatePool, PutRecord, RemovePool, ResizePool, Sweep, UnarchivePool
 from holdkit.core.model import Leg
-from tests.unit.core.ladder_cases import NOW, Rung, Scene, cases, name_of
+from tests.unit.core.ladder_cases import NOW, Rung, Situation, cases, name_of
 from tests.unit.core.world import confirm, consume, expire, extend, give_back, place, release
 
 OLD = minted_id(0, b"0123456789")
 
 
-def fields(**changed: Any) -> Callable[[Scene], None]:
+def fields(**changed: Any) -> Callable[[Situation], None]:
     """Spoil fields of the command."""
-    return lambda scene: scene.fields.update(changed)
+    return lambda situation: situation.fields.update(changed)
 
 
-def limits(**changed: int) -> Callable[[Scene], None]:
+def limits(**changed: int) -> Callable[[Situation], None]:
     """Spoil limits."""
-    return lambda scene: scene.limits.update(changed)
+    return lambda situation: situation.limits.update(changed)
 
 
-def earlier(*commands: Any, slot: int = 5) -> Callable[[Scene], None]:
+def earlier(*commands: Any, slot: int = 5) -> Callable[[Situation], None]:
     """Something happened before."""
-    return lambda scene: scene.before.extend((slot, command) for command in commands)
+    return lambda situation: situation.before.extend((slot, command) for command in commands)
 
 
-def at(slot: int) -> Callable[[Scene], None]:
+def at(slot: int) -> Callable[[Situation], None]:
     """It is another time."""
 
-    def spoil(scene: Scene) -> None:
-        scene.slot = slot
+    def spoil(situation: Situation) -> None:
+        situation.slot = slot
 
     return spoil
 
 
-def leg(pool: str, quantity: int, create: int | None = None, **more: Any) -> Callable[[Scene], None]:
+def leg(pool: str, quantity: int, create: int | None = None, **more: Any) -> Callable[[Situation], None]:
     """One more leg, or another quantity of one that is there."""
 
-    def spoil(scene: Scene) -> None:
-        others = tuple(other for other in scene.fields["what"] if other.pool != pool)
-        scene.fields["what"] = (*others, Leg(pool, quantity, create, **more))
+    def spoil(situation: Situation) -> None:
+        others = tuple(other for other in situation.fields["what"] if other.pool != pool)
+        situation.fields["what"] = (*others, Leg(pool, quantity, create, **more))
 
     return spoil
 
 
-def amount(**amounts: int) -> Callable[[Scene], None]:
+def amount(**amounts: int) -> Callable[[Situation], None]:
     """Name amounts by pool, beside those already named."""
-    return lambda scene: scene.fields.update(quantity={**(scene.fields.get("quantity") or {}), **amounts})
+    return lambda situation: situation.fields.update(quantity={**(situation.fields.get("quantity") or {}), **amounts})
 
 
-def both(*spoilers: Callable[[Scene], None]) -> Callable[[Scene], None]:
+def both(*spoilers: Callable[[Situation], None]) -> Callable[[Situation], None]:
     """Several at once."""
 
-    def spoil(scene: Scene) -> None:
+    def spoil(situation: Situation) -> None:
         for one in spoilers:
-            one(scene)
+            one(situation)
 
     return spoil
 
@@ -150,12 +150,12 @@ EXTEND = [
     Rung(LIFETIME, limits(max_lifetime=198), PASSED),
 ]
 EXPIRE = [CONFLICT, TABLE_FULL, *FIND, *LIVE[:2], Rung("not_due", at(99))]
-RETURN = [CONFLICT, TABLE_FULL, *FIND, OWNER, Rung("not_confirmed", lambda scene: scene.before.remove((5, confirm("x")))),
+RETURN = [CONFLICT, TABLE_FULL, *FIND, OWNER, Rung("not_confirmed", lambda situation: situation.before.remove((5, confirm("x")))),
           AMBIGUOUS, UNKNOWN, EXCEEDS]  # fmt: skip
 RECORD = [CONFLICT, TABLE_FULL, Rung("version_conflict", fields(if_version=1))]
 
 
-def scene(command: str) -> Scene:
+def situation(command: str) -> Situation:
     """A command that would be done, before anything is spoiled."""
     builds: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "place": (place, {"name": "new", "what": (Leg("p"), Leg("q")), "deadline": 100}),
@@ -174,7 +174,7 @@ def scene(command: str) -> Scene:
         "sweep": (Sweep, {}),
     }
     build, arguments = builds[command]
-    made = Scene(build, **arguments)
+    made = Situation(build, **arguments)
     made.before = [(1, CreatePool(id="p", total=10)), (1, CreatePool(id="q", total=10))]
     if command in ("confirm", "release", "extend", "expire", "return"):
         window = Leg("~w", 5, 10, opens=0, closes=NOW)  # it is over by then
@@ -207,7 +207,7 @@ TABLE = [(command, rungs, says) for command, ladder in LADDERS.items() for rungs
 
 @pytest.mark.parametrize(("command", "rungs", "says"), TABLE, ids=name_of)
 def test_the_upper_rung_wins(command: str, rungs: list[Rung], says: str) -> None:
-    played = scene(command)
+    played = situation(command)
     for rung in reversed(rungs):  # the upper one last: where both spoil the same field, it stands
         rung.spoil(played)
     assert played.play() == says
@@ -219,6 +219,6 @@ def test_the_table_is_as_long_as_it_should_be() -> None:
 
 @pytest.mark.parametrize("command", ["confirm", "release"])
 def test_a_full_operation_table_never_refuses_the_end_of_a_hold(command: str) -> None:
-    played = scene(command)
+    played = situation(command)
     TABLE_FULL.spoil(played)
     assert played.play() == "done"

@@ -176,7 +176,7 @@ SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]
 
 
 @pytest.mark.parametrize(("spoil", "writes", "tells"), SPOILED.values(), ids=SPOILED)
-def test_what_was_spoiled_is_mended_and_nothing_else(
+def test_what_was_spoiled_is_repaired_and_nothing_else(
     world: World, spoil: Callable[[World], dict[str, Any]], writes: list[str], tells: list[str]
 ) -> None:
     rows = stored(world, **spoil(world))
@@ -187,7 +187,7 @@ def test_what_was_spoiled_is_mended_and_nothing_else(
     ] == []
 
 
-def test_an_entry_says_who_mended_and_why(world: World) -> None:
+def test_an_entry_says_who_repaired_and_why(world: World) -> None:
     (entry,) = mended(world, stored(world, pools=without(world.pools, "q"))).entries
     pool = Pool("acme", "q", 4, held=4, fence=3, slot=50, version=3, floor=2)
     assert entry == Entry(
@@ -196,7 +196,7 @@ def test_an_entry_says_who_mended_and_why(world: World) -> None:
     )  # fmt: skip
 
 
-def test_time_never_moves_backwards_along_a_mended_pool(world: World) -> None:
+def test_time_never_moves_backwards_along_a_repaired_pool(world: World) -> None:
     world.slot = 70
     done(world.do(place("d", "p", 60)))
     late = {**with_pool(world, "p", slot=3), ("", "z"): Pool("", "z", 1, slot=90, version=4)}
@@ -273,7 +273,7 @@ def test_a_hold_that_nobody_can_read_and_nobody_made_goes(world: World) -> None:
     assert (what.holds, what.entries) == ({GHOST.key: None}, [])
 
 
-def test_a_hold_that_may_be_pruned_but_is_there_is_mended(world: World) -> None:
+def test_a_hold_that_may_be_pruned_but_is_there_is_repaired(world: World) -> None:
     world.limits = Limits(max_holds=5, retention=100)
     what = mended(world, stored(world, holds=with_hold(world, "b", state=State.CONFIRMED)), 200)
     assert what.holds == {("", B): world.held("b")}
@@ -301,7 +301,7 @@ OPERATION, RETENTION = difference("operations"), difference("settings", "retenti
         *(((POOL, difference(truth)), (), (POOL, difference(truth))) for truth in ("journal", "heads", "migrations")),
     ],
 )
-def test_only_a_whole_journal_mends_and_only_what_it_tells_of(
+def test_only_a_whole_journal_repairs_and_only_what_it_tells_of(
     found: tuple[Difference, ...], mends: tuple[Difference, ...], left: tuple[Difference, ...]
 ) -> None:
     assert sort_out(iter(found)) == Repaired(mends, left, ())
@@ -323,7 +323,7 @@ LOOSE: dict[str, tuple[Callable[[World], dict[str, Any]], tuple[int, int, int, i
 
 
 @pytest.mark.parametrize("name", LOOSE)
-def test_loose_units_are_mended_with_their_pool(name: str) -> None:
+def test_loose_units_are_repaired_with_their_pool(name: str) -> None:
     spoil, moved, left = LOOSE[name]
     world = World(retention=5, retention_consumed=5)
     world.pool("p", 10)

@@ -96,12 +96,12 @@ def test_a_saga_is_not_busy_for_longer_than_its_lease(hk: Any, clock: FakeClock,
     hk.create_pool("gpu", 1)
     waiting = hk.sagas.register(Waiting())
 
-    def struck(self: Any, intent: Any, step: Any) -> Any:
+    def interrupted(self: Any, intent: Any, step: Any) -> Any:
         clock.advance(BACK)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Waiting, "validate", struck)
+        patch.setattr(Waiting, "validate", interrupted)
         with pytest.raises(KeyboardInterrupt):
             waiting.run("s", {})
     with pytest.raises(holdkit.SagaBusy) as busy:

@@ -1,4 +1,4 @@
-"""All tenants at once: their names, and followers and listeners across them, on every engine and in sync and async."""
+"""All tenants at once: their names, and followers and listeners across them, on every engine, sync and async."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import holdkit
 from holdkit import ALL, CursorLost, InvalidRequest
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync
+from tests.support.recording_listener import RecordingListener
 from tests.support.watched_engine import WatchedEngine
-from tests.unit.kernel.test_listeners_and_sweepers import Ear
 
 
 @pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
@@ -92,7 +92,7 @@ def test_two_of_one_name_are_noticed(hk: Any) -> None:
 
 
 def test_a_listener_hears_all_tenants(hk: Any) -> None:
-    every, own = Ear(), Ear()
+    every, own = RecordingListener(), RecordingListener()
     hk.on("pool.created", every, tenant=ALL)
     hk.on("pool.created", own)
     make(hk, "acme", "other")

@@ -1,4 +1,4 @@
-"""`holding` and `lease`, in sync and async: ended as promised, whatever the body, the clock or the engine does."""
+"""`holding` and `lease`, sync and async: ended as promised, whatever the body, the clock or the engine does."""
 
 from __future__ import annotations
 
@@ -205,13 +205,13 @@ def extending(groups: Sequence[Group]) -> bool:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases renew as fast as they can."""
     monkeypatch.setattr("holdkit.kernel._sync.blocks.RENEWALS", 10**9)
     monkeypatch.setattr("holdkit.kernel._async.blocks.RENEWALS", 10**9)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_waits")
 def test_a_lease_renews_itself(hk: Any, engine: WatchedEngine) -> None:
     renewed = threading.Event()
     engine.after = lambda groups: renewed.set() if extending(groups) else None
@@ -220,7 +220,7 @@ def test_a_lease_renews_itself(hk: Any, engine: WatchedEngine) -> None:
         assert lease.hold.state == "held"
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_waits")
 def test_a_failing_engine_is_asked_again(hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "holdkit")
     renewed = threading.Event()

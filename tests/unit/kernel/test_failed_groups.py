@@ -124,7 +124,7 @@ def test_one_that_was_rejected_alone_failed() -> None:
     assert len(engine.sent) == 1
 
 
-def test_left_out_and_failed_in_one_batch() -> None:
+def test_skipped_and_failed_in_one_batch() -> None:
     class Both(TwoServers):
         def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
             return Applied([[], [], [Done(slot=1)]], None, True, {0: "a"}, failed={1: Overloaded("busy")})

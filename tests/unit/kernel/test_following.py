@@ -1,4 +1,4 @@
-"""Followers and cursors, in sync and async: none skipped, at least once, and a journal that was cut back is noticed."""
+"""Followers and cursors, sync and async: none skipped, at least once, and a journal that was cut back is noticed."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_entries_tell_their_story_without_secrets(hk: Any) -> None:
     assert hk.journal()[0].after == {}
 
 
-def test_history_takes_every_spelling(hk: Any) -> None:
+def test_history_takes_every_form(hk: Any) -> None:
     from uuid import UUID
 
     hold = hk.hold("p", 1, ttl=60)

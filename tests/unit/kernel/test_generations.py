@@ -36,13 +36,13 @@ class Files:
     """A kernel on files that can be copied, and put back by hand or by `holdkit restore`."""
 
     def __init__(self, mode: Sync | Async, kind: str, folder: Path) -> None:
-        self._colour, self._path = mode, folder / "holds"
+        self._mode, self._path = mode, folder / "holds"
         self.url = f"{kind}:///{self._path}"
         self._copy = folder / "copy"
         self._opened: list[Any] = []
 
     def open(self) -> Any:
-        self._opened.append(self._colour.open(open_engine(self.url)))
+        self._opened.append(self._mode.open(open_engine(self.url)))
         return self._opened[-1]
 
     def close(self) -> None:

@@ -169,7 +169,7 @@ def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: WatchedEngi
 
 
 @pytest.mark.parametrize("error", [EngineError("disk"), Overloaded("busy", retry_after=3), OutcomeUnknown("who knows")])
-def test_every_rider_gets_its_own_exception(hk: Any, engine: WatchedEngine, error: HoldkitError) -> None:
+def test_every_call_in_the_batch_gets_its_own_exception(hk: Any, engine: WatchedEngine, error: HoldkitError) -> None:
     hold = hk.hold("p", 1, ttl=60)
 
     def fail(groups: Sequence[Group]) -> None:

@@ -85,7 +85,7 @@ def test_whatever_becomes_of_the_batch_becomes_of_those_who_came_along(
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_who_came_along_with_a_leader_that_is_struck_finds_out(
+def test_who_came_along_with_a_leader_that_is_interrupted_finds_out(
     hk: Kernel, engine: GrowingEngine, written: bool
 ) -> None:
     def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:

@@ -150,7 +150,7 @@ def test_on_the_loop(
     run(scene)
 
 
-def test_a_flight_cancelled_before_its_first_step_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_batch_cancelled_before_its_first_step_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever cancels every task of a loop, as `asyncio.run` does at its end, may meet one that has not begun."""
 
     real, cancelled = AsyncGroupCommit._launch, list[bool]()
@@ -172,7 +172,7 @@ def test_a_flight_cancelled_before_its_first_step_is_not_lost(monkeypatch: pytes
     run(scene)
 
 
-def test_a_room_that_cannot_be_opened_fails_who_would_wait_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_queue_that_cannot_be_opened_fails_who_would_wait_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more threads, for example. The others of the batch are answered."""
 
     def refuse(*_: Any) -> None:

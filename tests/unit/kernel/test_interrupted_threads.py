@@ -36,7 +36,7 @@ def alive(hk: Kernel) -> None:
     assert queued(hk) == 0
 
 
-def test_a_leader_struck_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kernel, engine: WatchedEngine) -> None:
+def test_a_leader_interrupted_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kernel, engine: WatchedEngine) -> None:
     hold = hk.hold("p", 1, ttl=60)
 
     def bite(groups: Sequence[Group]) -> None:
@@ -54,7 +54,7 @@ def test_a_leader_struck_in_the_engine_leaves_unknown_what_it_had_sent(hk: Kerne
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("url", ["memory", "sqlite", "postgres"])
-def test_ctrl_c_in_a_leader_and_what_its_riders_hear(
+def test_ctrl_c_in_a_leader_and_what_its_batch_is_told(
     url: str, when: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Those with a retry key ask, each for itself, and hear what became of it; without one it is unknown."""
@@ -110,7 +110,7 @@ class Gate:
         return applied
 
 
-def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: WatchedEngine) -> None:
+def test_a_leader_interrupted_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: WatchedEngine) -> None:
     interrupted: list[str] = []
     real = GroupCommit._take
 
@@ -131,7 +131,7 @@ def test_a_leader_struck_before_it_sends_leaves_everyone_queued(hk: Kernel, engi
     alive(hk)
 
 
-def test_a_struck_leader_hands_over_once(hk: Kernel, engine: WatchedEngine) -> None:
+def test_an_interrupted_leader_hands_over_once(hk: Kernel, engine: WatchedEngine) -> None:
     """Whoever it queued again may be in the next batch by the time it leaves for good: they are not its own any more."""
     dismissed: list[int] = []
     real, take = GroupCommit._dismiss, GroupCommit._take
@@ -140,14 +140,14 @@ def test_a_struck_leader_hands_over_once(hk: Kernel, engine: WatchedEngine) -> N
         dismissed.append(len(batch))
         real(self, caller, batch)
 
-    def strike_once(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
+    def interrupt_once(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
         take(self, batch, **bounds)
         if len(batch) == 4:
             raise Interrupted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GroupCommit, "_dismiss", count)
-        patch.setattr(GroupCommit, "_take", strike_once)
+        patch.setattr(GroupCommit, "_take", interrupt_once)
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
             pass
         callers.join()
@@ -155,7 +155,7 @@ def test_a_struck_leader_hands_over_once(hk: Kernel, engine: WatchedEngine) -> N
     alive(hk)
 
 
-def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, engine: WatchedEngine) -> None:
+def test_a_leader_interrupted_between_halves_sends_the_other_half_again(hk: Kernel, engine: WatchedEngine) -> None:
     """Poison forces halves; the leader is struck in the first half: the second was not sent, and is not lost."""
     calls = [lambda: hk.hold("p", 1, ttl=60)] * 3 + [lambda: hk.hold("p", 1, ttl=60, correlation_id="poison")]
 
@@ -179,7 +179,7 @@ def test_a_leader_struck_between_halves_sends_the_other_half_again(hk: Kernel, e
 
 @pytest.mark.parametrize("step", ["_dismiss", "_pass_lead"])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_leader_struck_while_it_hands_over_hands_over(
+def test_a_leader_interrupted_while_it_hands_over_hands_over(
     hk: Kernel, engine: WatchedEngine, step: str, when: str
 ) -> None:
     interrupted: list[str] = []
@@ -206,7 +206,7 @@ def test_a_leader_struck_while_it_hands_over_hands_over(
     alive(hk)
 
 
-def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: WatchedEngine) -> None:
+def test_a_waiting_follower_that_is_interrupted_is_removed(hk: Kernel, engine: WatchedEngine) -> None:
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
         woken = hk._executor.group_commit._queue[1].woken
         interrupt(callers._threads[1])
@@ -220,7 +220,7 @@ def test_a_waiting_follower_that_is_struck_is_removed(hk: Kernel, engine: Watche
     alive(hk)
 
 
-def test_an_heir_that_is_struck_passes_the_lead_on(hk: Kernel, engine: WatchedEngine) -> None:
+def test_a_next_leader_that_is_interrupted_passes_the_lead_on(hk: Kernel, engine: WatchedEngine) -> None:
     real = GroupCommit._lead
     interrupted: list[str] = []
 
@@ -273,5 +273,5 @@ class Tally:
         pass
 
 
-def test_threads_struck_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
+def test_threads_interrupted_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
     interrupted_anywhere(GroupCommit(Tally()), rounds=100)  # type: ignore[arg-type]

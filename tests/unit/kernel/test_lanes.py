@@ -1,4 +1,4 @@
-"""A journal in several lanes, in sync and async: followers, cursors and pages keep what they promise in each of them."""
+"""A journal in several lanes, sync and async: followers, cursors and pages keep what they promise in each of them."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def test_the_beginning_of_an_empty_journal_is_a_place() -> None:
     assert generation_of(encode_cursor({})) == ""
 
 
-def test_a_cursor_has_room_for_a_thousand_lanes() -> None:
+def test_a_cursor_holds_a_thousand_lanes() -> None:
     place = {MAX_LANES - 1 - lane: (MAX_SLOT - lane, "0123456789abcdef") for lane in range(1_024)}
     assert decode_cursor(encode_cursor(place)) == place
 

@@ -36,7 +36,7 @@ def url_of(engine: str, limits: Limits, request: pytest.FixtureRequest) -> str:
     return {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}[engine]
 
 
-def test_every_interval_takes_every_spelling() -> None:
+def test_every_interval_takes_every_form() -> None:
     for name in SPANS:
         for said in SPELLINGS:
             slots = slots_of(Limits(**{name: said}))  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def test_limits_in_force_are_typed_as_they_are_told() -> None:
         assert heard.get(timeout=60) == {"max_ttl": 5_400.0, "max_holds": 5} == hk.journal()[0].after
 
 
-def test_connect_obeys_what_was_spelled(engine: str, request: pytest.FixtureRequest) -> None:
+def test_connect_obeys_the_limits_it_was_given(engine: str, request: pytest.FixtureRequest) -> None:
     limits = Limits(min_ttl="10s", max_ttl=timedelta(minutes=5), max_lifetime=600, retention="2d", lock_timeout=2.5)
     url, clock = url_of(engine, limits, request), FakeClock()
     with holdkit.connect(url, clock=clock, limits=limits) as hk:
@@ -95,7 +95,7 @@ def test_connect_async_obeys_too(engine: str, request: pytest.FixtureRequest) ->
     asyncio.run(main())
 
 
-def test_the_same_spelled_otherwise_is_the_same(tmp_path: Path) -> None:
+def test_the_same_in_another_form_is_the_same(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     for said in SPELLINGS:
         with holdkit.connect(url, limits=Limits(retention=said)) as hk:  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Listeners and sweepers, in sync and async: beside the callers, never in their way, and gone when the kernel is closed."""
+"""Listeners and sweepers, sync and async: beside the callers, never in their way, and gone when the kernel is closed."""
 
 from __future__ import annotations
 
@@ -16,95 +16,78 @@ from holdkit import EngineError, InvalidRequest, Sweep
 from holdkit.core.commands import Group
 from holdkit.engines.memory import MemoryEngine
 from tests.support.modes import Async, Sync
+from tests.support.recording_listener import RecordingListener
 from tests.support.threads import PATIENCE, no_threads_left, wait_until
 from tests.support.watched_engine import WatchedEngine
 
 
-class Ear:
-    """A listener that remembers, and says when it heard something."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        self._news = threading.Semaphore(0)
-        self.threads: set[str] = set()
-
-    def __call__(self, entry: Any) -> None:
-        self.heard.append(f"{entry.action} {entry.subject}")
-        self.threads.add(threading.current_thread().name)
-        self._news.release()
-
-    def wait(self, count: int = 1) -> None:
-        for _ in range(count):
-            assert self._news.acquire(timeout=PATIENCE), self.heard
-
-
 def test_a_listener_hears_what_is_committed_from_now_on(hk: Any) -> None:
-    ear = Ear()
-    hk.on("pool.created", ear)
+    listener = RecordingListener()
+    hk.on("pool.created", listener)
     hk.create_pool("a", 1)
     hk.hold("p", 1, ttl=60)
     hk.create_pool("b", 1)
-    ear.wait(2)
-    assert ear.heard == ["pool.created a", "pool.created b"]
+    listener.wait(2)
+    assert listener.heard == ["pool.created a", "pool.created b"]
 
 
 def test_a_listener_for_everything(hk: Any) -> None:
-    ear = Ear()
-    hk.on(None, ear)
+    listener = RecordingListener()
+    hk.on(None, listener)
     hold = hk.hold("p", 1, ttl=60)
     hk.release(hold)
-    ear.wait(2)
-    assert ear.heard == [f"hold.held {hold.id}", f"hold.released {hold.id}"]
+    listener.wait(2)
+    assert listener.heard == [f"hold.held {hold.id}", f"hold.released {hold.id}"]
 
 
 def test_listeners_run_beside_the_callers(hk: Any, mode: Sync | Async) -> None:
-    ear = Ear()
-    hk.on(None, ear)
+    listener = RecordingListener()
+    hk.on(None, listener)
     hk.create_pool("a", 1)
-    ear.wait()
-    assert ear.threads == {"holdkit-listener" if mode.name == "sync" else "test-loop"}
+    listener.wait()
+    assert listener.threads == {"holdkit-listener" if mode.name == "sync" else "test-loop"}
 
 
 def test_a_raising_listener_stops_nobody(hk: Any, caplog: pytest.LogCaptureFixture) -> None:
-    ear = Ear()
+    listener = RecordingListener()
 
     def fail(entry: Any) -> None:
-        ear(entry)
+        listener(entry)
         raise ZeroDivisionError("listener bug")
 
-    healthy = Ear()
+    healthy = RecordingListener()
     hk.on(None, fail)
     hk.on(None, healthy)
     hk.create_pool("a", 1)
     hk.create_pool("b", 1)
-    ear.wait(2)
+    listener.wait(2)
     healthy.wait(2)
-    assert ear.heard == healthy.heard == ["pool.created a", "pool.created b"]
+    assert listener.heard == healthy.heard == ["pool.created a", "pool.created b"]
     assert "listener failed on pool.created of a; going on" in caplog.text
 
 
 def test_a_slow_listener_delays_neither_callers_nor_others(hk: Any, mode: Sync | Async) -> None:
-    free, healthy, slow_ear = threading.Event(), Ear(), Ear()
+    free, healthy, slow_listener = threading.Event(), RecordingListener(), RecordingListener()
     if isinstance(mode, Async):
 
         async def slow(entry: Any) -> None:
             await asyncio.to_thread(free.wait, PATIENCE)
-            slow_ear(entry)
+            slow_listener(entry)
     else:
 
         def slow(entry: Any) -> None:  # type: ignore[misc]
             assert free.wait(PATIENCE)
-            slow_ear(entry)
+            slow_listener(entry)
 
     hk.on(None, slow)
     hk.on(None, healthy)
     hk.create_pool("a", 1)
     hk.create_pool("b", 1)
     healthy.wait(2)
-    assert not slow_ear.heard
+    assert not slow_listener.heard
     free.set()
-    slow_ear.wait(2)
-    assert slow_ear.heard == healthy.heard
+    slow_listener.wait(2)
+    assert slow_listener.heard == healthy.heard
 
 
 def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
@@ -113,29 +96,29 @@ def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
     for module in ("_sync", "_async"):
         monkeypatch.setattr(f"holdkit.kernel.{module}.listening.POLL", 3600)
     before = set(threading.enumerate())
-    ear, other = Ear(), Ear()
-    subscription = hk.on(None, ear)
+    listener, other = RecordingListener(), RecordingListener()
+    subscription = hk.on(None, listener)
     hk.on(None, other)
     hk.create_pool("a", 1)
-    ear.wait()
+    listener.wait()
     subscription.cancel()
     subscription.cancel()
     workers = (hk._thing if mode.name == "async" else hk)._executor.group_commit.workers
     wait_until(lambda: len(workers) == 1)
     hk.create_pool("b", 1)
     other.wait(2)
-    assert ear.heard == ["pool.created a"]
+    assert listener.heard == ["pool.created a"]
     hk.close()
     no_threads_left(before)
 
 
 def test_a_tenants_listener_hears_only_its_own(hk: Any) -> None:
-    ear = Ear()
-    hk.tenant("acme").on(None, ear)
+    listener = RecordingListener()
+    hk.tenant("acme").on(None, listener)
     hk.create_pool("a", 1)
     hk.tenant("acme").create_pool("x", 1)
-    ear.wait()
-    assert ear.heard == ["pool.created x"]
+    listener.wait()
+    assert listener.heard == ["pool.created x"]
 
 
 def test_a_listener_survives_a_read_that_fails(
@@ -144,10 +127,10 @@ def test_a_listener_survives_a_read_that_fails(
     for mode in ("_sync", "_async"):
         monkeypatch.setattr(f"holdkit.kernel.{mode}.background.PAUSE", 0.001)
     caplog.set_level(logging.WARNING, "holdkit")
-    ear = Ear()
-    hk.on(None, ear)
+    listener = RecordingListener()
+    hk.on(None, listener)
     hk.create_pool("a", 1)
-    ear.wait()
+    listener.wait()
     failed = threading.Event()
 
     def fail(_: Any) -> None:
@@ -158,8 +141,8 @@ def test_a_listener_survives_a_read_that_fails(
     hk.create_pool("b", 1)
     assert failed.wait(PATIENCE)
     engine.reading = None
-    ear.wait()
-    assert ear.heard == ["pool.created a", "pool.created b"], "none skipped, none twice"
+    listener.wait()
+    assert listener.heard == ["pool.created a", "pool.created b"], "none skipped, none twice"
     assert "could not read the journal, will try again: holdkit: disk" in caplog.text
 
 
@@ -167,10 +150,10 @@ def test_a_listener_goes_on_after_a_journal_was_cut_back(
     hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdkit")
-    ear = Ear()
-    hk.on(None, ear)
+    listener = RecordingListener()
+    hk.on(None, listener)
     hk.create_pool("a", 1)
-    ear.wait()
+    listener.wait()
     engine.inner = MemoryEngine(clock=engine.fake)
     hk.create_pool("b", 1)
     wait_until(lambda: "listener missed entries" in caplog.text)
@@ -178,24 +161,24 @@ def test_a_listener_goes_on_after_a_journal_was_cut_back(
 
     def heard_another() -> bool:
         hk.create_pool(f"c{next(others)}", 1)
-        return len(ear.heard) > 1
+        return len(listener.heard) > 1
 
     wait_until(heard_another)
-    assert ear.heard[1] != "pool.created a", "b, if it noticed before that; else the first c after"
+    assert listener.heard[1] != "pool.created a", "b, if it noticed before that; else the first c after"
 
 
 def test_a_listener_may_call_the_kernel_sync(engine: WatchedEngine) -> None:
     hk = Sync().open(engine)
-    ear = Ear()
+    listener = RecordingListener()
 
     def chain(entry: Any) -> None:
         if entry.subject == "a":
             hk.create_pool("b", 1)
-        ear(entry)
+        listener(entry)
 
     hk.on("pool.created", chain)
     hk.create_pool("a", 1)
-    ear.wait(2)
+    listener.wait(2)
     hk.close()
 
 
@@ -342,7 +325,7 @@ def test_a_sweeper_stops_promptly(hk: Any) -> None:
     no_threads_left(before)
 
 
-def test_closing_ends_the_whole_crew(mode: Sync | Async) -> None:
+def test_closing_ends_the_worker_threads_too(mode: Sync | Async) -> None:
     before = set(threading.enumerate())
     hk = mode.open(WatchedEngine())
     hk.create_pool("p", 10)

@@ -1,4 +1,4 @@
-"""Waiting rooms and what strikes those who wait there: tasks that are cancelled, threads that are interrupted."""
+"""Lock queues and what strikes those who wait there: tasks that are cancelled, threads that are interrupted."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def started(hk: AsyncKernel, coroutine: Coroutine[Any, Any, T], behind: in
     return task
 
 
-def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
+def test_cancelled_while_queued_in_a_lock_queue_is_certainly_not_applied() -> None:
     async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         first = asyncio.create_task(hk.hold("x", 1, ttl=60))
         await blocked(engine)
@@ -94,7 +94,7 @@ def test_cancelled_while_queued_in_a_room_is_certainly_not_applied() -> None:
     run(test)
 
 
-def test_cancelled_while_waiting_for_a_room_is_certainly_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_while_waiting_for_a_lock_queue_is_certainly_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdkit.kernel.lock_queues.MAX_QUEUES", 1)
 
     async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
@@ -114,7 +114,7 @@ def test_cancelled_while_waiting_for_a_room_is_certainly_not_applied(monkeypatch
     run(test)
 
 
-def test_cancelled_in_flight_in_a_room_runs_on() -> None:
+def test_cancelled_in_flight_in_a_lock_queue_runs_on() -> None:
     async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         task = asyncio.create_task(hk.hold("x", 2, ttl=60))
         await blocked(engine)
@@ -128,7 +128,7 @@ def test_cancelled_in_flight_in_a_room_runs_on() -> None:
     run(test)
 
 
-def test_cancelled_in_flight_and_then_left_out_is_dropped() -> None:
+def test_cancelled_in_flight_and_then_skipped_is_dropped() -> None:
     """Nobody wants it any more, and nothing of it was done."""
 
     async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
@@ -180,7 +180,7 @@ def test_a_grant_that_nobody_received_is_taken_back_though_its_pool_is_locked_ag
     run(test)
 
 
-def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_a_room() -> None:
+def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_a_lock_queue() -> None:
     """The body left normally: its confirm stays, wherever it waits, whatever happens to the task that waits for it."""
 
     async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
@@ -209,7 +209,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_a_room() -> None
     run(test)
 
 
-def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_flight_and_then_left_out() -> None:
+def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_flight_and_then_skipped() -> None:
     async def test(hk: AsyncKernel, engine: LockableEngine) -> None:
         engine.unlock("x")
         inside, leave = asyncio.Event(), asyncio.Event()
@@ -242,7 +242,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_in_flight_and_then_
     run(test)
 
 
-def test_a_loop_closed_under_a_room_leaves_no_thread() -> None:
+def test_a_loop_closed_under_a_lock_queue_leaves_no_thread() -> None:
     before = set(threading.enumerate())
     engine = LockableEngine()
     loop = asyncio.new_event_loop()
@@ -286,7 +286,7 @@ def hk(engine: LockableEngine) -> Iterator[Kernel]:
     close_quietly(kernel)
 
 
-def test_a_thread_struck_while_it_waits_in_a_room_is_removed(hk: Kernel, engine: LockableEngine) -> None:
+def test_a_thread_interrupted_while_it_waits_in_a_lock_queue_is_removed(hk: Kernel, engine: LockableEngine) -> None:
     callers = block(hk, engine, [hold(hk, "x")] * 4)
     (room,) = lock_queues_of(hk).open.values()
     woken = room._queue[1].woken
@@ -301,7 +301,7 @@ def test_a_thread_struck_while_it_waits_in_a_room_is_removed(hk: Kernel, engine:
     no_lock_queues(hk)
 
 
-def test_a_leader_struck_in_a_room_leaves_unknown_what_it_had_sent_and_the_rest_goes_on(
+def test_a_leader_interrupted_in_a_lock_queue_leaves_unknown_what_it_had_sent_and_the_rest_goes_on(
     hk: Kernel, engine: LockableEngine
 ) -> None:
     mine = hk.hold("y", 1, ttl=60)
@@ -323,7 +323,9 @@ def test_a_leader_struck_in_a_room_leaves_unknown_what_it_had_sent_and_the_rest_
     no_lock_queues(hk)
 
 
-def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kernel, engine: LockableEngine) -> None:
+def test_a_leader_interrupted_before_it_sends_leaves_the_others_in_the_lock_queue(
+    hk: Kernel, engine: LockableEngine
+) -> None:
     interrupted: list[str] = []
     real = LockQueue._take
 
@@ -345,7 +347,7 @@ def test_a_leader_struck_before_it_sends_leaves_the_others_in_the_room(hk: Kerne
     no_lock_queues(hk)
 
 
-def test_a_thread_struck_while_it_waits_for_a_room_is_removed(
+def test_a_thread_interrupted_while_it_waits_for_a_lock_queue_is_removed(
     hk: Kernel, engine: LockableEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdkit.kernel.lock_queues.MAX_QUEUES", 1)
@@ -403,7 +405,9 @@ class Roomier(Fickle):
 
 
 @pytest.mark.parametrize("engine", [Fickle, Roomier])
-def test_threads_struck_anywhere_in_rooms_leave_nobody_waiting_and_nothing_applied_twice(engine: type[Fickle]) -> None:
+def test_threads_interrupted_anywhere_in_lock_queues_leave_nobody_waiting_and_nothing_applied_twice(
+    engine: type[Fickle],
+) -> None:
     group_commit = GroupCommit(engine())  # type: ignore[arg-type]
     interrupted_anywhere(group_commit, rounds=200)
     assert not group_commit._lock_queues.open

@@ -1,4 +1,4 @@
-"""Waiting rooms, in sync and async: a locked pool keeps its own callers waiting, and nobody else."""
+"""Lock queues, sync and async: a locked pool keeps its own callers waiting, and nobody else."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_batch_grows_while_it_waits(hk: Any, engine: LockableEngine) -> None
     no_lock_queues(hk)
 
 
-def test_each_thing_has_its_own_room(hk: Any, engine: LockableEngine) -> None:
+def test_each_thing_has_its_own_lock_queue(hk: Any, engine: LockableEngine) -> None:
     engine.lock("x", "y")
     callers = block(hk, engine, [hold(hk, "x")])
     callers.start(hold(hk, "y"))
@@ -142,7 +142,7 @@ def test_all_that_holds_do_waits_there(hk: Any, engine: LockableEngine) -> None:
     assert hk.verify().ok
 
 
-def test_a_refusal_in_a_room_is_a_refusal(hk: Any, engine: LockableEngine) -> None:
+def test_a_refusal_in_a_lock_queue_is_a_refusal(hk: Any, engine: LockableEngine) -> None:
     engine.lock("x")
     callers = block(hk, engine, [lambda: hk.hold("x", 101, ttl=60)])
     engine.unlock("x")
@@ -193,7 +193,7 @@ def test_poison_is_isolated(hk: Any, engine: LockableEngine) -> None:
     assert hk.pool("x").held == 4
 
 
-def test_poison_beside_what_is_left_out(hk: Any, engine: LockableEngine) -> None:
+def test_poison_beside_what_is_skipped(hk: Any, engine: LockableEngine) -> None:
     """The batch is run again in halves, and what is locked is left out of them: it waits, the rest is answered."""
 
     def bite(groups: Sequence[Group], wait_for_locks: bool) -> None:
@@ -264,7 +264,7 @@ def test_an_unknown_that_could_only_be_asked_about_with_patience_stays_unknown(
     assert isinstance(hold(hk, "free", op=op)(), Hold)
 
 
-def test_asking_in_a_room_is_patient_too(hk: Any, engine: LockableEngine) -> None:
+def test_asking_in_a_lock_queue_waits_for_locks_too(hk: Any, engine: LockableEngine) -> None:
     def lose(groups: Sequence[Group], wait_for_locks: bool) -> None:
         if wait_for_locks:
             engine.before = None
@@ -320,7 +320,7 @@ def test_one_that_cannot_be_asked_about_does_not_stop_the_questions(hk: Any, eng
     assert isinstance(free, Hold)
 
 
-def test_an_interrupt_that_does_not_come_again_is_passed_on_though_some_are_left_out(
+def test_an_interrupt_that_does_not_come_again_is_passed_on_though_some_are_skipped(
     engine: LockableEngine, mode: Sync | Async
 ) -> None:
     def once(groups: Sequence[Group], wait_for_locks: bool) -> None:
@@ -358,9 +358,9 @@ def test_an_unexpected_error_is_unknown_where_nothing_can_be_proved(hk: Any, eng
 # Patience has an end
 
 
-def test_who_is_left_out_again_and_again_is_turned_away(hk: Any, engine: LockableEngine) -> None:
+def test_who_is_skipped_again_and_again_is_turned_away(hk: Any, engine: LockableEngine) -> None:
     engine.lock("x")
-    engine.impatient = lambda groups: dict.fromkeys(range(len(groups)), "pool x")
+    engine.skip_anyway = lambda groups: dict.fromkeys(range(len(groups)), "pool x")
     callers = block(hk, engine, [hold(hk, "x")])
     engine.unlock("x")
     (turned_away,) = callers.join()
@@ -371,9 +371,9 @@ def test_who_is_left_out_again_and_again_is_turned_away(hk: Any, engine: Lockabl
     no_lock_queues(hk)
 
 
-def test_who_has_to_wait_for_something_else_goes_to_its_room(hk: Any, engine: LockableEngine) -> None:
+def test_who_has_to_wait_for_something_else_goes_to_its_lock_queue(hk: Any, engine: LockableEngine) -> None:
     once = [{0: "pool y"}]
-    engine.impatient = lambda groups: once.pop() if once else {}
+    engine.skip_anyway = lambda groups: once.pop() if once else {}
     engine.lock("x")
     callers = block(hk, engine, [hold(hk, "x", "y")])
     engine.unlock("x")
@@ -388,7 +388,7 @@ def two_lock_queues(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("two_lock_queues")
-def test_more_than_there_are_rooms_wait_for_one(hk: Any, engine: LockableEngine) -> None:
+def test_more_than_there_are_lock_queues_wait_for_one(hk: Any, engine: LockableEngine) -> None:
     engine.lock("x", "y", "z")
     callers = block(hk, engine, [hold(hk, "x")])
     callers.start(hold(hk, "y"))
@@ -408,7 +408,7 @@ def test_more_than_there_are_rooms_wait_for_one(hk: Any, engine: LockableEngine)
 
 
 @pytest.mark.usefixtures("two_lock_queues")
-def test_nobody_waits_for_a_room_for_ever(mode: Sync | Async) -> None:
+def test_nobody_waits_for_a_lock_queue_for_ever(mode: Sync | Async) -> None:
     engine = LockableEngine()
     engine.limits = Limits(lock_timeout=20_000)  # for the rooms alone: the engine's own turns are as patient as ever
     for hk in opened(mode, engine):
@@ -424,7 +424,7 @@ def test_nobody_waits_for_a_room_for_ever(mode: Sync | Async) -> None:
         no_lock_queues(hk)
 
 
-def test_rooms_take_half_of_the_queue_at_most(mode: Sync | Async) -> None:
+def test_lock_queues_take_half_of_the_queue_at_most(mode: Sync | Async) -> None:
     """So many may wait for locks; whoever waits for none has the rest, and all of it again afterwards."""
     engine = LockableEngine(Limits(max_queue=6))
     for hk in opened(mode, engine):
@@ -453,7 +453,7 @@ def test_a_batch_larger_than_the_bound_is_let_in_when_nobody_waits(mode: Sync | 
 # Closing
 
 
-def test_closing_finishes_what_is_in_rooms(hk: Any, engine: LockableEngine) -> None:
+def test_closing_finishes_what_is_in_lock_queues(hk: Any, engine: LockableEngine) -> None:
     engine.lock("x", "y")
     callers = block(hk, engine, [hold(hk, "x")] * 3)
     callers.start(hold(hk, "y"))
@@ -473,7 +473,7 @@ def test_closing_finishes_what_is_in_rooms(hk: Any, engine: LockableEngine) -> N
 
 
 @pytest.mark.usefixtures("two_lock_queues")
-def test_closing_answers_who_waits_for_a_room(hk: Any, engine: LockableEngine, mode: Sync | Async) -> None:
+def test_closing_answers_who_waits_for_a_lock_queue(hk: Any, engine: LockableEngine, mode: Sync | Async) -> None:
     engine.lock("x", "y", "z")
     callers = block(hk, engine, [hold(hk, "x")])
     callers.start(hold(hk, "y"))

@@ -22,7 +22,7 @@ from holdkit.kernel.async_group_commit import MOST, SPLIT
 from tests.support.threads import PATIENCE
 
 
-class Winged(MemoryEngine):
+class LoopEngine(MemoryEngine):
     """The memory engine as one that flies: a batch is applied when it is let go, on the loop."""
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class Winged(MemoryEngine):
         return self.apply(groups)
 
 
-async def kernel(total: int = 10**6) -> tuple[AsyncKernel, Winged]:
-    engine = Winged()
+async def kernel(total: int = 10**6) -> tuple[AsyncKernel, LoopEngine]:
+    engine = LoopEngine()
     hk = AsyncKernel(AsyncExecutor(engine))
     await hk.create_pool("p", total)
     engine.flown.clear()

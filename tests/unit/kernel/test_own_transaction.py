@@ -1,4 +1,4 @@
-"""A transaction of the engine's own, lent to application code: both happen or neither, on every engine, in sync and async."""
+"""A transaction of the engine's own, lent to application code: both happen or neither, on every engine, sync and async."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from holdkit.testing import FakeClock
 from tests.support.threads import PATIENCE
 from tests.support.watched_engine import WatchedEngine
 
-PATIENT = holdkit.Limits(lock_timeout="60s")
+LONG_WAITS = holdkit.Limits(lock_timeout="60s")
 
 
 class Place:
@@ -39,7 +39,7 @@ class Place:
         self.sql = url.startswith(("sqlite", "postgres"))
         if url.startswith("postgres"):
             holdkit.migrate(url)
-        self.hk = holdkit.connect(url, clock=FakeClock(), limits=PATIENT)
+        self.hk = holdkit.connect(url, clock=FakeClock(), limits=LONG_WAITS)
         if self.sql:
             self.write("create table notes (words text)")
 
@@ -481,7 +481,7 @@ def test_others_pools_are_not_waited_for(pg: Place) -> None:
 
     def work(lent: Lent) -> None:
         lent.apply([LOCK])
-        other = holdkit.connect(pg.url, limits=PATIENT)
+        other = holdkit.connect(pg.url, limits=LONG_WAITS)
         for number in range(40):  # some of them in the same lane
             other.create_pool(f"q{number}", 1)
         other.hold("p", 1, ttl=60)
@@ -496,7 +496,7 @@ def test_tasks_borrow_on_a_thread_of_their_own(place: Place) -> None:
         place.hk.close()
 
     async def run() -> None:
-        async with await holdkit.connect_async(place.url, clock=FakeClock(), limits=PATIENT) as hk:
+        async with await holdkit.connect_async(place.url, clock=FakeClock(), limits=LONG_WAITS) as hk:
             engine = hk._executor.engine
             with holdkit.context(actor="user:7"):
                 names = await hk._executor.group_commit.borrow(lambda _: threading.current_thread().name)

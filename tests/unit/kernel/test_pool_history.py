@@ -1,4 +1,4 @@
-"""The history of a pool: its own entries and those of the holds on it, in order, in pages; on every engine, in sync and async."""
+"""The history of a pool: its own entries and those of the holds on it, in order, in pages; on every engine, sync and async."""
 
 from __future__ import annotations
 

@@ -347,7 +347,7 @@ def test_a_forgotten_kernel_takes_its_thread_along() -> None:
     no_threads_left(before)
 
 
-def test_a_writer_struck_by_a_base_exception_serves_the_next_batch() -> None:
+def test_a_writer_interrupted_by_a_base_exception_serves_the_next_batch() -> None:
     async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         def exit_once(_: Any) -> None:
             engine.before = None

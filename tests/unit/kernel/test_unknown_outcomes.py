@@ -196,7 +196,7 @@ def test_where_others_write_a_refusal_of_the_second_attempt_settles_nothing(hk: 
     assert hk.pool("p").held == 3, "so it was no refusal"
 
 
-def test_each_rider_of_a_lost_batch_is_answered_for_itself(hk: Any, engine: WatchedEngine) -> None:
+def test_each_call_of_a_lost_batch_is_answered_for_itself(hk: Any, engine: WatchedEngine) -> None:
     hold = hk.hold("p", 1, ttl=60)
     calls = [
         lambda: hk.hold("p", 1, ttl=60),

@@ -40,7 +40,7 @@ def test_one_line(source: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["Asynchronous", "Async", "async_count", "awaited", "make_async", "MyAsyncThing"])
-def test_words_that_only_look_coloured_stay(word: str) -> None:
+def test_words_that_only_look_async_stay(word: str) -> None:
     assert translate(f"{word} = 1\n") == f"{word} = 1\n"
 
 
@@ -180,6 +180,6 @@ def test_the_error_names_file_and_line(house: Path, capsys: pytest.CaptureFixtur
     assert f"{source}: line 1: asyncio" in capsys.readouterr().err
 
 
-def test_every_rename_leads_to_a_name_without_colour() -> None:
+def test_every_rename_leads_to_a_sync_name() -> None:
     for name in gen_sync.RENAMES.values():
         assert gen_sync.renamed(name) == name

@@ -17,7 +17,7 @@ def postgres_template(postgres_server: Any) -> str:
     return name
 
 
-def test_r17_with_lanes_apart(tmp_path: Path, postgres_url: str) -> None:
-    found = played(tmp_path, postgres_url, strikes=FAULTS[::5], every=len(KILLS) * 3 + 1)
+def test_r17_where_tables_are_distributed(tmp_path: Path, postgres_url: str) -> None:
+    found = played(tmp_path, postgres_url, faults=FAULTS[::5], every=len(KILLS) * 3 + 1)
     assert sum(found.values()) > 20
     assert found["done"] > 5

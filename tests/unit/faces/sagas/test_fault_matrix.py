@@ -96,7 +96,7 @@ def _journal_is_in_order(scenario: SaleScenario, saga_id: str) -> None:
     assert ended.count(State.CONFIRMED) == phases.count("done")
 
 
-def theatres(tmp_path: Path, kind: str) -> Generator[SaleScenario, None, None]:
+def scenarios(tmp_path: Path, kind: str) -> Generator[SaleScenario, None, None]:
     """A fresh pool for every scene, on one engine; a fresh engine now and then, so that none grows large."""
     count = 0
     while True:
@@ -119,13 +119,13 @@ def theatres(tmp_path: Path, kind: str) -> Generator[SaleScenario, None, None]:
 
 
 def played(
-    tmp_path: Path, kind: str, *, strikes: list[Fault] = FAULTS, pairs: bool = False, every: int = 1
+    tmp_path: Path, kind: str, *, faults: list[Fault] = FAULTS, pairs: bool = False, every: int = 1
 ) -> dict[str, int]:
     """The whole matrix, or every n-th cell of it: how often each end was reached."""
     found: dict[str, int] = {}
-    cells = list(product(strikes, recoveries(pairs), WORLDS))[::every]
-    with closing(theatres(tmp_path, kind)) as stages:
-        for number, (scenario, (first, kills, (rival, pause))) in enumerate(zip(stages, cells, strict=False)):
+    cells = list(product(faults, recoveries(pairs), WORLDS))[::every]
+    with closing(scenarios(tmp_path, kind)) as made:
+        for number, (scenario, (first, kills, (rival, pause))) in enumerate(zip(made, cells, strict=False)):
             try:
                 ended = play(scenario, f"s{number}", first, kills, rival, pause)
             except AssertionError as wrong:
@@ -179,4 +179,4 @@ def test_canary_releasing_behind_the_point_of_no_return(tmp_path: Path, monkeypa
     rolled_forward = Driver._roll_forward
     monkeypatch.setattr(Driver, "_roll_forward", give_up)
     with pytest.raises(AssertionError, match="aborted, and its effect ran 1 times"):
-        played(tmp_path, "memory", strikes=[Fault(5, "after")])
+        played(tmp_path, "memory", faults=[Fault(5, "after")])

@@ -61,7 +61,9 @@ BAD: list[tuple[Callable[[Sagas], Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("call", "field", "code"), BAD)
-def test_refused_at_the_door(hk: holdkit.Kernel, call: Callable[[Sagas], Any], field: str, code: str) -> None:
+def test_refused_before_anything_is_written(
+    hk: holdkit.Kernel, call: Callable[[Sagas], Any], field: str, code: str
+) -> None:
     with pytest.raises(holdkit.InvalidRequest) as caught:
         call(hk.sagas)
     assert (caught.value.field, caught.value.code) == (field, code)

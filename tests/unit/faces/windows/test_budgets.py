@@ -1,4 +1,4 @@
-"""Budgets: hold the estimate, confirm the actual, on every engine and in sync and async."""
+"""Budgets: hold the estimate, confirm the actual, on every engine, sync and async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calendars: rooms by nights and by times, on every engine and in sync and async."""
+"""Calendars: rooms by nights and by times, on every engine, sync and async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates: fixed windows per client, on every engine and in sync and async."""
+"""Rates: fixed windows per client, on every engine, sync and async."""
 
 from __future__ import annotations
 

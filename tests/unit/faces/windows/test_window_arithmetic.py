@@ -113,7 +113,7 @@ def test_a_gap_that_begins_before_midnight_begins_the_day_there() -> None:
     [("second", "1s"), ("minute", "60s"), ("60s", "60s"), (60, "60s"), ("1m", "60s"), (timedelta(minutes=1), "60s"),
      ("hour", "3600s"), ("1d", "86400s"), ("day", "day"), ("month", "month"), (1.0, "1s")],
 )  # fmt: skip
-def test_one_name_for_every_spelling(per: Any, name: str) -> None:
+def test_one_name_for_every_form(per: Any, name: str) -> None:
     assert period_of(per).name == name
 
 
