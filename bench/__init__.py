@@ -1,1 +1,1 @@
-"""Measures Holdkit beside what a good engineer writes by hand."""
+"""Measures Holdkit and compares it with what a good engineer writes by hand."""

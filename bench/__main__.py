@@ -1,4 +1,4 @@
-"""``python -m bench``: measure, compare, print. Fails only if a run was not what it claims to be."""
+"""``python -m bench``: measure, compare, print. Fails only if a run did not do what it claims."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from holdkit.testing.postgres.binaries import NoPostgres, find
 
 from . import ageing, log_speed, memory, verifying
-from .contest import SCENARIOS, Run, Scenario, play
+from .comparison import SCENARIOS, Run, Scenario, play
 from .core_speed import core_speed
 from .disk import MEMORY_FILE_SYSTEMS, FlushCounter, file_system, flush_counter, sync_time
-from .figures import Figure, age_figures, contest_figure, core_figure, memory_figure, raw_figure, verify_figures
+from .figures import Figure, age_figures, callers_figure, core_figure, memory_figure, raw_figure, verify_figures
 from .postgres import part as on_postgres
 from .postgres import scenarios as postgres_scenarios
 from .postgres import table as postgres_table
-from .postgres.sides import CONNECTIONS
+from .postgres.stores import CONNECTIONS
 from .raw import RawRound, raw_rounds
 from .report import print_setting, print_table, setting, write_json, write_plot
 from .rows import BenchFailed
@@ -34,7 +34,7 @@ BUILD = Path(".build")
 
 
 class Bench:
-    """One session: what was asked for, where it happens, what came out."""
+    """One run of the bench: its options, its directory, its results."""
 
     def __init__(self, options: argparse.Namespace, directory: Path, progress: Progress) -> None:
         self.quick: bool = options.quick
@@ -48,7 +48,7 @@ class Bench:
         self.runs: dict[str, Any] = {}
 
     def syncs(self) -> None:
-        """The exact count, before anything is measured."""
+        """Count syncs exactly, before anything is measured."""
         missing = strace_missing()
         if missing is not None:
             self.progress.console.print(f"[yellow]{missing}: the syncs of short runs are not counted[/]")
@@ -58,23 +58,23 @@ class Bench:
         self.progress.update(bar, completed=1)
         for one in counted:
             self.progress.console.print(
-                f"syncs by strace: {one.side}, {one.scenario}: {one.holds} holds in {one.batches} batches, {one.syncs} syncs"
+                f"syncs by strace: {one.variant}, {one.scenario}: {one.holds} holds in {one.batches} batches, {one.syncs} syncs"
             )
 
     def callers(self) -> None:
-        """By hand and ours, 1/32/256."""
+        """Hand-written and Holdkit, with 1, 32 and 256 callers."""
         runs: list[Run] = []
         scenarios = [quicker(scenario) for scenario in SCENARIOS] if self.quick else list(SCENARIOS)
         bar = self.progress.add_task("callers", total=2 * self.rounds * len(scenarios))
         for scenario in scenarios:
             self.progress.update(bar, description=scenario.name)
             played = play(scenario, self.rounds, self.directory, self.flushes, lambda: self.progress.advance(bar))
-            self.figures.append(contest_figure(played))
+            self.figures.append(callers_figure(played))
             runs += played
         self.runs["callers"] = runs
 
     def engine(self) -> None:
-        """`engine.apply` beside the same rows raw."""
+        """`engine.apply` compared with raw writes of the same rows."""
         runs: list[RawRound] = []
         sizes = {1: 1_000, 32: 6_400, 256: 12_800}
         bar = self.progress.add_task("engine.apply", total=self.rounds * len(sizes))
@@ -88,7 +88,7 @@ class Bench:
         self.runs["engine"] = runs
 
     def log(self) -> None:
-        """`hk.apply` on the log engine beside its own bytes; opening; memory."""
+        """`hk.apply` on the log engine compared with raw writes of the same bytes; opening; memory."""
         place = self.directory / "log"
         place.mkdir()
         share = 4 if self.quick else 1
@@ -122,7 +122,7 @@ class Bench:
             self.progress.advance(bar)
 
     def age(self) -> None:
-        """A short past and a long one."""
+        """A database with few past holds and one with many."""
         pasts = (10_000, 100_000 if self.quick else 1_000_000)
         paths = {past: self.directory / f"past-{past}.db" for past in pasts}
         bar = self.progress.add_task("making a past", total=sum(pasts))
@@ -138,7 +138,7 @@ class Bench:
             path.unlink()
 
     def memory(self) -> None:
-        """Endless hold and release."""
+        """Memory under endless hold and release."""
         if not memory.STATM.exists():
             self.progress.console.print("[yellow]this system does not tell a process its memory: not measured[/]")
             return
@@ -150,7 +150,7 @@ class Bench:
         self.runs["memory"] = found
 
     def verify(self) -> None:
-        """A long journal, verified and tried to be repaired."""
+        """`verify` and a dry run of `repair` on a long journal."""
         if not verifying.STATUS.exists():
             self.progress.console.print("[yellow]this system does not tell a process its memory: not measured[/]")
             return
@@ -168,13 +168,13 @@ class Bench:
             self.runs["verify"][engine] = runs
 
     def postgres(self) -> None:
-        """By hand in three ways, ours, and the server's limit."""
+        """Three hand-written variants, Holdkit, and the server's limit."""
         try:
             find()
         except NoPostgres as missing:
             self.progress.console.print(f"[yellow]{missing}[/]")
             return
-        self.directory.chmod(0o711)  # a server does not run as root, and has to pass through
+        self.directory.chmod(0o711)  # PostgreSQL does not run as root, and must be able to enter the directory
         callers = postgres_scenarios.QUICK_CALLERS if self.quick else postgres_scenarios.CALLERS
         length = postgres_scenarios.QUICK_LENGTH if self.quick else postgres_scenarios.LENGTH
         scenarios = postgres_scenarios.scenarios(callers, postgres_scenarios.POOLS)
@@ -189,7 +189,7 @@ class Bench:
         postgres_table.print_measured(self.progress.console, measured)
 
     def server(self) -> None:
-        """Over HTTP, beside a bare echo."""
+        """Over HTTP, compared with a bare echo."""
         self.directory.chmod(0o711)
         bar = self.progress.add_task("server", total=None)
         seconds = 1.0 if self.quick else 2.0
@@ -206,12 +206,12 @@ class Bench:
 
 
 def quicker(scenario: Scenario) -> Scenario:
-    """The same with fewer holds, for a taste."""
+    """The same with fewer holds, for a first impression."""
     return Scenario(scenario.mode, scenario.callers, max(scenario.holds // 4, scenario.callers * 4), scenario.with_op)
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
-    """What was asked for."""
+    """The parsed options."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a taste: fewer rounds, fewer holds, a shorter past")
     parser.add_argument(
@@ -229,7 +229,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         "--connections",
         type=int,
         default=CONNECTIONS,
-        help="PostgreSQL: how many those by hand have at most (4, their fastest; 256: a connection for each caller)",
+        help="PostgreSQL: most connections of the hand-written variants (4 is their fastest; 256: one for each caller)",
     )
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where every run is written")
     parser.add_argument("--plot", type=Path, default=BUILD / "bench.png", help="where the plot is written")
@@ -237,7 +237,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the parts asked for; 1 if a check failed."""
+    """Run the requested parts; return 1 if a check failed."""
     options = options_of(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
     options.dir.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""What a hold costs in a database with a long past: 1,000,000 ended holds that are not yet retired, against 10,000.
+"""The cost of a hold in a database with 1,000,000 ended holds that are not yet retired, compared with 10,000.
 
-The past is made by copying the rows of one real hold that was placed and released, under new ids and numbers. Both files
-are then measured in turn: a lone caller, and `engine.apply` of 256.
+The ended holds are copies of the rows of one real hold that was placed and released, under new ids and numbers. Both
+files are then measured alternately: a single caller, and `engine.apply` of 256.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .callers import POOL, TOTAL, TTL
 from .core_speed import place_groups
 from .raw import timed_apply
 from .rows import BenchFailed, table_names
-from .sides import open_engine, url
+from .stores import open_engine, url
 
 BATCH = 256
 CHUNK = 10_000
 
 
 class Age(Struct, frozen=True):
-    """Seconds per hold with a given past, round by round."""
+    """Seconds per hold with a given number of past holds, round by round."""
 
     past: int
     alone: list[float]
@@ -41,7 +41,7 @@ class Age(Struct, frozen=True):
 
 
 def make_past(path: Path, past: int, step: Callable[[int], None]) -> None:
-    """A database whose pool has had `past` holds before, all released."""
+    """A database whose pool has `past` released holds."""
     with holdkit.connect(url(path)) as hk:
         hk.create_pool(POOL, TOTAL)
         hk.release(hk.hold(POOL, 1, ttl=TTL))
@@ -80,7 +80,7 @@ def entries(held: Entry, templates: tuple[str, str], many: range) -> Iterator[tu
 
 
 def past_id(number: int) -> str:
-    """Ids of the recent past, in order, as if minted then."""
+    """Ids in order, as if minted recently."""
     return minted_id(START + number * 1_000, number.to_bytes(10, "big"))
 
 
@@ -88,11 +88,11 @@ START = time_ns() // 1_000 - 86_400 * SECOND
 
 
 def measure(paths: dict[int, Path], rounds: int, step: Callable[[], None]) -> list[Age]:
-    """Both files in turn, a lone caller and then batches."""
+    """Measure both files alternately: a single caller, then batches."""
     alone: dict[int, list[float]] = {past: [] for past in paths}
     for turn in range(rounds):
         for past, path in in_turn(paths, turn):
-            alone[past].append(lone(path, 300))
+            alone[past].append(single(path, 300))
             step()
     batched: dict[int, list[float]] = {past: [] for past in paths}
     for turn in range(rounds):
@@ -103,12 +103,12 @@ def measure(paths: dict[int, Path], rounds: int, step: Callable[[], None]) -> li
 
 
 def in_turn(paths: dict[int, Path], turn: int) -> list[tuple[int, Path]]:
-    """Who goes first changes with every round."""
+    """The order changes with every round."""
     pairs = list(paths.items())
     return pairs if turn % 2 == 0 else pairs[::-1]
 
 
-def lone(path: Path, holds: int) -> float:
+def single(path: Path, holds: int) -> float:
     """Median seconds per hold of one sync caller."""
     taken: list[float] = []
     with holdkit.connect(url(path)) as hk:
@@ -130,7 +130,7 @@ def in_batches(path: Path, batches: int, turn: int) -> float:
 
 
 def expect_sound(path: Path) -> None:
-    """The made-up past must be one that Holdkit itself could have written."""
+    """The generated rows must be ones that Holdkit itself could have written."""
     with holdkit.connect(url(path)) as hk:
         report = hk.verify()
     if not report.ok:

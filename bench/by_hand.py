@@ -1,8 +1,8 @@
-"""What a good engineer writes by hand on SQLite, as the yardstick for ours.
+"""What a good engineer writes by hand on SQLite: the baseline for Holdkit.
 
 One connection and a lock, one transaction per hold, the same rows, columns and indexes as Holdkit's own tables, just as
 durable (WAL, ``synchronous=FULL``). Nothing is slowed down on purpose: statements come from sqlite3's cache, capacity
-is checked inside the UPDATE that takes it, JSON is written by msgspec. It knows one pool per hold and no other verbs.
+is checked inside the UPDATE that takes it, JSON is written by msgspec. It supports one pool per hold and no other operations.
 Never imports holdkit.
 """
 
@@ -149,7 +149,7 @@ class ByHand:
         return held
 
     def release(self, held: Held) -> None:
-        """Give the units back, if the hold is alive and ours."""
+        """Release the units, if the hold is alive and the owner matches."""
         owner_hash = hashlib.blake2b(held.token.encode(), digest_size=16).hexdigest()
         with self._lock:
             now = time.time_ns() // 1000
@@ -240,7 +240,7 @@ class ByHand:
 
 
 class AsyncByHand:
-    """The same for asyncio, as it is usually done: each call on a thread of the default executor."""
+    """The same for asyncio, in the usual way: each call on a thread of the default executor."""
 
     def __init__(self, path: Path, tenant: str = "") -> None:
         self._sync = ByHand(path, tenant)
@@ -254,7 +254,7 @@ class AsyncByHand:
         return await asyncio.to_thread(self._sync.hold, pool, quantity, ttl, op)
 
     async def release(self, held: Held) -> None:
-        """Give the units back."""
+        """Release the units."""
         await asyncio.to_thread(self._sync.release, held)
 
     async def aclose(self) -> None:
@@ -269,5 +269,5 @@ def time_ordered_id(now: int) -> str:
 
 
 def fingerprint(pool: str, quantity: int, ttl: float) -> str:
-    """Tells one payload from another under the same operation id."""
+    """Distinguishes payloads under the same operation id."""
     return hashlib.blake2b(_json.encode((pool, quantity, ttl)), digest_size=16).hexdigest()

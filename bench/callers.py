@@ -1,6 +1,6 @@
-"""Many callers at once, as threads or as tasks, and how long each of their calls took.
+"""Concurrent callers, as threads or as tasks, with the duration of each call.
 
-All callers wait at one gate; the clock runs from the gate's opening until the last of them is done. A caller that fails
+All callers wait at one barrier; the clock runs from its release until the last caller is done. A caller that fails
 fails the run.
 """
 
@@ -28,7 +28,7 @@ class Store(Protocol):
 
 
 class AsyncStore(Protocol):
-    """The same, awaited."""
+    """The async variant."""
 
     async def create_pool(self, pool: str, total: int, /) -> object: ...
     async def hold(self, pool: str, quantity: int, /, *, ttl: float, op: str | None = None) -> object: ...
@@ -36,7 +36,7 @@ class AsyncStore(Protocol):
 
 
 class Timing(Struct, frozen=True):
-    """One run: from the gate to the last caller, and every call by itself."""
+    """One run: the time from the barrier to the last caller, and the duration of every call."""
 
     seconds: float
     calls: list[float]
@@ -44,13 +44,13 @@ class Timing(Struct, frozen=True):
 
 def run_threads(store: Store, callers: int, each: int, *, with_op: bool = False) -> Timing:
     """`callers` threads place `each` holds one after the other."""
-    gate = threading.Barrier(callers + 1)
+    barrier = threading.Barrier(callers + 1)
     calls: list[list[float]] = [[] for _ in range(callers)]
     failures: list[BaseException] = []
 
     def caller(number: int) -> None:
         mine = calls[number]
-        gate.wait()
+        barrier.wait()
         try:
             for turn in range(each):
                 op = f"{number}-{turn}" if with_op else None
@@ -64,7 +64,7 @@ def run_threads(store: Store, callers: int, each: int, *, with_op: bool = False)
     for thread in threads:
         thread.start()
     gc.collect()
-    gate.wait()
+    barrier.wait()
     begin = perf_counter()
     for thread in threads:
         thread.join()
@@ -76,11 +76,11 @@ def run_threads(store: Store, callers: int, each: int, *, with_op: bool = False)
 
 async def run_tasks(store: AsyncStore, callers: int, each: int, *, with_op: bool = False) -> Timing:
     """`callers` tasks of one loop place `each` holds one after the other."""
-    gate = asyncio.Event()
+    barrier = asyncio.Event()
 
     async def caller(number: int) -> list[float]:
         mine: list[float] = []
-        await gate.wait()
+        await barrier.wait()
         for turn in range(each):
             op = f"{number}-{turn}" if with_op else None
             begin = perf_counter()
@@ -89,9 +89,9 @@ async def run_tasks(store: AsyncStore, callers: int, each: int, *, with_op: bool
         return mine
 
     tasks = [asyncio.create_task(caller(number)) for number in range(callers)]
-    await asyncio.sleep(0)  # every task reaches the gate
+    await asyncio.sleep(0)  # every task reaches the barrier
     gc.collect()
     begin = perf_counter()
-    gate.set()
+    barrier.set()
     calls = await asyncio.gather(*tasks)
     return Timing(perf_counter() - begin, [call for mine in calls for call in mine])

@@ -1,4 +1,4 @@
-"""How many commands per second the core decides, with no engine around it."""
+"""How many commands per second the core decides, without an engine."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ START = 1_700_000_000 * SECOND
 
 
 class CoreSpeed(Struct, frozen=True):
-    """Decisions per second of placing and releasing, at one size of batch."""
+    """Decisions per second for placing and releasing, at one batch size."""
 
     batch: int
     decisions: float
 
 
 def place_groups(batch: int, turn: int = 0, slot: Slot = START) -> list[Group]:
-    """As many single holds, each of its own caller."""
+    """That many single holds, each from another caller."""
     groups = []
     for number in range(batch):
         hold_id = minted_id(slot, (turn * batch + number).to_bytes(10, "big"))
@@ -59,7 +59,7 @@ def fresh_view() -> View:
 
 @contextmanager
 def out_of_sight() -> Iterator[None]:
-    """What the bench made ready beforehand is no work for the garbage collector meanwhile."""
+    """Keep the garbage collector away from what the bench prepared beforehand."""
     gc.collect()
     gc.freeze()
     try:

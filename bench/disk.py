@@ -1,9 +1,9 @@
-"""The disk under the bench: where files go, how long a sync takes, and how many there were.
+"""The disk under the bench: where files are, how long a sync takes, and how many there were.
 
-Two independent counts of syncs. The kernel's own count of flushes sent to the device (/proc/diskstats) costs nothing, so
-every measured run is checked by it; where it cannot be trusted (no such file, a device without a write cache, a file
-system that spans devices) `flush_counter` says so by returning None. strace counts the calls themselves: exact, but it
-slows what it watches, so it gets runs of its own (`bench.syncs`).
+Two independent counts of syncs. The operating system's count of flushes sent to the device (/proc/diskstats) costs nothing, so
+it checks every measured run; where it cannot be trusted (no such file, a device without a write cache, a file
+system that spans devices) `flush_counter` returns None. strace counts the calls themselves: exact, but it
+slows the process down, so it gets separate runs (`bench.syncs`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def file_system(directory: Path) -> str:
 
 
 def flush_counter(directory: Path) -> FlushCounter | None:
-    """Reads how many flushes the directory's device has completed; None if that count is not to be trusted here."""
+    """Reads how many flushes the directory's device has completed; None if that count cannot be trusted here."""
     device = directory.stat().st_dev
     name = f"{os.major(device)}:{os.minor(device)}"
     block = Path("/sys/dev/block") / name

@@ -1,4 +1,4 @@
-"""The figures to reach, and how a measurement is held against them. Falling short is printed, never asserted."""
+"""The goals, and how measurements are compared with them. A missed goal is printed, never asserted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from .ageing import Age
-from .contest import Run
+from .comparison import Run
 from .core_speed import CoreSpeed
 from .memory import FLAT, Mark
 from .raw import RawRound
@@ -20,7 +20,7 @@ LATENCY: Final = "µs"
 
 
 class Figure(Struct, frozen=True):
-    """One line of the table: `ratio` is ours over the other side's."""
+    """One row of the table: `ratio` is Holdkit's value divided by the baseline's."""
 
     group: str
     name: str
@@ -74,24 +74,24 @@ def compared(
     return Figure(group, name, unit, before, after, after / before, at_least, at_most, note, ratios)
 
 
-def contest_figure(runs: list[Run]) -> Figure:
-    """One scenario: rates where many call, latency where one does."""
+def callers_figure(runs: list[Run]) -> Figure:
+    """One scenario: the rate for many callers, the latency for one."""
     name = runs[0].scenario
-    hand = [run for run in runs if run.side == "by_hand"]
-    ours = [run for run in runs if run.side == "ours"]
+    hand = [run for run in runs if run.variant == "by_hand"]
+    ours = [run for run in runs if run.variant == "ours"]
     size = median(run.holds / max(1, run.batches) for run in ours)
     note = f"{size:.0f} per batch" if size >= 1.5 else ""
     if name in LATENCIES:
-        before, after = ([1e6 * run.p50 for run in side] for side in (hand, ours))
+        before, after = ([1e6 * run.p50 for run in variant] for variant in (hand, ours))
         return compared("callers", name, LATENCY, before, after, at_most=LATENCIES[name])
-    before, after = ([run.per_second for run in side] for side in (hand, ours))
+    before, after = ([run.per_second for run in variant] for variant in (hand, ours))
     return compared("callers", name, RATE, before, after, at_least=RATES.get(name), note=note)
 
 
 def raw_figure(rounds: list[RawRound]) -> Figure:
-    """`engine.apply` beside raw `executemany`, at one size of batch."""
+    """`engine.apply` compared with raw `executemany`, at one batch size."""
     batch = rounds[0].batch
-    return compared("engine", f"apply of {batch}, beside raw", RATE, [one.raw for one in rounds],
+    return compared("engine", f"apply of {batch}, compared with raw", RATE, [one.raw for one in rounds],
                     [one.apply for one in rounds], at_least=APPLY_AT_256 if batch == 256 else None)  # fmt: skip
 
 
@@ -101,21 +101,21 @@ def core_figure(speed: CoreSpeed) -> Figure:
 
 
 def age_figures(young: Age, old: Age) -> list[Figure]:
-    """What a long past costs."""
+    """The cost of many past holds."""
     past = f"{young.past:,} → {old.past:,} past holds"
     return [
         compared(
             "age", f"{name}, {past}", LATENCY, [1e6 * one for one in before], [1e6 * one for one in after], at_most=AGE
         )
         for name, before, after in (
-            ("lone caller", young.alone, old.alone),
+            ("single caller", young.alone, old.alone),
             ("apply of 256", young.in_batch, old.in_batch),
         )
     ]
 
 
 def memory_figure(marks: list[Mark]) -> Figure:
-    """Resident memory at the end, beside the first mark."""
+    """Resident memory at the end, compared with the first mark."""
     first, last = marks[0], marks[-1]
     name = f"resident after {first.pairs:,} → {last.pairs:,} hold + release"
     return Figure("memory", name, "MiB", first.resident / 2**20, last.resident / 2**20, last.resident / first.resident,
@@ -123,7 +123,7 @@ def memory_figure(marks: list[Mark]) -> Figure:
 
 
 def verify_figures(engine: str, entries: int, runs: dict[str, Verified]) -> list[Figure]:
-    """Memory over the idle process, beside what it may need, and the time it took."""
+    """Memory above the idle process, compared with its limit, and the time it took."""
     found: list[Figure] = []
     for what, run in runs.items():
         name = f"{what} of {entries:,} entries, {engine}"
@@ -134,5 +134,5 @@ def verify_figures(engine: str, entries: int, runs: dict[str, Verified]) -> list
 
 
 def short(figures: Iterable[Figure]) -> list[Figure]:
-    """Those that miss their target."""
+    """The figures that miss their target."""
     return [figure for figure in figures if figure.reached is False]

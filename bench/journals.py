@@ -1,6 +1,6 @@
-"""Long journals, made up but valid: holds on many pools, most of them ended, entry by entry as the core would have written them.
+"""Long generated journals that are valid: holds on many pools, most of them ended, entry by entry as the core writes them.
 
-The rows are what the core's fold makes of them, written in bulk by the statements with which an engine mends its rows.
+The core's fold computes the rows, and the statements with which an engine repairs its rows write them in bulk.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ SMALL = 500_000
 """Entries whose state fits in the memory of whoever makes them."""
 HOLDS_PER_POOL = 25
 LATER = 1_000
-"""Holds that begin before one ends: a change is seldom beside its birth."""
+"""Holds that begin before one ends, so that a hold's end is seldom next to its beginning."""
 
 
 def journal(entries: int, start: int) -> Iterator[Entry]:
-    """So many entries, a microsecond apart from `start` on."""
+    """That many entries, a microsecond apart, beginning at `start`."""
     return islice(_entries(entries, start), entries)
 
 
 def bulk(entries: int, step: Callable[[int], None]) -> Iterator[Mended]:
-    """What is to be written, in chunks: so many entries, then the rows they come to."""
+    """What is to be written, in chunks: the entries, then the rows that they fold to."""
     told = journal(entries, recently())
     with closing(Spill()) as spill:
         folded = Folded(spill.table) if entries > SMALL else Folded()
@@ -87,7 +87,7 @@ def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _
             statements = repair_statements(mended, limits, lanes, 1)
             new = [
                 one for one in statements if not one[0].startswith("drop_")
-            ]  # in whatever lane: a look at the whole table
+            ]  # in any lane: a scan of the whole table
             server.execute((BEGIN, *new, COMMIT))
     finally:
         server.close()
@@ -98,7 +98,7 @@ def _script(statements: tuple[Statement, ...]) -> Script[None]:
 
 
 def recently() -> int:
-    """A slot some hours ago: nothing has retired since."""
+    """A slot some hours ago: no hold has retired since."""
     return time_ns() // 1_000 - 10_000 * SECOND
 
 

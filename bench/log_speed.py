@@ -1,6 +1,6 @@
 """The log engine as users call it: `hk.apply` with everything minted and the default garbage collection, checked by replay.
 
-Beside each run the same bytes are written and synced by hand, in as many pieces: what the disk alone would take.
+Each run is compared with raw writes of the same bytes, with as many syncs: the cost of the disk alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPENING = 10.0
 
 
 class LogRun(Struct, frozen=True):
-    """One size of batch: holds per second of each round, ours and by hand."""
+    """One batch size: holds per second of each round, Holdkit and raw."""
 
     batch: int
     with_op: bool
@@ -54,12 +54,12 @@ def commands(count: int, first: int, with_op: bool) -> list[PlaceHold]:
 
 
 def url(path: Path) -> str:
-    """How Holdkit names a directory."""
+    """The URL of a directory."""
     return f"log:///{path.resolve()}"
 
 
 def one_round(path: Path, batch: int, holds: int, with_op: bool) -> float:
-    """Place the holds in batches; seconds, the making of the commands included."""
+    """Place the holds in batches; seconds, including the creation of the commands."""
     with holdkit.connect(url(path), limits=LIMITS) as hk:
         hk.create_pool(POOL, TOTAL)
         gc.collect()
@@ -70,7 +70,7 @@ def one_round(path: Path, batch: int, holds: int, with_op: bool) -> float:
 
 
 def check(path: Path, holds: int) -> None:
-    """Open what was written: every hold is there, and the journal folds to the state."""
+    """Open what was written: every hold exists, and the journal folds to the state."""
     with holdkit.connect(url(path), limits=LIMITS) as hk:
         if hk.pool(POOL).held != holds:
             raise BenchFailed(f"log: {holds} holds were answered, {hk.pool(POOL).held} are there")
@@ -94,7 +94,7 @@ def by_hand(path: Path, place: Path) -> float:
 
 
 def frames(path: Path) -> list[bytes]:
-    """The bytes of every batch, as they stand in the segments."""
+    """The bytes of every batch, as they are in the segments."""
     engine = open_engine(path)
     pieces = [bytes(40) + frame.body for frame in engine._log.frames()][1:]  # noqa: SLF001 - the bench looks inside
     engine.close()
@@ -104,7 +104,7 @@ def frames(path: Path) -> list[bytes]:
 def speed(
     batch: int, holds: int, rounds: int, directory: Path, done: Callable[[], None], *, with_op: bool = False
 ) -> LogRun:
-    """Some rounds at one size of batch, each in a new log."""
+    """Some rounds at one batch size, each in a new log."""
     ours: list[float] = []
     hand: list[float] = []
     for number in range(rounds):
@@ -118,7 +118,7 @@ def speed(
 
 
 def opening(directory: Path, entries: int) -> tuple[float, float]:
-    """Seconds to open a log of so many entries: by replay alone, and from a snapshot."""
+    """Seconds to open a log of that many entries: by replay alone, and from a snapshot."""
     path = directory / "opening"
     with holdkit.connect(url(path), limits=LIMITS) as hk:
         hk.create_pool(POOL, TOTAL)
@@ -154,7 +154,7 @@ def weights(directory: Path, holds: int) -> tuple[float, float]:
 
 
 def weight(path: Path, holds: int, *, with_op: bool) -> float:
-    """What each hold adds to the memory of a log."""
+    """The memory that each hold adds to a log."""
     with holdkit.connect(url(path), limits=LIMITS) as hk:
         hk.create_pool(POOL, TOTAL)
         gc.collect()
@@ -170,13 +170,13 @@ def weight(path: Path, holds: int, *, with_op: bool) -> float:
 
 
 def figures(runs: list[LogRun], opened: tuple[int, float, float], weighed: tuple[float, float]) -> list[Figure]:
-    """Each run beside the same bytes by hand, and beside its target where it has one."""
+    """Each run compared with the raw write, and with its target if it has one."""
     made: list[Figure] = []
     for run in runs:
         ours, hand = median(run.ours), median(run.by_hand)
         ratios = tuple(mine / theirs for mine, theirs in zip(run.ours, run.by_hand, strict=True))
         name = f"log: apply of {run.batch}" + (", with operation ids" if run.with_op else "")
-        made.append(Figure("log", f"{name}, beside its bytes", RATE, hand, ours, ours / hand, ratios=ratios))
+        made.append(Figure("log", f"{name}, compared with a raw write", RATE, hand, ours, ours / hand, ratios=ratios))
         if run.batch == 1_000:
             target = APPLY_WITH_OP if run.with_op else APPLY
             made.append(Figure("log", f"{name}, target", RATE, target, ours, ours / target, at_least=1.0))

@@ -1,4 +1,4 @@
-"""Memory under endless hold and release: run as a process of its own, so that nothing else is counted.
+"""Memory under endless hold and release: run in a separate process, so that nothing else is counted.
 
 ``python -m bench.memory FILE PAIRS MARKS`` prints one JSON line per mark: pairs so far, resident bytes.
 """
@@ -19,7 +19,7 @@ import holdkit
 
 from .callers import POOL, TTL
 from .rows import BenchFailed
-from .sides import url
+from .stores import url
 
 TASKS = 50
 FLAT = 1.05
@@ -27,7 +27,7 @@ FLAT = 1.05
 
 
 class Mark(Struct, frozen=True):
-    """Resident memory after so many pairs."""
+    """Resident memory after that many pairs."""
 
     pairs: int
     resident: int
@@ -57,7 +57,7 @@ async def endless(path: Path, pairs: int, marks: int) -> None:
 
 
 def measure(path: Path, pairs: int, marks: int, step: Callable[[], None]) -> list[Mark]:
-    """The same in a fresh process; the memory of the one that measures stays out of it."""
+    """The same in a fresh process, so that the memory of the measuring process does not count."""
     found: list[Mark] = []
     command = [sys.executable, "-m", "bench.memory", str(path), str(pairs), str(marks)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -1,7 +1,7 @@
-"""`engine.apply` beside `executemany` of exactly the rows it wrote.
+"""`engine.apply` compared with `executemany` of exactly the rows that it wrote.
 
 The engine writes a database first; its rows are read back, batch by batch, and written again into an equal but empty file
-by the least code there is. What lies between the two is the price of loading, deciding and encoding.
+by minimal code. The difference between the two is the cost of loading, deciding and encoding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .callers import POOL, TOTAL
 from .core_speed import START, out_of_sight, place_groups
 from .disk import FlushCounter
 from .rows import BenchFailed, expect_identical, expect_syncs, table_names
-from .sides import open_engine
+from .stores import open_engine
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
@@ -51,7 +51,7 @@ class RawRound(Struct, frozen=True):
 def raw_rounds(
     batch: int, holds: int, rounds: int, directory: Path, flushes: FlushCounter | None, step: Callable[[], None]
 ) -> list[RawRound]:
-    """The engine writes once to have the rows; then both write them in turn, each into a fresh file."""
+    """The engine writes once to produce the rows; then both write them alternately, each into a fresh file."""
     work = [place_groups(batch, turn, START) for turn in range(holds // batch)]
     source = directory / "source.db"
     run_apply(source, work)
@@ -65,9 +65,9 @@ def raw_rounds(
         ours, raw = place / "apply.db", place / "raw.db"
         copy_schema(source, raw)
         seconds = {}
-        sides = (("apply", lambda path=ours: run_apply(path, work)), ("raw", lambda path=raw: run_raw(path, rows)))
-        for name, side in sides if turn % 2 == 0 else reversed(sides):
-            seconds[name] = flushed(flushes, name, len(work), side)
+        variants = (("apply", lambda path=ours: run_apply(path, work)), ("raw", lambda path=raw: run_raw(path, rows)))
+        for name, variant in variants if turn % 2 == 0 else reversed(variants):
+            seconds[name] = flushed(flushes, name, len(work), variant)
         expect_identical(ours, raw)
         found.append(RawRound(batch, raw=holds / seconds["raw"], apply=holds / seconds["apply"]))
         shutil.rmtree(place)
@@ -75,16 +75,16 @@ def raw_rounds(
     return found
 
 
-def flushed(flushes: FlushCounter | None, side: str, batches: int, work: Callable[[], float]) -> float:
-    """Run it, and see that it synced at least once per batch."""
+def flushed(flushes: FlushCounter | None, variant: str, batches: int, work: Callable[[], float]) -> float:
+    """Run it, and check that it synced at least once per batch."""
     before = 0 if flushes is None else flushes()
     seconds = work()
-    expect_syncs(side, batches, None if flushes is None else flushes() - before)
+    expect_syncs(variant, batches, None if flushes is None else flushes() - before)
     return seconds
 
 
 def run_apply(path: Path, work: list[list[Group]]) -> float:
-    """Seconds for all batches. The clock is counted, not read, so that every run writes the very same rows."""
+    """Seconds for all batches. The clock is a counter, so that every run writes the very same rows."""
     engine = open_engine(path, clock=count(START).__next__)
     try:
         engine.apply([Group((CreatePool(id=POOL, total=TOTAL),))])
@@ -107,7 +107,7 @@ def timed_apply(engine: Engine, work: list[list[Group]]) -> float:
 
 
 def read_batches(path: Path, batch: int) -> list[RawBatch]:
-    """What the engine wrote, cut into its batches again."""
+    """What the engine wrote, split into its batches again."""
     with closing(sqlite3.connect(path)) as db:
         names = table_names(db)
         columns = [row[1] for row in db.execute(f"pragma table_info({names['pools']})")]

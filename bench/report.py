@@ -1,4 +1,4 @@
-"""What people read: a table with ratios, a JSON file with every run, a plot."""
+"""The output: a table with ratios, a JSON file with every run, a plot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUSY = 0.25
 
 
 class Setting(Struct, frozen=True):
-    """Where this was measured."""
+    """The machine and disk of the measurement."""
 
     python: str
     sqlite: str
@@ -69,8 +69,8 @@ def print_setting(console: Console, where: Setting) -> None:
 
 
 def print_table(console: Console, figures: list[Figure]) -> None:
-    """Every figure, and which fall short."""
-    table = Table(title="by hand / raw / before, beside ours: medians")
+    """Every figure, and which miss their goal."""
+    table = Table(title="baseline (by hand, raw, before) and Holdkit: medians")
     for heading in ("", "other", "ours", "unit", "ratio", "rounds", "target", ""):
         table.add_column(heading, justify="left" if heading in ("", "unit") else "right")
     group = figures[0].group if figures else ""
@@ -104,7 +104,7 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
 
 
 def write_plot(path: Path, figures: list[Figure], where: Setting) -> None:
-    """Bars, by hand beside ours: a lone caller's latency, holds per second of many, the engine beside raw rows."""
+    """Bars of hand-written and Holdkit: a single caller's latency, holds per second of many, the engine and raw rows."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -112,7 +112,7 @@ def write_plot(path: Path, figures: list[Figure], where: Setting) -> None:
 
     callers = [figure for figure in figures if figure.group == "callers"]
     panels = [
-        Panel("a lone caller", "µs per hold (less is better)", "by hand",
+        Panel("a single caller", "µs per hold (less is better)", "by hand",
               [figure for figure in callers if figure.unit == LATENCY]),
         Panel("threads", "holds per second", "by hand", [figure for figure in callers if figure.name.endswith("threads")]),
         Panel("tasks", "holds per second", "by hand", [figure for figure in callers if figure.name.endswith("tasks")]),

@@ -1,6 +1,6 @@
-"""What a run left on disk: both sides must have written the same rows into the same tables, in no fewer syncs than batches.
+"""What a run left on disk: both variants must have written the same rows into the same tables, with at least one sync per batch.
 
-Reads the closed files only, so nothing that is measured has to report about itself.
+Reads only the closed files, so that what is measured does not report on itself.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from msgspec import Struct
 
 TABLES: Final = ("pools", "holds", "legs", "journal", "operations")
-PREFIX: Final = "holdkit_"  # ours lives beside an application's own tables
+PREFIX: Final = "holdkit_"  # Holdkit's tables are beside an application's own
 
 
 class BenchFailed(Exception):
-    """A run was not what it claims to be: its figures must not be believed."""
+    """A run did not do what it claims: do not trust its figures."""
 
 
 class Written(Struct, frozen=True):
@@ -38,22 +38,22 @@ def written(path: Path) -> Written:
 
 
 def table_names(db: sqlite3.Connection) -> dict[str, str]:
-    """What each table is called in this database."""
+    """The name of each table in this database."""
     present = {name for (name,) in db.execute("select name from sqlite_master where type = 'table'")}
     return {table: PREFIX + table if PREFIX + table in present else table for table in TABLES}
 
 
-def expect_rows(side: str, found: Written, holds: int, *, operations: int) -> None:
-    """Every hold asked for is there, once, whole."""
+def expect_rows(variant: str, found: Written, holds: int, *, operations: int) -> None:
+    """Every requested hold exists once, complete."""
     expected = {"pools": 1, "holds": holds, "legs": holds, "journal": holds + 1, "operations": operations}
     if found.rows != expected:
-        raise BenchFailed(f"{side}: expected the rows {expected}, found {found.rows}")
+        raise BenchFailed(f"{variant}: expected the rows {expected}, found {found.rows}")
 
 
-def expect_syncs(side: str, batches: int, syncs: int | None) -> None:
-    """A batch that was answered before it was synced makes any figure worthless."""
+def expect_syncs(variant: str, batches: int, syncs: int | None) -> None:
+    """A batch that was answered before it was synced invalidates every figure."""
     if syncs is not None and syncs < batches:
-        raise BenchFailed(f"{side}: {batches} batches, but only {syncs} syncs")
+        raise BenchFailed(f"{variant}: {batches} batches, but only {syncs} syncs")
 
 
 def expect_identical(one: Path, other: Path) -> None:
@@ -66,7 +66,7 @@ def expect_identical(one: Path, other: Path) -> None:
 
 
 def expect_same_shape(by_hand: Path, ours: Path) -> None:
-    """Columns and indexes are the same on both sides, so neither writes less per hold."""
+    """Both variants have the same columns and indexes, so neither writes less per hold."""
     shapes = [shape(by_hand), shape(ours)]
     if shapes[0] != shapes[1]:
         different = sorted(set(shapes[0]) ^ set(shapes[1]))

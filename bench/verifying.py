@@ -1,4 +1,4 @@
-"""What `verify` and `repair` need for a long journal: run as a process of its own, so that nothing else is counted.
+"""The memory that `verify` and `repair` need for a long journal: run in a separate process, so that nothing else is counted.
 
 ``python -m bench.verifying URL WHAT`` does `verify`, or tries `repair`, and prints one JSON document: differences, seconds,
 and resident bytes before and at the most.
@@ -23,7 +23,7 @@ from holdkit.testing.postgres.binaries import NoPostgres, find
 
 from .journals import fill_postgres, fill_sqlite
 from .rows import BenchFailed
-from .sides import url as url_of
+from .stores import url as url_of
 
 STATUS = Path("/proc/self/status")
 MOST = 200 * 2**20
@@ -44,19 +44,19 @@ class Verified(Struct, frozen=True):
 
     @property
     def over(self) -> int:
-        """Bytes over the idle process."""
+        """Bytes above the idle process."""
         return self.peak - self.idle
 
 
 def resident(field: str) -> int:
-    """Bytes: VmRSS is what is in memory now, VmHWM the most there ever was. (What `getrusage` tells begins with the peak of the
+    """Bytes: VmRSS is the memory in use now, VmHWM the peak. (`getrusage` would include the peak of the
     process that started this one.)"""
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
     return int(line.split()[1]) * 1024
 
 
 def verify(url: str, what: str) -> Verified:
-    """Verify, or see what a repair would do."""
+    """Verify, or do a dry run of repair."""
     with holdkit.connect(url) as hk:
         hk.pools(limit=1)
         idle = resident("VmRSS")
@@ -73,7 +73,7 @@ def verify(url: str, what: str) -> Verified:
 
 @contextmanager
 def filled(engine: str, directory: Path, entries: int, step: Callable[[int], None]) -> Iterator[str | None]:
-    """The URL of a long journal; None if this engine cannot be had here."""
+    """The URL of a long journal; None if this engine is not available here."""
     if engine == "SQLite":
         path = directory / "long.db"
         fill_sqlite(path, entries, step)
@@ -85,7 +85,7 @@ def filled(engine: str, directory: Path, entries: int, step: Callable[[int], Non
     except NoPostgres:
         yield None
         return
-    directory.chmod(0o711)  # a server does not run as root, and has to pass through
+    directory.chmod(0o711)  # PostgreSQL does not run as root, and must be able to enter the directory
     with PostgresServer(within=directory) as server:
         url = server.create_database("long")
         holdkit.migrate(url)

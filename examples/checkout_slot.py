@@ -1,7 +1,7 @@
 """A checkout that holds a unit while the customer pays, and a payment webhook that ends it.
 
-Shows: the stock is a row of the shop's own table, read inside the transaction that takes the hold; the ticket travels with the
-payment to another process; the webhook may come twice, late, or never. Run it: `python examples/checkout_slot.py`.
+Shows: the stock is a row of the shop's own table, read inside the transaction that takes the hold; the payment carries the
+ticket to another process; the webhook may arrive twice, late, or never. Run it: `python examples/checkout_slot.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Stock(Resource[ProductId, None]):
     kind = "inventory.unit"
 
     def capacity(self, tx: sqlite3.Connection, key: ProductId, window: None) -> int:
-        """How many there are, sold or not."""
+        """The stock, sold or not."""
         del window
         row = tx.execute("select stock from products where id = ?", (key,)).fetchone()
         return 0 if row is None else int(row[0])
@@ -41,7 +41,7 @@ class Shop:
         tables.close()
 
     def checkout(self, user: str, product: ProductId, request: str) -> str:
-        """Hold one unit for fifteen minutes; what is returned goes into the payment's metadata."""
+        """Hold one unit for fifteen minutes; the returned ticket goes into the payment's metadata."""
         hold = self.stock.hold(product, ttl="15m", actor=Actor.user(user), correlation_id=request, op=request)
         assert hold.ticket is not None
         return hold.ticket
@@ -54,7 +54,7 @@ class Shop:
                 return self.stock.commit(ticket, actor=actor, op=delivery).state
             return self.stock.release(ticket, ReleaseReason.PAYMENT_FAILED, actor=actor, op=delivery).state
         except holdkit.HoldExpired:
-            return "expired"  # the money came too late: refund it, or try `consume`, which takes units that are free
+            return "expired"  # the payment came too late: refund it, or call `consume`, which takes available units
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A small hotel: rooms by nights, two guests after the last suite, a stay that is cut short, a house that closes on Mondays.
+"""A small hotel: rooms by the night, two guests who want the last suite, a stay that is cut short, closed on Mondays.
 
 python examples/hotel.py [url]
 """
@@ -12,7 +12,7 @@ import holdkit
 
 
 def main(url: str) -> None:
-    """A few bookings, told line by line."""
+    """Make a few bookings, and print each step."""
     with holdkit.connect(url) as hk:
         inn = hk.calendar(
             "inn",
@@ -28,7 +28,7 @@ def main(url: str) -> None:
         family = inn.hold({"double": 2, "suite": 1}, tuesday, friday, ttl="15m", actor="user:ana")
         print("held:", len(family.legs), "legs until", "payment" if family.deadline_at else "-")
 
-        # Somebody else wants the suite from Thursday on, and is told which night is the trouble.
+        # Somebody else wants the suite from Thursday on; the refusal names the night that is taken.
         try:
             inn.hold("suite", friday - timedelta(days=1), saturday, ttl="15m", actor="user:bob")
         except holdkit.InsufficientCapacity as no:
@@ -42,7 +42,7 @@ def main(url: str) -> None:
         hk.return_units(family, quantity=inn.pools({"double": 2, "suite": 1}, friday - timedelta(days=1), friday))
         print("suites:", [night.available for night in inn.available("suite", tuesday, saturday).nights])
 
-        # Mondays are closed, whatever was free.
+        # Mondays are closed, whatever is free.
         monday = tuesday + timedelta(days=6)
         print("monday:", inn.available("double", monday, monday + timedelta(days=1)).minimum, "doubles")
         print("verified:", hk.verify().ok)

@@ -1,8 +1,8 @@
-"""Money as postings: each is active, then reserved by one transfer, then spent by it, and never spent twice.
+"""Money as postings: each is active, then reserved by one transfer, then spent by it, never twice.
 
-A posting is an item: available is active, held is reserved, spent is spent, and the hold that has it is its token. A transfer
-takes whole postings and makes new ones of the same sum. It is a saga: it holds its inputs, looks at them, and makes its outputs
-in the very transaction that confirms the hold. Kill it anywhere: the sum of all active postings stays what it was. Try it:
+A posting is an item: active means available, reserved means held, spent means spent, and the hold is the reservation. A transfer
+takes whole postings and creates new ones of the same sum. It is a saga: it holds its inputs, validates them, and creates its
+outputs in the transaction that confirms the hold. Killed anywhere, it leaves the sum of all active postings unchanged. Try it:
 
     python examples/postings.py --kills 1000
 """
@@ -59,7 +59,7 @@ class Transfer(holdkit.Saga):
             raise ValueError("inputs and outputs differ")
 
     def effect_in(self, tx: Any, intent: Any, step: SagaStep) -> None:
-        """In the transaction of the confirm: the inputs are spent and the outputs are there, or neither."""
+        """In the transaction of the confirm: the inputs are spent and the outputs exist, or neither."""
         assert step.hold is not None
         for item in self.hk.items.states(intent["inputs"], tx=tx):
             assert (item.state, item.hold) == ("held", step.hold.id), f"{item} is not reserved by {step.id}"
@@ -72,7 +72,7 @@ class Transfer(holdkit.Saga):
 
 
 def open_books(books: Path) -> None:
-    """Everybody begins with the same."""
+    """Every account begins with the same amount."""
     with closing(sqlite3.connect(books)) as db:
         db.executescript(TABLES)
         rows = [(f"{account}.{n}", account, OPENING // 10) for account in ACCOUNTS for n in range(10)]
@@ -83,7 +83,7 @@ def open_books(books: Path) -> None:
 
 
 def reading(books: Path) -> sqlite3.Connection:
-    """A connection that only looks."""
+    """A read-only connection."""
     return sqlite3.connect(f"file:{books}?mode=ro", uri=True)
 
 
@@ -97,7 +97,7 @@ def balances(books: Path) -> dict[str, int]:
 
 
 def draw(books: Path, dice: random.Random) -> dict[str, Any] | None:
-    """Some active postings of somebody, and whom they go to."""
+    """Choose some active postings of one account, and a payee."""
     payer, payee = dice.sample(ACCOUNTS, 2)
     with closing(reading(books)) as db:
         rows = db.execute(
@@ -113,14 +113,14 @@ def draw(books: Path, dice: random.Random) -> dict[str, Any] | None:
 
 
 def work(books: Path, seed: int) -> None:
-    """Pay people, and finish what others have left, until the process ends."""
+    """Make payments, and recover those of other processes, until the process ends."""
     while True:
         with suppress(holdkit.Overloaded, sqlite3.OperationalError):  # the disk is slow, or somebody else has the file
             pay(books, random.Random(f"{seed}/{time.time_ns()}"))
 
 
 def pay(books: Path, dice: random.Random) -> None:
-    """One payment after another."""
+    """Make one payment after another."""
     with holdkit.connect(f"sqlite:///{books}") as hk:
         transfer = hk.sagas.register(Transfer(hk, books))
         while True:
@@ -128,14 +128,14 @@ def pay(books: Path, dice: random.Random) -> None:
             if intent is not None:
                 with suppress(
                     holdkit.InsufficientCapacity, holdkit.OutcomeUnknown
-                ):  # another was faster; recovery will tell
+                ):  # another was faster; recovery will settle it
                     transfer.run(f"t{dice.getrandbits(64):016x}", intent)
             if dice.random() < 0.2:
                 hk.sagas.recover(limit=20)
 
 
 def start_worker(books: Path, seed: int) -> int:
-    """A worker in a process of its own; gives its id."""
+    """Start a worker process; returns its id."""
     child = os.fork()
     if child == 0:
         try:
@@ -147,30 +147,30 @@ def start_worker(books: Path, seed: int) -> int:
     return child
 
 
-def strike(books: Path, kills: int, workers: int, seed: int) -> None:
-    """Keep some workers busy, and kill one after another, at any instruction."""
+def kill_workers(books: Path, kills: int, workers: int, seed: int) -> None:
+    """Keep some workers running, and kill one after another, at any instruction."""
     dice = random.Random(seed)
-    crew: list[int] = []
+    running: list[int] = []
     for number in range(kills + workers):
-        if len(crew) == workers:
+        if len(running) == workers:
             time.sleep(dice.uniform(0.0, 0.12))
-            victim = crew.pop(dice.randrange(workers))
+            victim = running.pop(dice.randrange(workers))
             os.kill(victim, signal.SIGKILL)
             _, status = os.waitpid(victim, 0)
             assert os.WIFSIGNALED(status), "a worker had ended by itself"
         if number < kills:
-            crew.append(start_worker(books, seed * 1_000_000 + number))
+            running.append(start_worker(books, seed * 1_000_000 + number))
         else:
             workers -= 1
 
 
 def audit(books: Path) -> dict[str, int]:
-    """Let recovery end what was left, then count: nothing lost, nothing spent twice, nothing stuck."""
+    """Let recovery finish what was left, then check: nothing lost, nothing spent twice, nothing stuck."""
     with holdkit.connect(f"sqlite:///{books}") as hk:
         hk.sagas.register(Transfer(hk, books))
         while hk.sagas.list(phase="reserving", limit=1) or hk.sagas.list(phase="finalizing", limit=1):
             hk.sagas.recover()
-            time.sleep(0.01)  # the leases of the dead run out
+            time.sleep(0.01)  # until the leases of killed workers expire
         hk.sagas.recover()
         assert hk.sagas.list(phase="parked") == []
         assert hk.verify().ok
@@ -193,7 +193,7 @@ def audit(books: Path) -> dict[str, int]:
 
 
 def states(hk: holdkit.Kernel, books: Path) -> list[holdkit.Item]:
-    """What each posting is, and which hold has it or spent it."""
+    """The state of each posting, and the hold that has it or spent it."""
     with closing(reading(books)) as db:
         ids = [row[0] for row in db.execute("select id from postings order by id")]
     return [item for at in range(0, len(ids), 1_000) for item in hk.items.states(ids[at : at + 1_000])]
@@ -208,7 +208,7 @@ def pages(hk: holdkit.Kernel, phase: str) -> list[holdkit.SagaRecord]:
 
 
 def main(arguments: list[str]) -> None:
-    """Open the books, kill, audit, tell."""
+    """Open the books, kill workers, audit, print."""
     parser = argparse.ArgumentParser(description="Transfers that are killed and never lose a penny.")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--workers", type=int, default=3)
@@ -217,7 +217,7 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         books = Path(folder) / "books.db"
         open_books(books)
-        strike(books, options.kills, options.workers, options.seed)
+        kill_workers(books, options.kills, options.workers, options.seed)
         counts = audit(books)
         print(f"{options.kills} kills: {counts}, balances {balances(books)}, together {sum(balances(books).values())}")
 

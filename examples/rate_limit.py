@@ -1,7 +1,7 @@
-"""An API's rate limit per client and minute: what a request takes is consumed at once, and the next minute is a new bucket.
+"""An API's rate limit per client and minute: each request consumes its unit at once, and the next minute is a new bucket.
 
-Shows: a window of the application's own type; `consume`, for what needs no second thought; `closes`, so that old buckets are
-swept away with what was consumed there, and a small table is enough for ever. Run it: `python examples/rate_limit.py`.
+Shows: a window of the application's own type; `consume`, which needs no confirm; `closes`, so that old buckets are
+swept away with what was consumed there, and a small table is always enough. Run it: `python examples/rate_limit.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Quota(Resource[ApiClientId, MinuteBucket]):
         self.limits = limits
 
     def capacity(self, tx: None, key: ApiClientId, window: MinuteBucket) -> int:
-        """Nothing for strangers."""
+        """Unknown clients get nothing."""
         del tx, window
         return self.limits.get(key, 0)
 
@@ -55,7 +55,7 @@ def main() -> None:
         quota = hk.resource(Quota({"acme": 2}))
 
         def allowed(client: str) -> bool:
-            """Ask before every request."""
+            """Call this before every request."""
             try:
                 quota.consume(ApiClientId(client), MinuteBucket.at(clock.now()))
             except holdkit.InsufficientCapacity:

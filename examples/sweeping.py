@@ -1,7 +1,7 @@
-"""Who sweeps: a job of your scheduler, a loop, or cron. Nobody must, for a due hold is expired whether or not anyone looks;
-it keeps tables small, and writes the expiries down.
+"""Three ways to sweep: a job of your scheduler, a loop, or cron. No answer depends on it, because a due hold is expired either way;
+a sweep keeps tables small, and journals the expiries.
 
-Shows: a job that drains the backlog; a loop in a thread and one in a task, that outlive a failed sweep; the command line for
+Shows: a job that drains the backlog; a loop in a thread and one in a task, which survive a failed sweep; the command line for
 cron. Run it: `python examples/sweeping.py`.
 """
 
@@ -36,7 +36,7 @@ def in_a_thread(hk: holdkit.Kernel) -> None:
 
 
 async def in_a_task(hk: holdkit.AsyncKernel, rounds: int, every: float = 60) -> None:
-    """The same by hand, in an event loop: a sweep that failed is tried again at the next turn."""
+    """The same by hand, in an event loop: a failed sweep is retried in the next round."""
     for _ in range(rounds):
         try:
             await hk.sweep()
@@ -52,7 +52,7 @@ def by_cron(url: str) -> str:
 
 
 def main() -> None:
-    """Five holds that nobody confirmed, swept in all ways."""
+    """Sweep five unconfirmed holds in all three ways."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'holds.db'}"
         with holdkit.connect(url) as hk:

@@ -1,7 +1,7 @@
-"""Tickets for shows: a short hold for whoever is choosing, and a house that can grow and shrink.
+"""Tickets for shows: a short hold while a customer chooses, and a venue whose capacity changes.
 
-Shows: a key of the application's own type, no window; a hold that nobody confirms is free again at its deadline, without a
-sweep; a venue that lowers its capacity cancels nobody. Run it: `python examples/tickets.py`.
+Shows: a key of the application's own type, no window; an unconfirmed hold becomes available at its deadline, without a
+sweep; a venue that lowers its capacity cancels nothing. Run it: `python examples/tickets.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ShowId:
 
 
 class Seats(Resource[ShowId, None]):
-    """The seats of a house. On this engine there is no SQL: `tx` is None, and the venue's plan is at hand."""
+    """The seats of a venue. The memory engine has no SQL: `tx` is None, and the seating plan is in memory."""
 
     kind = "show.seats"
 
@@ -30,23 +30,23 @@ class Seats(Resource[ShowId, None]):
         self.plan = {"globe": 3}
 
     def capacity(self, tx: None, key: ShowId, window: None) -> int:
-        """As the venue's plan says now."""
+        """The current number of seats in the plan."""
         del tx, window
         return self.plan[key.venue]
 
 
 def main() -> None:
     """Three seats."""
-    clock, house = FakeClock(), Seats()
+    clock, venue = FakeClock(), Seats()
     with holdkit.connect("memory://", clock=clock) as hk:
-        seats, show = hk.resource(house), ShowId("globe", 42)
+        seats, show = hk.resource(venue), ShowId("globe", 42)
         buyer = seats.hold(show, None, 2, ttl="5m", actor="user:7")
         clock.advance(1)
         seats.hold(show, None, 1, ttl="5m", actor="user:8")
         seats.confirm(buyer, entity="order:1")
         clock.advance(300)  # user 8 went away
         seats.hold(show, ttl="5m", actor="user:9")
-        house.plan["globe"] = 2  # the balcony is closed
+        venue.plan["globe"] = 2  # the balcony is closed
         try:
             seats.hold(show, ttl="5m")
         except holdkit.InsufficientCapacity as refused:

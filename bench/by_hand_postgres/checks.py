@@ -1,4 +1,4 @@
-"""After a run: nothing oversold, and every hold there once, whole. Reads the tables only."""
+"""Checks after a run: nothing is oversold, and every hold exists once, complete. Reads only the tables."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ select (select coalesce(sum(held), 0)::bigint from pools),
 """
 
 
-class Tally(Struct, frozen=True):
-    """What is there."""
+class RowCounts(Struct, frozen=True):
+    """The rows of each kind, and the pools' counters."""
 
     held: int
     holds: int
@@ -36,16 +36,16 @@ class Tally(Struct, frozen=True):
     """Pools whose counter is not the sum of their holds."""
 
 
-def tally(dsn: str) -> Tally:
-    """Count."""
+def count_rows(dsn: str) -> RowCounts:
+    """Count the rows."""
     with closing(psycopg.connect(dsn)) as connection:
         row = connection.execute(COUNT).fetchone()
     assert row is not None
-    return Tally(*row)
+    return RowCounts(*row)
 
 
-def expect_sound(side: str, found: Tally, holds: int) -> None:
-    """Units of one, so as many are held as there are holds."""
-    expected = Tally(holds, holds, holds, holds, holds, 0, 0)
+def expect_sound(variant: str, found: RowCounts, holds: int) -> None:
+    """Each hold has one unit, so as many units are held as there are holds."""
+    expected = RowCounts(holds, holds, holds, holds, holds, 0, 0)
     if found != expected:
-        raise BenchFailed(f"{side}: expected {expected}, found {found}")
+        raise BenchFailed(f"{variant}: expected {expected}, found {found}")

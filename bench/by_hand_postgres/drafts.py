@@ -1,4 +1,4 @@
-"""What a hold's rows are made of before the database has had its say."""
+"""The values of a hold's rows before the database is asked."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _json: Final = msgspec.json.Encoder()
 
 
 class GaveUp(Exception):
-    """The database asked for one more try once too often."""
+    """The database asked for more retries than allowed."""
 
 
 def draft(pool: str, quantity: int, ttl: float, op: str) -> dict[str, Any]:
-    """Everything that is known beforehand, by the names of the statements' parameters."""
+    """Everything that is known beforehand, by statement parameter."""
     now = time.time_ns() // 1000
     token = secrets.token_urlsafe(24)
     return {
@@ -60,7 +60,7 @@ def decide(one: dict[str, Any], row: tuple[Any, ...] | None) -> dict[str, Any] |
 
 
 def finish(one: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The texts of the journal and of the operation record, for a pool that now looks like this."""
+    """The JSON of the journal entry and of the operation record, for a pool in this state."""
     legs = msgspec.Raw(one["legs"].encode())
     hold = {"tenant": one["tenant"], "id": one["id"], "legs": legs, "owner_hash": one["owner_hash"],
             "held_at": one["now"], "fence": after["fence"], "deadline": one["deadline"]}  # fmt: skip
@@ -90,5 +90,5 @@ def replay(one: dict[str, Any], row: tuple[str, str]) -> Held:
 
 
 def pause(attempt: int) -> float:
-    """How long to wait before the next try: longer each time, and never the same for two."""
+    """How long to wait before the next attempt: longer each time, and random."""
     return secrets.SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt))

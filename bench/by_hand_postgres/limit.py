@@ -1,4 +1,4 @@
-"""The most that the server can take: the very same rows from ready-made arrays, with nobody deciding anything.
+"""The limit of the server: the very same rows from prepared arrays, without any decision.
 
 Everything is encoded before the clock starts, each batch is one prepared statement and one transaction, and the client does
 nothing but send and wait. What is left is the server's own work: five tables, their indexes, the WAL and its sync.
@@ -45,7 +45,7 @@ COLUMNS: Final = ("id", "deadline", "legs", "owner_hash", "fence", "now", "body"
 
 
 class LimitRun(Struct, frozen=True):
-    """One size of batch."""
+    """One batch size."""
 
     batch: int
     holds: int
@@ -76,7 +76,7 @@ def limit(dsn: str, pool: str, batch: int, batches: int) -> LimitRun:
 
 
 def encoded(encoder: Any, pool: str, batch: int, number: int) -> list[Any]:
-    """One batch as the bytes that go over the wire."""
+    """One batch, encoded for the wire."""
     rows: list[dict[str, Any]] = []
     for turn in range(batch):
         one = draft(pool, 1, TTL, f"limit-{pool}-{batch}-{number}-{turn}")

@@ -58,7 +58,7 @@ def install(dsn: str) -> None:
 
 
 def create_pools(dsn: str, pools: Iterable[str], total: int) -> None:
-    """Pools with nothing held; their creation is not part of what is measured, so it leaves no journal rows."""
+    """Pools with nothing held. Their creation is not measured, so it writes no journal rows."""
     with closing(psycopg.connect(dsn, autocommit=True)) as connection:
         connection.execute(
             "insert into pools select '', id, %s, 0, 0, 0, 0, 1, false, false from unnest(%s::text[]) id",

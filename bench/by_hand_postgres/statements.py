@@ -1,4 +1,4 @@
-"""The SQL of the three ways."""
+"""The SQL of the three variants."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ where p.tenant = %(tenant)s and p.id = %(pool)s
 """
 LOCK: Final = (
     READ + "for no key update of p"
-)  # the operation is as old as the wait: a twin breaks on the primary key below
+)  # read before the wait: a concurrent duplicate fails on the primary key below
 
-# One statement for all that is written: one plan to run instead of five, in one round trip.
+# One statement writes everything: one plan instead of five, in one round trip.
 WRITE: Final = """
 with placed as (
     insert into holds (tenant, id, state, deadline, open, legs, owner_hash, fence, held_at, version)
@@ -30,7 +30,7 @@ update pools set held = %(held)s, fence = %(fence)s, slot = %(slot)s, version = 
 where tenant = %(tenant)s and id = %(pool)s
 """
 
-# The same with the check inside. Of two at once with one operation id the second breaks on the primary key, and tries again.
+# The same with the check inside. Of two concurrent calls with one operation id, the second fails on the primary key and retries.
 TAKE: Final = """
 with took as (
     update pools set held = held + %(quantity)s, fence = fence + 1, slot = greatest(slot, %(now)s), version = version + 1

@@ -1,4 +1,4 @@
-"""The same three ways, for asyncio: psycopg's own async connections, no threads."""
+"""The same three variants, for asyncio: psycopg's own async connections, no threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .threads import Way
 
 
 class AsyncByHandPostgres:
-    """One database, one way, so many connections. Call `open` first."""
+    """One database, one variant, that many connections. Call `open` first."""
 
     def __init__(self, dsn: str, way: Way, connections: int) -> None:
         self._way = way
@@ -43,7 +43,7 @@ class AsyncByHandPostgres:
         raise GaveUp(pool)
 
     async def aclose(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._pool.close()
 
     async def _configure(self, connection: AsyncConnection[Any]) -> None:

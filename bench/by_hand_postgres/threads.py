@@ -1,4 +1,4 @@
-"""The three ways, for threads: each caller takes a connection from the pool for the time of one transaction."""
+"""The three variants, for threads: each caller takes a connection from the pool for one transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Way: TypeAlias = Literal["serializable", "row lock", "one statement"]
 
 
 class ByHandPostgres:
-    """One database, one way, so many connections."""
+    """One database, one variant, that many connections."""
 
     def __init__(self, dsn: str, way: Way, connections: int) -> None:
         self._way = way
@@ -39,7 +39,7 @@ class ByHandPostgres:
         raise GaveUp(pool)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._pool.close()
 
     def _configure(self, connection: Connection[Any]) -> None:
@@ -47,7 +47,7 @@ class ByHandPostgres:
             connection.isolation_level = IsolationLevel.SERIALIZABLE
 
     def _place(self, connection: Connection[Any], one: dict[str, Any]) -> Held:
-        """Begin, read, write, commit. (Pipelined, it was no faster here, and slower where it is awaited.)"""
+        """Begin, read, write, commit. (Pipelining was no faster here, and slower with async.)"""
         read = READ if self._way == "serializable" else LOCK
         with connection.transaction():
             whole = decide(one, connection.execute(read, one).fetchone())

@@ -1,1 +1,1 @@
-"""Holds on PostgreSQL: by hand in three ways, ours, and the most the server can take. `part.measure` is the way in."""
+"""Holds on PostgreSQL: three hand-written variants, Holdkit, and the server's limit. Start with `part.measure`."""

@@ -1,7 +1,7 @@
-"""``python -m bench.postgres.ageing``: what a hold costs on PostgreSQL after many past ones, beside a few.
+"""``python -m bench.postgres.ageing``: the cost of a hold on PostgreSQL after many past holds, compared with a few.
 
-The past is written by SQL, as rows that holds, legs, journal and operations would have left; it is not what is measured. Both
-databases are on one server and take turns.
+SQL writes the past holds, as rows that holds, legs, journal and operations would have left; this is not measured. Both
+databases are on one server and alternate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ select n % 64, '', 'past-' || n, '', {now}, repeat('x', 300), 0 from generate_se
 
 
 def age(dsn: str, holds: int) -> None:
-    """So many holds that were confirmed a moment ago: too young to be pruned."""
+    """That many holds, confirmed a moment ago: too young to be pruned."""
     now = time_ns() // 1000
     with closing(psycopg.connect(dsn, autocommit=True)) as connection:
         for first in range(1, holds + 1, STEP):
@@ -88,12 +88,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        Path(folder).chmod(0o755)  # where we are root, the server is somebody else
+        Path(folder).chmod(0o755)  # if we are root, the server runs as another user
         measure(Path(folder), options.holds, options.rounds)
 
 
 def measure(folder: Path, past: int, rounds: int) -> None:
-    """On a server of its own."""
+    """Measure on a separate server."""
     with PostgresServer(SETTINGS, within=folder) as server:
         engines: dict[int, PostgresEngine] = {}
         for holds in (FEW, past):

@@ -1,4 +1,4 @@
-"""Callers of one process, as threads or as tasks, and when each of their calls was done. A refusal fails the run."""
+"""The callers of one process, as threads or as tasks, with the end of each call. A refusal fails the run."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from time import perf_counter
 from msgspec import Struct
 
 from ..by_hand_postgres import GaveUp
-from .scenarios import TTL, Shift
-from .sides import AsyncStore, Store
+from .scenarios import TTL, Interval
+from .stores import AsyncStore, Store
 
 
 class Calls(Struct):
-    """Each call that was granted: when it was done and how long it took. And how many gave up after all their tries."""
+    """Each granted call: its end and its duration. And how many gave up after all retries."""
 
     done: list[tuple[float, float]]
     gave_up: int
 
     def add(self, other: Calls) -> None:
-        """Those of another caller too."""
+        """Add the calls of another caller."""
         self.done += other.done
         self.gave_up += other.gave_up
 
 
-def run_threads(store: Store, callers: int, pools: list[str], shift: Shift, name: str) -> Calls:
-    """One after the other in each thread, until the shift ends."""
+def run_threads(store: Store, callers: int, pools: list[str], interval: Interval, name: str) -> Calls:
+    """Each thread makes one call after the other until the interval ends."""
     whole = Calls([], 0)
     failures: list[BaseException] = []
     lock = threading.Lock()
@@ -36,10 +36,10 @@ def run_threads(store: Store, callers: int, pools: list[str], shift: Shift, name
     def caller(number: int) -> None:
         mine = Calls([], 0)
         chance = random.Random(f"{name}-{number}")
-        time.sleep(max(0.0, shift.begin - perf_counter()))
+        time.sleep(max(0.0, interval.begin - perf_counter()))
         turn = 0
         try:
-            while (begin := perf_counter()) < shift.until:
+            while (begin := perf_counter()) < interval.until:
                 turn += 1
                 try:
                     store.hold(chance.choice(pools), 1, ttl=TTL, op=f"{name}-{number}-{turn}")
@@ -63,15 +63,15 @@ def run_threads(store: Store, callers: int, pools: list[str], shift: Shift, name
     return whole
 
 
-async def run_tasks(store: AsyncStore, callers: int, pools: list[str], shift: Shift, name: str) -> Calls:
-    """One after the other in each task, until the shift ends."""
+async def run_tasks(store: AsyncStore, callers: int, pools: list[str], interval: Interval, name: str) -> Calls:
+    """Each task makes one call after the other until the interval ends."""
     whole = Calls([], 0)
 
     async def caller(number: int) -> None:
         chance = random.Random(f"{name}-{number}")
-        await asyncio.sleep(max(0.0, shift.begin - perf_counter()))
+        await asyncio.sleep(max(0.0, interval.begin - perf_counter()))
         turn = 0
-        while (begin := perf_counter()) < shift.until:
+        while (begin := perf_counter()) < interval.until:
             turn += 1
             try:
                 await store.hold(chance.choice(pools), 1, ttl=TTL, op=f"{name}-{number}-{turn}")

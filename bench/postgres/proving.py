@@ -1,8 +1,8 @@
-"""What it costs that a refusal waits for the standbys: a hot pool that is sold out, with the proof and without, alternating.
+"""The cost of refusals that wait for the standbys: a hot pool that is sold out, with the proof and without, alternating.
 
 ``python -m bench.postgres.proving [rounds] [seconds] [milliseconds to the standby]``. A synchronous pair on this machine, in
-memory where there is such a place, and the same server with nobody to wait for; beside them holds that are granted. The
-standby can be put at a distance: what goes to it and what comes back is delayed.
+memory if possible, and the same server without a standby to wait for; for comparison also holds that are granted. The
+traffic to and from the standby can be delayed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def go(way: Way) -> None:
 
 
 def work(url: str, way: Way, callers: int, seconds: float, told: multiprocessing.Queue[Told]) -> None:
-    """One process: callers that ask as fast as they are answered."""
+    """One process: callers that call again as soon as they have their answer."""
     go(way)
     latencies: list[float] = []
     with holdkit.connect(url) as hk:
@@ -65,17 +65,17 @@ def work(url: str, way: Way, callers: int, seconds: float, told: multiprocessing
 def round_of(url: str, way: Way, processes: int, callers: int, seconds: float) -> Told:
     """One measurement."""
     told: multiprocessing.Queue[Told] = multiprocessing.Queue()
-    crew = [multiprocessing.Process(target=work, args=(url, way, callers, seconds, told)) for _ in range(processes)]
-    for each in crew:
+    workers = [multiprocessing.Process(target=work, args=(url, way, callers, seconds, told)) for _ in range(processes)]
+    for each in workers:
         each.start()
-    answers = [told.get() for _ in crew]
-    for each in crew:
+    answers = [told.get() for _ in workers]
+    for each in workers:
         each.join()
     return sum([rate for rate, _ in answers]), statistics.median([latency for _, latency in answers])
 
 
 class Distance:
-    """A way to the primary that takes so many seconds in each direction."""
+    """A proxy to the primary that adds that many seconds in each direction."""
 
     def __init__(self, server: PostgresServer, seconds: float) -> None:
         self._socket, self._seconds = f"{server.host}/.s.PGSQL.{server.port}", seconds
@@ -100,18 +100,18 @@ class Distance:
 
 
 def set_standbys(server: PostgresServer, names: str) -> None:
-    """Who is waited for from now on."""
+    """Set the standbys that commits wait for."""
     with closing(server.connect()) as connection:
         connection.execute(f"alter system set synchronous_standby_names = '{names}'".encode())
         connection.execute("select pg_reload_conf()")
         state = b"select coalesce(min(sync_state), '') from pg_stat_replication where state = 'streaming'"
         wanted = "sync" if names else "async"
         wait_for(lambda: connection.execute(state).fetchone() == (wanted,), f"the standby is not {wanted}")
-        connection.execute("checkpoint")  # by the process that tells commits to wait
+        connection.execute("checkpoint")  # read by the process that makes commits wait
 
 
 def main(rounds: int = 5, seconds: float = 2.0, milliseconds: float = 0.0) -> None:
-    """All shapes, with a standby and without."""
+    """All scenarios, with a standby and without."""
     with PostgresServer(within=memory()) as primary:
         primary.create_database("shop")
         url = primary.dsn("shop")

@@ -1,4 +1,4 @@
-"""Who calls, how many of them, and on how many pools. A run lasts a fixed time: by the slowest way, a count never ends."""
+"""The kind and number of callers, and of pools. A run lasts a fixed time: with a fixed count, the slowest variant would never end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TTL: Final = 300.0
 
 
 class Scenario(Struct, frozen=True):
-    """`callers` in all; where there are several processes, each has its share of them, as threads."""
+    """`callers` is the total; if there are several processes, each has an equal part of them, as threads."""
 
     kind: Kind
     callers: int
@@ -36,8 +36,8 @@ class Length(Struct, frozen=True):
     measured: float
 
 
-class Shift(Struct, frozen=True):
-    """From when to when, on the clock that all processes share. A caller that has begun a call finishes it."""
+class Interval(Struct, frozen=True):
+    """Begin and end, on the clock that all processes share. A caller that has begun a call finishes it."""
 
     begin: float
     counted_from: float
@@ -50,7 +50,7 @@ def pool_names(count: int) -> list[str]:
 
 
 def scenarios(callers: tuple[int, ...], pools: tuple[int, ...]) -> list[Scenario]:
-    """Every kind with every number of callers; a lone caller is in one process."""
+    """Every kind with every number of callers; a single caller is in one process."""
     kinds: tuple[Kind, ...] = ("threads", "tasks", "processes")
     return [
         Scenario(kind, count, width)

@@ -1,4 +1,4 @@
-"""What people read: one line per scenario, every side in its column, ours held against the best by hand."""
+"""The table: one row per scenario, one column per variant, Holdkit compared with the best hand-written one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.table import Table
 
 from ..figures import LATENCY, RATE, Figure, compared
 from .part import Measured, PostgresRun
-from .sides import BY_HAND, Side
+from .stores import BY_HAND, Variant
 
 AT_LEAST: Final = {"32 threads, 1 pool": 8.0, "32 tasks, 1 pool": 8.0}
 """Rates to reach, as a multiple of the best by hand, by the name of the scenario."""
 AT_MOST: Final = {"1 thread, 1 pool": 2.0, "1 task, 1 pool": 2.0}
 """Latencies to keep within, for lone callers."""
-BESIDE_SERIALIZABLE: Final = 80.0
+TIMES_SERIALIZABLE: Final = 80.0
 P99: Final = 0.25
 OF_THE_LIMIT: Final = 0.6
 CROWD, MANY, SEVERAL, ONE = (
@@ -27,11 +27,11 @@ CROWD, MANY, SEVERAL, ONE = (
 )
 
 
-def by_scenario(measured: Measured) -> dict[str, dict[Side, list[PostgresRun]]]:
+def by_scenario(measured: Measured) -> dict[str, dict[Variant, list[PostgresRun]]]:
     """In the order they were run."""
-    found: dict[str, dict[Side, list[PostgresRun]]] = {}
+    found: dict[str, dict[Variant, list[PostgresRun]]] = {}
     for one in measured.runs:
-        found.setdefault(one.scenario, {}).setdefault(one.side, []).append(one)
+        found.setdefault(one.scenario, {}).setdefault(one.variant, []).append(one)
     return found
 
 
@@ -40,16 +40,16 @@ def rate(runs: list[PostgresRun]) -> float:
     return median(one.per_second for one in runs)
 
 
-def best_by_hand(sides: dict[Side, list[PostgresRun]]) -> Side:
-    """The fastest that does not come from us."""
-    return max((side for side in BY_HAND if side in sides), key=lambda side: rate(sides[side]))
+def best_by_hand(variants: dict[Variant, list[PostgresRun]]) -> Variant:
+    """The fastest hand-written variant."""
+    return max((variant for variant in BY_HAND if variant in variants), key=lambda variant: rate(variants[variant]))
 
 
 def figures(measured: Measured) -> list[Figure]:
-    """Ours beside the best by hand, in the form of the other parts."""
+    """Holdkit compared with the best hand-written variant, in the form of the other parts."""
     found: list[Figure] = []
-    for name, sides in by_scenario(measured).items():
-        best, ours = sides[best_by_hand(sides)], sides["ours"]
+    for name, variants in by_scenario(measured).items():
+        best, ours = variants[best_by_hand(variants)], variants["ours"]
         title = f"PostgreSQL, {name}"
         if name.startswith("1 "):
             before, after = ([1e6 * one.p50 for one in runs] for runs in (best, ours))
@@ -61,30 +61,30 @@ def figures(measured: Measured) -> list[Figure]:
 
 
 def goals(measured: Measured) -> list[Figure]:
-    """What else was promised: beside the slowest by hand, the slowest calls, the server's limit, several processes."""
+    """Further goals: against the slowest hand-written variant, the slowest calls, the server's limit, several processes."""
     found: list[Figure] = []
     runs = by_scenario(measured)
     if CROWD in runs:
-        slowest, best, ours = (runs[CROWD][side] for side in ("serializable", best_by_hand(runs[CROWD]), "ours"))
-        found.append(held_against("32 tasks beside SERIALIZABLE", slowest, ours, at_least=BESIDE_SERIALIZABLE))
-        before, after = ([1e6 * one.p99 for one in side] for side in (best, ours))
+        slowest, best, ours = (runs[CROWD][variant] for variant in ("serializable", best_by_hand(runs[CROWD]), "ours"))
+        found.append(compared_rates("32 tasks compared with SERIALIZABLE", slowest, ours, at_least=TIMES_SERIALIZABLE))
+        before, after = ([1e6 * one.p99 for one in variant] for variant in (best, ours))
         found.append(compared("postgres", "PostgreSQL, p99 of 32 tasks", LATENCY, before, after, at_most=P99))
     limit = [one.per_second for one in measured.limits if one.batch == 256]
     if MANY in runs and limit:
         ours = runs[MANY]["ours"]
-        name = "PostgreSQL, 256 tasks beside the server's limit"
+        name = "PostgreSQL, 256 tasks compared with the server's limit"
         rates = [one.per_second for one in ours]
         found.append(compared("postgres", name, RATE, limit, rates, at_least=OF_THE_LIMIT))
     for count in ("32", "256"):
         one, several = runs.get(count + ONE), runs.get(count + SEVERAL)
         if one and several:
-            name = f"{count} threads in 4 processes beside one"
-            found.append(held_against(name, one["ours"], several["ours"], at_least=1.0))
+            name = f"{count} threads in 4 processes compared with one"
+            found.append(compared_rates(name, one["ours"], several["ours"], at_least=1.0))
     return found
 
 
-def held_against(name: str, other: list[PostgresRun], ours: list[PostgresRun], *, at_least: float) -> Figure:
-    """One rate beside another."""
+def compared_rates(name: str, other: list[PostgresRun], ours: list[PostgresRun], *, at_least: float) -> Figure:
+    """One rate compared with another."""
     before, after = ([one.per_second for one in runs] for runs in (other, ours))
     return compared("postgres", f"PostgreSQL, {name}", RATE, before, after, at_least=at_least)
 
@@ -93,12 +93,12 @@ def print_measured(console: Console, measured: Measured) -> None:
     """Rates and latencies of all, then the limit."""
     table = Table(title=f"PostgreSQL {measured.version}: holds/s, in brackets p50 / p99 in ms; medians")
     table.add_column("")
-    for side in measured.sides:
-        table.add_column(side, justify="right")
-    table.add_column("ours / best by hand", justify="right")
-    for name, sides in by_scenario(measured).items():
-        cells = [cell(sides[side]) for side in measured.sides]
-        cells.append(f"{rate(sides['ours']) / rate(sides[best_by_hand(sides)]):.2f}×")
+    for variant in measured.variants:
+        table.add_column(variant, justify="right")
+    table.add_column("Holdkit / best by hand", justify="right")
+    for name, variants in by_scenario(measured).items():
+        cells = [cell(variants[variant]) for variant in measured.variants]
+        cells.append(f"{rate(variants['ours']) / rate(variants[best_by_hand(variants)]):.2f}×")
         table.add_row(name, *cells)
     console.print(table)
     sizes = dict.fromkeys(one.batch for one in measured.limits)
@@ -108,7 +108,7 @@ def print_measured(console: Console, measured: Measured) -> None:
 
 
 def cell(runs: list[PostgresRun]) -> str:
-    """One side of one scenario."""
+    """One variant of one scenario."""
     p50, p99 = (1e3 * median(values) for values in zip(*((one.p50, one.p99) for one in runs), strict=True))
     gave_up = sum(one.gave_up for one in runs)
     return f"{rate(runs):,.0f} ({p50:.1f} / {p99:.1f})" + (f", {gave_up} gave up" if gave_up else "")

@@ -1,7 +1,7 @@
-"""The server over HTTP: hold and confirm with 1, 32 and 256 connections, and batches of 100, beside a bare echo.
+"""The server over HTTP: hold and confirm with 1, 32 and 256 connections, and batches of 100, compared with a bare echo.
 
-The server, the echo and the load are processes of their own. A lifecycle is a hold and its confirm: two requests, two
-commits. The echo takes the same bodies and gives them back. Each side of a batch is one request with an `Idempotency-Key`.
+The server, the echo and the load are separate processes. A lifecycle is a hold and its confirm: two requests, two
+commits. The echo takes the same bodies and gives them back. The holds of a batch are one request with an `Idempotency-Key`, and so are its confirms.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ POOLS: Final = 8
 LIFECYCLE: Final = "lifecycle"
 BATCHES: Final = "batches"
 UNIT: Final = "holds/s"
-BESIDE_ECHO: Final = 0.35
-BESIDE_SINGLE: Final = 10.0
+OF_ECHO: Final = 0.35
+TIMES_SINGLE: Final = 10.0
 
 
 class Row(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Row(Struct, frozen=True):
 
     engine: str
     """Whose run it was; the echo has one in each."""
-    side: str
+    variant: str
     what: str
     connections: int
     per_second: float
@@ -57,14 +57,14 @@ class Row(Struct, frozen=True):
 
 @contextmanager
 def process(*arguments: str) -> Iterator[int]:
-    """A server of its own process; gives its port."""
-    command = [sys.executable, "-m", "bench.server.sides", *arguments]
+    """Start a server process; gives its port."""
+    command = [sys.executable, "-m", "bench.server.processes", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
         assert running.stdout is not None
         said = running.stdout.readline()
         try:
             if not said.strip().isdigit():
-                raise BenchFailed(f"a side did not start: {said!r}")
+                raise BenchFailed(f"a process did not start: {said!r}")
             yield int(said)
         finally:
             running.terminate()
@@ -87,7 +87,7 @@ async def lifecycle(wire: Wire, name: int, number: int) -> None:
 
 
 async def echo(wire: Wire, name: int, number: int) -> None:
-    """The same bodies, for nothing."""
+    """The same bodies, to the echo."""
     body = b'{"pool":"pool:%d","quantity":1,"ttl":60}' % (name % POOLS)
     json.loads(await wire.post("/echo", body, uuid4().hex))
     confirm = json.dumps({"owner": "0" * 32, "entity": f"order:{number}"}).encode()
@@ -105,25 +105,25 @@ async def batch(wire: Wire, name: int, _number: int) -> None:
 
 
 def row(
-    engine: str, side: str, what: str, connections: int, measured: tuple[float, list[float]], times: int = 1
+    engine: str, variant: str, what: str, connections: int, measured: tuple[float, list[float]], times: int = 1
 ) -> Row:
-    """With the middle and the slow end."""
+    """With p50 and p99."""
     rate, took = measured
-    return Row(engine, side, what, connections, rate * times, took[len(took) // 2], took[int(len(took) * 0.99)])
+    return Row(engine, variant, what, connections, rate * times, took[len(took) // 2], took[int(len(took) * 0.99)])
 
 
 def measure(engine: str, url: str, seconds: float, rounds: int, step: Callable[[str], None]) -> list[Row]:
-    """One engine beside the echo, in turns; who goes first changes with every round."""
+    """One engine and the echo, alternating; the order changes with every round."""
     rows: list[Row] = []
     key = prepare(url)
     with process("holdkit", url) as port, process("echo") as bare:
         for number in range(rounds):
             for connections in CONNECTIONS:
-                sides = [("echo", bare, echo), (engine, port, lifecycle)]
-                for side, where, turn in sides if number % 2 else reversed(sides):
-                    step(f"{side}, {connections} connections")
+                variants = [("echo", bare, echo), (engine, port, lifecycle)]
+                for variant, where, turn in variants if number % 2 else reversed(variants):
+                    step(f"{variant}, {connections} connections")
                     measured = asyncio.run(load(where, key, connections, seconds, turn))
-                    rows.append(row(engine, side, LIFECYCLE, connections, measured))
+                    rows.append(row(engine, variant, LIFECYCLE, connections, measured))
             step(f"{engine}, batches")
             alone = asyncio.run(load(port, key, BATCHING, seconds, lifecycle))
             rows.append(row(engine, engine, LIFECYCLE, BATCHING, alone))
@@ -137,32 +137,36 @@ def measure(engine: str, url: str, seconds: float, rounds: int, step: Callable[[
 
 
 def figures(rows: list[Row]) -> list[Figure]:
-    """Lifecycles beside the echo, and batches beside single calls, both per hold."""
+    """Lifecycles compared with the echo, and batches with single calls, both per hold."""
     found: list[Figure] = []
     engine = rows[0].engine
     for connections in CONNECTIONS:
         bare, ours = (
-            [one.per_second for one in rows if (one.side, one.what, one.connections) == (side, LIFECYCLE, connections)]
-            for side in ("echo", engine)
+            [
+                one.per_second
+                for one in rows
+                if (one.variant, one.what, one.connections) == (variant, LIFECYCLE, connections)
+            ]
+            for variant in ("echo", engine)
         )
-        target = BESIDE_ECHO if (engine, connections) == ("sqlite", 32) else None
-        name = f"{engine}, hold and confirm, {connections} connections, beside a bare echo"
+        target = OF_ECHO if (engine, connections) == ("sqlite", 32) else None
+        name = f"{engine}, hold and confirm, {connections} connections, compared with a bare echo"
         found.append(compared("server", name, UNIT, bare, ours, at_least=target, note=_slow(rows, engine, connections)))
     alone = (engine, BATCHING, LIFECYCLE)
-    single = [one.per_second for one in rows if (one.side, one.connections, one.what) == alone]
+    single = [one.per_second for one in rows if (one.variant, one.connections, one.what) == alone]
     batched = [one.per_second for one in rows if one.what == BATCHES]
-    target = BESIDE_SINGLE if engine == "sqlite" else None
-    name = f"{engine}, batches of {BATCH} from {BATCHING} connections, beside their single calls"
+    target = TIMES_SINGLE if engine == "sqlite" else None
+    name = f"{engine}, batches of {BATCH} from {BATCHING} connections, compared with single calls"
     return [*found, compared("server", name, UNIT, single, batched, at_least=target)]
 
 
 def _slow(rows: list[Row], engine: str, connections: int) -> str:
-    took = [one for one in rows if (one.side, one.connections, one.what) == (engine, connections, LIFECYCLE)]
+    took = [one for one in rows if (one.variant, one.connections, one.what) == (engine, connections, LIFECYCLE)]
     return f"p50 {1e3 * median(one.p50 for one in took):.1f} ms, p99 {1e3 * median(one.p99 for one in took):.1f} ms"
 
 
 def run(directory: Path, seconds: float, rounds: int, step: Callable[[str], None]) -> list[Row]:
-    """On SQLite, and on PostgreSQL where its binaries are."""
+    """On SQLite, and on PostgreSQL if its binaries are installed."""
     rows = measure("sqlite", f"sqlite:///{directory / 'server.db'}", seconds, rounds, step)
     try:
         find()

@@ -1,4 +1,4 @@
-"""A load that costs little itself: keep-alive connections, requests built once, answers cut by hand."""
+"""A load generator that costs little itself: keep-alive connections, requests built once, minimal parsing of answers."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Wire:
         return answer
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._writer.close()
 
 
 async def load(
     port: int, key: str, connections: int, seconds: float, turn: Callable[[Wire, int, int], object]
 ) -> tuple[float, list[float]]:
-    """Turns per second, and how long each took: every connection takes turns until the time is over."""
+    """Iterations per second, and the duration of each: every connection repeats its requests until the time is over."""
     wires = [Wire("127.0.0.1", port, key) for _ in range(connections)]
     for wire in wires:
         await wire.open()

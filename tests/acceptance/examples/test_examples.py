@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SAYS = {
     "checkout_slot": "sold out: 0 of 1\nreleased\nconfirmed\nconfirmed\n",
     "rate_limit": "[True, True, False] False\n[True, True, False]\n0 2 of 2\n1 2 of 2\n[1001]\n",
-    "sweeping": "5 expired\n0 expired\n",
+    "sweeping": "5 expired\n0 holds expired\n",
     "tickets": "0 of 2 free; over: True\n42 confirmed user:7\n42 expired user:8\n42 held user:9\n",
 }
 

@@ -28,7 +28,7 @@ def run(name: str, *arguments: str) -> str:
 def test_llm_budget(engine: str, tmp_path: Path) -> None:
     told = run("llm_budget.py", "memory://" if engine == "memory" else f"sqlite:///{tmp_path}/holds.db")
     assert "the budget was never overspent" in told
-    calls = re.match(r"200 calls: (\d+) answered, (\d+) turned away, (\d+) failed, ", told)
+    calls = re.match(r"200 calls: (\d+) answered, (\d+) refused, (\d+) failed, ", told)
     assert calls is not None, told
     answered, away, failed = map(int, calls.groups())
     assert answered + away + failed == 200

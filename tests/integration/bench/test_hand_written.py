@@ -14,11 +14,11 @@ from bench.by_hand_postgres import (
     AsyncByHandPostgres,
     ByHandPostgres,
     Way,
+    count_rows,
     create_pools,
     expect_sound,
     install,
     limit,
-    tally,
 )
 from bench.rows import BenchFailed
 
@@ -47,7 +47,7 @@ def test_threads_never_oversell(url: str, way: Way) -> None:
         granted = [held for held in threads.map(call, range(CALLERS)) if held is not None]
         assert len({held.id for held in granted}) == UNITS
         assert sorted(held.fence for held in granted) == list(range(1, UNITS + 1))
-    expect_sound(way, tally(url), UNITS)
+    expect_sound(way, count_rows(url), UNITS)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -69,7 +69,7 @@ def test_tasks_never_oversell(url: str, way: Way) -> None:
             await store.aclose()
 
     assert asyncio.run(run()) == UNITS
-    expect_sound(way, tally(url), UNITS)
+    expect_sound(way, count_rows(url), UNITS)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -79,7 +79,7 @@ def test_one_operation_has_one_effect(url: str, way: Way) -> None:
         assert len(set(answers)) == 1
         with pytest.raises(NotGranted):
             store.hold("gpu", 2, ttl=300, op="the same")
-    expect_sound(way, tally(url), 1)
+    expect_sound(way, count_rows(url), 1)
 
 
 def test_all_ways_write_the_same_text(url: str) -> None:
@@ -99,7 +99,7 @@ def test_all_ways_write_the_same_text(url: str) -> None:
 
 def test_the_limit_writes_the_same_rows(url: str) -> None:
     assert limit(url, "gpu", 5, 2).holds == 10
-    expect_sound("limit", tally(url), 10)
+    expect_sound("limit", count_rows(url), 10)
 
 
 def test_a_hole_is_noticed(url: str) -> None:
@@ -107,4 +107,4 @@ def test_a_hole_is_noticed(url: str) -> None:
     with closing(psycopg.connect(url, autocommit=True)) as connection:
         connection.execute("delete from operations where id = (select min(id) from operations)")
     with pytest.raises(BenchFailed):
-        expect_sound("limit", tally(url), 10)
+        expect_sound("limit", count_rows(url), 10)

@@ -13,7 +13,7 @@ from rich.console import Console
 from bench.by_hand_postgres import LimitRun, limit
 from bench.postgres import part
 from bench.postgres.scenarios import CALLERS, POOLS, Length, Scenario, scenarios
-from bench.postgres.sides import SIDES, Side, expect_whole, template
+from bench.postgres.stores import VARIANTS, Variant, expect_whole, template
 from bench.postgres.table import by_scenario, figures, goals, print_measured
 from bench.rows import BenchFailed
 from holdkit.testing.postgres import PostgresServer, ServerAddress
@@ -38,10 +38,10 @@ def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch
     wanted = [Scenario("threads", 1, 1), Scenario("tasks", 4, 3), Scenario("processes", 8, 3)]
     steps: list[str] = []
     measured = measure_long_enough(wanted, steps)
-    assert len(steps) == len(measured.runs) + len(measured.limits) == 3 * len(measured.sides) + 2
+    assert len(steps) == len(measured.runs) + len(measured.limits) == 3 * len(measured.variants) + 2
     assert list(by_scenario(measured)) == [scenario.name for scenario in wanted]
     assert all(run.holds > 1 and 0 < run.p50 <= run.p99 for run in measured.runs)
-    assert len(figures(measured)) == (3 if "ours" in measured.sides else 0)
+    assert len(figures(measured)) == (3 if "ours" in measured.variants else 0)
     said = io.StringIO()
     print_measured(Console(file=said, width=200), measured)
     assert "8 threads in 4 processes, 3 pools" in said.getvalue()
@@ -75,8 +75,8 @@ def test_a_lone_caller_is_not_spread_over_processes() -> None:
 
 
 def test_what_was_promised_is_held_against_the_runs() -> None:
-    def ran(scenario: str, side: Side, holds: int, p99: float) -> part.PostgresRun:
-        return part.PostgresRun(scenario, side, holds, 1.0, p99 / 2, p99, 0)
+    def ran(scenario: str, variant: Variant, holds: int, p99: float) -> part.PostgresRun:
+        return part.PostgresRun(scenario, variant, holds, 1.0, p99 / 2, p99, 0)
 
     runs = [
         ran("32 tasks, 1 pool", "serializable", 100, 0.4),
@@ -86,11 +86,11 @@ def test_what_was_promised_is_held_against_the_runs() -> None:
         ran("32 threads, 1 pool", "ours", 5_000, 0.01),
         ran("32 threads in 4 processes, 1 pool", "ours", 4_000, 0.01),
     ]
-    found = goals(part.Measured("18", SIDES, runs, [LimitRun(256, 50_000, 1.0)]))
+    found = goals(part.Measured("18", VARIANTS, runs, [LimitRun(256, 50_000, 1.0)]))
     assert [(figure.ratio, figure.reached) for figure in found] == [
         (81.0, True),
         (pytest.approx(0.2), True),
         (0.4, False),
         (0.8, False),
     ]
-    assert goals(part.Measured("18", SIDES, [], [])) == []
+    assert goals(part.Measured("18", VARIANTS, [], [])) == []

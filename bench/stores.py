@@ -1,4 +1,4 @@
-"""The two sides of every comparison, behind the same few methods."""
+"""The two variants of every comparison, behind the same methods."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from holdkit.kernel import opening
 from .by_hand import AsyncByHand, ByHand
 from .callers import AsyncStore, Store
 
-Side: TypeAlias = Literal["by_hand", "ours"]
-SIDES: Final[tuple[Side, Side]] = ("by_hand", "ours")
+Variant: TypeAlias = Literal["by_hand", "ours"]
+VARIANTS: Final[tuple[Variant, Variant]] = ("by_hand", "ours")
 
 
 def url(path: Path) -> str:
-    """How Holdkit names a database file."""
+    """The URL of a database file."""
     return f"sqlite:///{path.resolve()}"
 
 
-def open_sync(side: Side, path: Path) -> Store:
+def open_sync(variant: Variant, path: Path) -> Store:
     """A store for threads."""
-    return ByHand(path) if side == "by_hand" else holdkit.connect(url(path))
+    return ByHand(path) if variant == "by_hand" else holdkit.connect(url(path))
 
 
-async def open_async(side: Side, path: Path) -> AsyncStore:
+async def open_async(variant: Variant, path: Path) -> AsyncStore:
     """A store for tasks."""
-    return AsyncByHand(path) if side == "by_hand" else await holdkit.connect_async(url(path))
+    return AsyncByHand(path) if variant == "by_hand" else await holdkit.connect_async(url(path))
 
 
 def open_engine(path: Path, clock: Clock | None = None) -> Engine:
-    """Our engine with no kernel around it."""
+    """Holdkit's engine without a kernel."""
     return opening.open_engine(url(path), clock=clock)

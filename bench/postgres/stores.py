@@ -1,4 +1,4 @@
-"""Every side behind the same few methods: how its database is prepared, opened, and checked."""
+"""Every variant behind the same methods: how its database is prepared, opened, and checked."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final, Literal, Protocol, TypeAlias
 import holdkit
 from holdkit.testing.postgres import ServerAddress
 
-from ..by_hand_postgres import AsyncByHandPostgres, ByHandPostgres, Way, create_pools, expect_sound, install, tally
+from ..by_hand_postgres import AsyncByHandPostgres, ByHandPostgres, Way, count_rows, create_pools, expect_sound, install
 from ..rows import BenchFailed
 from .scenarios import TOTAL, pool_names
 
-Side: TypeAlias = Way | Literal["ours"]
+Variant: TypeAlias = Way | Literal["ours"]
 BY_HAND: Final[tuple[Way, ...]] = ("serializable", "row lock", "one statement")
-SIDES: Final[tuple[Side, ...]] = (*BY_HAND, "ours")
+VARIANTS: Final[tuple[Variant, ...]] = (*BY_HAND, "ours")
 CONNECTIONS: Final = 4
 """Of one process, by hand: with more, two processors and a busy row were slower. Each of several processes has half as many."""
 
@@ -27,33 +27,33 @@ class Store(Protocol):
 
 
 class AsyncStore(Protocol):
-    """The same, awaited."""
+    """The async variant."""
 
     async def hold(self, pool: str, quantity: int, /, *, ttl: float, op: str) -> object: ...
     async def aclose(self) -> None: ...
 
 
-def open_threads(side: Side, dsn: str, callers: int, connections: int = CONNECTIONS) -> Store:
-    """A store for threads; who holds by hand has so many connections at most."""
-    if side == "ours":
+def open_threads(variant: Variant, dsn: str, callers: int, connections: int = CONNECTIONS) -> Store:
+    """A store for threads; a hand-written variant has at most that many connections."""
+    if variant == "ours":
         return holdkit.connect(dsn)
-    return ByHandPostgres(dsn, side, min(callers, connections))
+    return ByHandPostgres(dsn, variant, min(callers, connections))
 
 
-async def open_tasks(side: Side, dsn: str, callers: int, connections: int = CONNECTIONS) -> AsyncStore:
+async def open_tasks(variant: Variant, dsn: str, callers: int, connections: int = CONNECTIONS) -> AsyncStore:
     """A store for tasks."""
-    if side == "ours":
+    if variant == "ours":
         return await holdkit.connect_async(dsn)
-    store = AsyncByHandPostgres(dsn, side, min(callers, connections))
+    store = AsyncByHandPostgres(dsn, variant, min(callers, connections))
     await store.open()
     return store
 
 
-def template(server: ServerAddress, side: Side, pools: int) -> str:
-    """The database that each run of this side copies: tables and pools, nothing held. All ways by hand share theirs."""
+def template(server: ServerAddress, variant: Variant, pools: int) -> str:
+    """The database that each run of this variant copies: tables and pools, nothing held. The hand-written variants share one."""
 
     def prepare(dsn: str) -> None:
-        if side != "ours":
+        if variant != "ours":
             install(dsn)
             create_pools(dsn, pool_names(pools), TOTAL)
             return
@@ -61,13 +61,13 @@ def template(server: ServerAddress, side: Side, pools: int) -> str:
         with closing(holdkit.connect(dsn)) as kernel:
             kernel.apply([holdkit.CreatePool(id=pool, total=TOTAL) for pool in pool_names(pools)])
 
-    return server.template(f"{'ours' if side == 'ours' else 'by_hand'}_{pools}", prepare)
+    return server.template(f"{'ours' if variant == 'ours' else 'by_hand'}_{pools}", prepare)
 
 
-def expect_whole(side: Side, dsn: str, holds: int) -> None:
-    """Nothing oversold, every hold that was granted there, and ours in agreement with its own journal."""
-    if side != "ours":
-        expect_sound(side, tally(dsn), holds)
+def expect_whole(variant: Variant, dsn: str, holds: int) -> None:
+    """Nothing is oversold, every granted hold exists, and Holdkit's rows agree with its journal."""
+    if variant != "ours":
+        expect_sound(variant, count_rows(dsn), holds)
         return
     with closing(holdkit.connect(dsn)) as kernel:
         differences = [str(difference) for difference in kernel.verify().differences]

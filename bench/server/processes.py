@@ -1,4 +1,4 @@
-"""What is measured, each in a process of its own: our server, and a bare echo on the same framework."""
+"""The measured processes: Holdkit's server, and a bare echo on the same framework."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holdkit.server import Settings, server
 
 
 async def echo(request: Request) -> JSONResponse:
-    """What came in."""
+    """Return the request's body."""
     return JSONResponse(await request.json())
 
 
 class Echo(uvicorn.Server):
-    """Says where it listens."""
+    """Prints the port on which it listens."""
 
     async def startup(self, sockets: object = None) -> None:  # noqa: ARG002 - uvicorn gives them
         """Then print the port."""

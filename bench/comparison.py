@@ -1,7 +1,7 @@
-"""Callers 1/32/256, as threads and as tasks, by hand and ours in turn on fresh files of the same disk.
+"""1, 32 and 256 callers, as threads and as tasks; hand-written and Holdkit alternate on fresh files of the same disk.
 
-Who goes first changes with every round, so that a disk that tires or a machine that warms up favours neither. After each
-run the rows are counted, and its syncs are held against its batches.
+The order changes with every round, so that a disk that slows down or a machine that warms up favours neither. After each
+run the rows are counted, and the syncs are compared with the batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 from .callers import POOL, TOTAL, TTL, Timing, run_tasks, run_threads
 from .disk import FlushCounter
 from .rows import expect_rows, expect_same_shape, expect_syncs, written
-from .sides import SIDES, Side, open_async, open_sync
+from .stores import VARIANTS, Variant, open_async, open_sync
 
 Mode: TypeAlias = Literal["threads", "tasks"]
 
@@ -41,10 +41,10 @@ class Scenario(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One side, one round."""
+    """One variant, one round."""
 
     scenario: str
-    side: Side
+    variant: Variant
     holds: int
     seconds: float
     p50: float
@@ -79,27 +79,27 @@ def play(
     for turn in range(rounds):
         place = directory / f"round-{turn}"
         place.mkdir()
-        for side in SIDES if turn % 2 == 0 else reversed(SIDES):
-            runs.append(run(scenario, side, place / f"{side}.db", flushes))
+        for variant in VARIANTS if turn % 2 == 0 else reversed(VARIANTS):
+            runs.append(run(scenario, variant, place / f"{variant}.db", flushes))
             step()
         expect_same_shape(place / "by_hand.db", place / "ours.db")
         shutil.rmtree(place)
     return runs
 
 
-def run(scenario: Scenario, side: Side, path: Path, flushes: FlushCounter | None) -> Run:
-    """One side on a fresh file, checked."""
+def run(scenario: Scenario, variant: Variant, path: Path, flushes: FlushCounter | None) -> Run:
+    """Run one variant on a fresh file, and check it."""
     before = 0 if flushes is None else flushes()
-    timing = timed(scenario, side, path)
+    timing = timed(scenario, variant, path)
     after = None if flushes is None else flushes() - before
     found = written(path)
     each = scenario.holds // scenario.callers
-    expect_rows(side, found, each * scenario.callers + WARM_UP,
+    expect_rows(variant, found, each * scenario.callers + WARM_UP,
                 operations=each * scenario.callers if scenario.with_op else 0)  # fmt: skip
-    expect_syncs(side, found.batches, after)
+    expect_syncs(variant, found.batches, after)
     return Run(
         scenario=scenario.name,
-        side=side,
+        variant=variant,
         holds=len(timing.calls),
         seconds=timing.seconds,
         p50=median(timing.calls),
@@ -109,11 +109,11 @@ def run(scenario: Scenario, side: Side, path: Path, flushes: FlushCounter | None
     )
 
 
-def timed(scenario: Scenario, side: Side, path: Path) -> Timing:
+def timed(scenario: Scenario, variant: Variant, path: Path) -> Timing:
     """The run itself."""
     if scenario.mode == "tasks":
-        return asyncio.run(timed_tasks(scenario, side, path))
-    store = open_sync(side, path)
+        return asyncio.run(timed_tasks(scenario, variant, path))
+    store = open_sync(variant, path)
     try:
         store.create_pool(POOL, TOTAL)
         for _ in range(WARM_UP):
@@ -123,9 +123,9 @@ def timed(scenario: Scenario, side: Side, path: Path) -> Timing:
         store.close()
 
 
-async def timed_tasks(scenario: Scenario, side: Side, path: Path) -> Timing:
+async def timed_tasks(scenario: Scenario, variant: Variant, path: Path) -> Timing:
     """The run itself, on an event loop."""
-    store = await open_async(side, path)
+    store = await open_async(variant, path)
     try:
         await store.create_pool(POOL, TOTAL)
         for _ in range(WARM_UP):
