@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from .testing.sim import Broken, Totals, World, draw_plan, run_seeds
+from .testing.sim import SimulationFailed, Totals, World, draw_plan, run_seeds
 from .testing.sim.seeds import shrink, too_seldom
 
 ENOUGH = 500
@@ -42,7 +42,7 @@ def _one(seed: int) -> int:
     world = World(draw_plan(seed))
     try:
         transcript = world.run()
-    except Broken as broken:
+    except SimulationFailed as broken:
         sys.stdout.write(f"seed {seed}: {broken}\nshortest plan that still fails:\n")
         for step in shrink(draw_plan(seed)).steps:
             sys.stdout.write(f"  {step}\n")

@@ -18,8 +18,8 @@ from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
     Story,
     StoryFailed,
+    StoryResult,
     StorySyntax,
-    Told,
     read_stories,
     read_story,
     run_story,
@@ -55,7 +55,7 @@ CASES = [
 ]
 
 
-def tell(story: Story, engine: str, mode: str, folder: Path, database: str = "") -> Told:
+def tell(story: Story, engine: str, mode: str, folder: Path, database: str = "") -> StoryResult:
     urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}
     url = urls.get(engine, database)
 
@@ -78,7 +78,7 @@ def test_story(story: Story, engine: str, mode: str, tmp_path: Path, request: py
         database = request.getfixturevalue("migrated")(layout, LANES[engine], asked_slots(story.limits))
     told = tell(story, engine, mode, tmp_path, database)
     assert told.checked == story.checked > 0, "a line with an expectation was passed over"
-    restarts = sum(line.verb == "restart" for line in story.lines)
+    restarts = sum(line.verb == "restart" for line in story.statements)
     assert told.restarts == (restarts if ENGINES[engine] else 0)
 
 
@@ -106,12 +106,16 @@ def test_every_story_belongs_to_a_section_and_opens_with_its_promise() -> None:
 
 
 def test_every_reason_is_told() -> None:
-    wants = [line.want for story in STORIES for line in (*story.lines, *(i for at in story.lines for i in at.inside))]
+    wants = [
+        line.expected
+        for story in STORIES
+        for line in (*story.statements, *(i for at in story.statements for i in at.inside))
+    ]
     assert set(Reason) <= {want.word for want in wants if want is not None}
 
 
 def test_every_verb_is_used_and_documented() -> None:
-    used = {line.verb for story in STORIES for at in story.lines for line in (at, *at.inside)}
+    used = {line.verb for story in STORIES for at in story.statements for line in (at, *at.inside)}
     assert used == set(VERBS) - {"limits", "end"}  # those two are read away
     text = holdkit.testing.stories.__doc__ or ""
     assert [verb for verb in VERBS if verb.split()[-1] not in text] == []

@@ -11,7 +11,7 @@ from typing import Any
 import holdkit
 from holdkit.kernel.limits import asked_slots
 from holdkit.testing import FakeClock
-from holdkit.testing.stories import Told, read_story, run_story, run_story_async
+from holdkit.testing.stories import StoryResult, read_story, run_story, run_story_async
 from tests.support.modes import Async, Sync
 
 VARIANTS = [(engine, mode) for engine in ("memory", "log", "sqlite", "postgres") for mode in ("sync", "async")]
@@ -52,7 +52,7 @@ class Store:
         hk.close()
         return self.open()
 
-    def tell(self, text: str) -> Told:
+    def tell(self, text: str) -> StoryResult:
         """Run a story here."""
         story = read_story(text)
         if self.mode.name == "sync":

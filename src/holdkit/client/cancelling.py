@@ -34,19 +34,19 @@ class AsyncFinisher:
     def __init__(self, workers: set[AsyncWorker], execute: Callable[[AnyCommand], Awaitable[Receipt]]) -> None:
         self._workers, self._execute = workers, execute
 
-    async def finish(self, asking: Coroutine[Any, Any, Receipt], undo: Undo | None, *, shielded: bool) -> Receipt:
+    async def finish(self, request: Coroutine[Any, Any, Receipt], undo: Undo | None, *, shielded: bool) -> Receipt:
         """What was asked for. If the caller is cancelled meanwhile, and it `shielded` or there is an `undo`, it goes on beside
         the callers."""
         if undo is None and not shielded:
-            return await asking
-        task = asyncio.ensure_future(asking)
+            return await request
+        task = asyncio.ensure_future(request)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            AsyncWorker(self._workers, lambda: self._alone(task, undo), "holdkit-cancelled", AsyncSignal())
+            AsyncWorker(self._workers, lambda: self._finish_alone(task, undo), "holdkit-cancelled", AsyncSignal())
             raise
 
-    async def _alone(self, task: asyncio.Future[Receipt], undo: Undo | None) -> None:
+    async def _finish_alone(self, task: asyncio.Future[Receipt], undo: Undo | None) -> None:
         try:
             done = await task
             group = None if undo is None else undo([done])

@@ -21,8 +21,8 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
 
 
-_FOUND: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
-_TOLD: Final = {
+_FACTS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
+_FACE_FACTS: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
     "part_of_hold": ("hold",),
@@ -46,19 +46,19 @@ def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool
     if cls is None:
         return None
     details: dict[str, Any] = {"subject": facts.get("subject", "")}
-    for name in _FOUND:
+    for name in _FACTS:
         if name in facts:
             value = facts[name]
             value = round(value * SECOND) if name == "max_lifetime" else value
             details[name] = value
             if name in TIMES:
                 details[TIMES[name]] = datetime_of(value)
-            if reason not in _TOLD:
+            if reason not in _FACE_FACTS:
                 details["found"] = value
     if "shortfalls" in facts:
         details["shortfalls"] = msgspec.convert(facts["shortfalls"], tuple[Shortfall, ...])
         details |= {name: facts[name] for name in ("requested", "available", "total") if name in facts}
-    details |= {name: facts[name] for name in _TOLD.get(reason, ()) if name in facts}
+    details |= {name: facts[name] for name in _FACE_FACTS.get(reason, ()) if name in facts}
     if reason == "already_claimed":
         details["deadline_at"] = datetime_of(details.setdefault("deadline", None))
     if "taken" in details:
@@ -83,8 +83,8 @@ def error_from(problem: dict[str, Any], status: int) -> errors.HoldkitError:
     if reason == "cursor_lost":
         return errors.CursorLost(detail)
     if status in (409, 429, 503):
-        turned_away = errors.SagaBusy if reason == "saga_busy" else errors.Overloaded
-        return turned_away(detail, retry_after=float(problem.get("retry_after", 0.1)))
+        busy = errors.SagaBusy if reason == "saga_busy" else errors.Overloaded
+        return busy(detail, retry_after=float(problem.get("retry_after", 0.1)))
     if 400 <= status < 500:
         return errors.InvalidRequest(detail, field="request", code=reason)
     return errors.EngineError(detail)
@@ -98,7 +98,7 @@ class Policy(Struct, frozen=True):
     """Of the whole call, attempts and pauses included; `holdkit.context(timeout=…)` says otherwise for the calls in its block."""
 
 
-class Asking:
+class Attempts:
     """One call on its way, attempt by attempt."""
 
     def __init__(self, policy: Policy, began: float, seconds: float | None = None) -> None:
@@ -134,7 +134,7 @@ class Asking:
             return error
         if isinstance(error, errors.CursorLost):
             return error
-        said = "an earlier attempt may have happened, and the server does not tell"
-        unknown = errors.OutcomeUnknown(f"{said}: {str(error).removeprefix('holdkit: ')}")
+        message = "an earlier attempt may have happened, and the server does not tell"
+        unknown = errors.OutcomeUnknown(f"{message}: {str(error).removeprefix('holdkit: ')}")
         unknown.__cause__ = error
         return unknown

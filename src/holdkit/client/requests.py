@@ -50,8 +50,8 @@ _TYPES: Final[dict[type[Any], str]] = {
     ReturnUnits: "return",
     ReturnToPool: "return_to_pool",
 }
-INSTEAD: Final = "use hold and consume of the budget itself"
-_OURS: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage"))
+USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
+_NOT_SENT: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage"))
 
 
 def verb_of(command: AnyCommand) -> str:
@@ -65,8 +65,10 @@ def verb_of(command: AnyCommand) -> str:
 def command_json(command: AnyCommand) -> dict[str, Any]:
     """A command as a batch carries it."""
     kind = verb_of(command)
-    said = msgspec.to_builtins(command)  # without what is at its default
-    found = {name: getattr(command, name) for name in command.__struct_fields__ if name in said and name not in _OURS}
+    given = msgspec.to_builtins(command)  # without what is at its default
+    found = {
+        name: getattr(command, name) for name in command.__struct_fields__ if name in given and name not in _NOT_SENT
+    }
     if isinstance(command, PlaceHold | Consume):
         found["legs"] = legs_json(command.legs)
     for field in ("ttl", "by"):
@@ -82,9 +84,9 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
 
 def verb_json(command: AnyCommand) -> dict[str, Any]:
     """The same for an address of its own, which says the verb and, of a hold that is there, the id."""
-    born = isinstance(command, PlaceHold | Consume)
-    skipped_locked = ("type", "op") if born else ("type", "op", "id")
-    return {name: value for name, value in command_json(command).items() if name not in skipped_locked}
+    creates_hold = isinstance(command, PlaceHold | Consume)
+    in_address = ("type", "op") if creates_hold else ("type", "op", "id")
+    return {name: value for name, value in command_json(command).items() if name not in in_address}
 
 
 def window_json(command: AnyCommand) -> dict[str, Any]:
@@ -99,8 +101,8 @@ def window_json(command: AnyCommand) -> dict[str, Any]:
 def record_json(command: PutRecord) -> dict[str, Any]:
     """A record; its kind and id are in the address."""
     fields = ("if_version", "actor", "correlation_id", "reason")
-    said = {name: getattr(command, name) for name in fields if getattr(command, name) is not None}
-    return {"body": command.body, **said}
+    given = {name: getattr(command, name) for name in fields if getattr(command, name) is not None}
+    return {"body": command.body, **given}
 
 
 def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
@@ -110,7 +112,7 @@ def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
 
 def _face_leg(leg: FaceLeg) -> dict[str, Any]:
     if leg.asked is not None:
-        raise invalid("legs", "legs_windowed", f"windows cannot be sent among other legs: {INSTEAD}")
+        raise invalid("legs", "legs_windowed", f"windows cannot be sent among other legs: {USE_THE_BUDGET}")
     return {"key" if leg.pool.startswith(CLAIMS) else "item": leg.label}
 
 

@@ -14,7 +14,7 @@ class NotRemote(InvalidRequest, AttributeError):
         super().__init__(f"is not there at a distance: {why}", field=name, code="not_remote")
 
 
-class Absent:
+class Unsupported:
     """A name that says why it is not there, to whoever asks for it."""
 
     def __init__(self, why: str) -> None:
@@ -35,27 +35,27 @@ class Absent:
         raise NotRemote(self._name, self.why)
 
 
-class NotOfKernel:
+class UnsupportedOfKernel:
     """What only a kernel in the application's own process has."""
 
-    resource = Absent(
+    resource = Unsupported(
         "its capacity is answered by a function of your application, in the transaction that decides; "
         "open a kernel beside it with holdkit.connect(…)"
     )
-    lock = Absent(
+    lock = Unsupported(
         "a server cannot join a transaction of yours; name all pools in one hold, or use apply(…, atomic=True)"
     )
-    tenant = Absent("the tenant is that of the key; connect with a key of the other tenant")
-    limits = Absent("the server has its own, and checks them; limits_in_force() asks for them")
-    sweeper = Absent("the server sweeps by itself; sweep() asks it to do so now")
-    repair = Absent("every writer waits meanwhile; run `holdkit repair` where the data is")
+    tenant = Unsupported("the tenant is that of the key; connect with a key of the other tenant")
+    limits = Unsupported("the server has its own, and checks them; limits_in_force() asks for them")
+    sweeper = Unsupported("the server sweeps by itself; sweep() asks it to do so now")
+    repair = Unsupported("every writer waits meanwhile; run `holdkit repair` where the data is")
 
 
 _DRIVEN = "a saga is driven where its code is; open a kernel there with holdkit.connect(…)"
 
 
-class NotOfSagas:
+class UnsupportedOfSagas:
     """What needs the code of a saga."""
 
-    register = Absent(_DRIVEN)
-    recover = Absent(_DRIVEN)
+    register = Unsupported(_DRIVEN)
+    recover = Unsupported(_DRIVEN)

@@ -220,8 +220,8 @@ def hold_from(wire: WireHold, owner: str | None, durability: Survives | None = N
 
 def durability_of(answer: httpx.Response) -> Survives | None:
     """What an answer survives, as the server says; None of a server that does not."""
-    said = answer.headers.get("holdkit-durability")
-    return next((level for level in LEVELS if level == said), None)
+    level_name = answer.headers.get("holdkit-durability")
+    return next((level for level in LEVELS if level == level_name), None)
 
 
 def receipt_from(wire: WireHold, durability: Survives | None, decided: datetime | None = None) -> Receipt:
@@ -277,7 +277,7 @@ def pool_answer(answer: httpx.Response) -> Pool:
 _BEGAN: Final = "holdkit.began"
 
 
-def sent(answer: httpx.Response, began: float) -> httpx.Response:
+def with_send_time(answer: httpx.Response, began: float) -> httpx.Response:
     """Note with an answer when its request was sent, by `steady`."""
     answer.extensions[_BEGAN] = began
     return answer
@@ -286,7 +286,7 @@ def sent(answer: httpx.Response, began: float) -> httpx.Response:
 class ServerClock(RemoteClock):
     """What the `server_time` of every answer says."""
 
-    def told(self, at: datetime, answer: httpx.Response) -> None:
+    def observe(self, at: datetime, answer: httpx.Response) -> None:
         """An answer was given at this time."""
         began: Any = answer.extensions.get(_BEGAN)
         self.heard(moment(at), steady() if began is None else began)

@@ -54,7 +54,7 @@ class Allowance(Struct, frozen=True):
 class Meter(Struct, frozen=True):
     """One allowance at work: which pool it is for a client at a slot."""
 
-    place: str
+    prefix: str
     """Face and name: `~rates/api`."""
     budget: str
     """Which of several it counts for; empty where there is one."""
@@ -68,12 +68,12 @@ class Meter(Struct, frozen=True):
     def pools(self, client: str) -> str:
         """What the ids of all windows of a client begin with, up to their first second."""
         between = f"{part(self.budget)}/" if self.budget else ""
-        return f"{self.place}/{part(client)}/{between}{self.period.name}"
+        return f"{self.prefix}/{part(client)}/{between}{self.period.name}"
 
     def counts(self, pool: str) -> bool:
         """Whether a pool is one of this budget's, of whatever client and window."""
         parts = pool.split("/")
-        return len(parts) == 5 and "/".join(parts[:2]) == self.place and parts[3] == part(self.budget)
+        return len(parts) == 5 and "/".join(parts[:2]) == self.prefix and parts[3] == part(self.budget)
 
     def leg(self, client: str, quantity: int, slot: Slot) -> Leg:
         """So much of the window that a slot lies in."""
@@ -125,7 +125,7 @@ class Usage(Struct, frozen=True):
 
 def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, ...]:
     """The meters of a face, in order of budget: each has one allowance, or several with different windows."""
-    place = f"~{face}/{part(text(name, 'name', MAX_NAME))}"
+    prefix = f"~{face}/{part(text(name, 'name', MAX_NAME))}"
     meters: list[Meter] = []
     for budget in sorted(budgets):
         given = budgets[budget]
@@ -143,7 +143,7 @@ def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, 
                     "allowance_malformed",
                     f"must be an Allowance, not {type(allowance).__name__}",
                 )
-            meters.append(Meter(place, budget, allowance.total, allowance.period))
+            meters.append(Meter(prefix, budget, allowance.total, allowance.period))
     if len({(meter.budget, meter.period.name) for meter in meters}) < len(meters):
         raise invalid("per", "per_twice", "two allowances of the same budget have the same window")
     if not meters:

@@ -27,7 +27,7 @@ LONG_NAMES = "~resource"
 """The kind of the records that keep keys and windows too long for a pool's id."""
 
 
-class Question(Generic[Key, Window]):
+class CapacityQuery(Generic[Key, Window]):
     """One command whose capacity is still to be asked for."""
 
     def __init__(
@@ -103,12 +103,12 @@ def one_leg(name: Name, quantity: int) -> tuple[Leg, ...]:
     return (Leg(name.pool, quantity),)
 
 
-class _Register:
+class _KindRegistry:
     """What all faces of one kernel share: which class has which kind, and whose turn it is where nothing can be locked."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, type[Any]] = {}
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
 
     def enter(self, kind: str, cls: type[Any]) -> None:
         """A kind belongs to one class; the same class, loaded anew, may come again."""
@@ -117,14 +117,14 @@ class _Register:
             raise invalid("kind", "kind_taken", f"{kind!r} is the kind of {there.__qualname__} already: choose another")
 
 
-_registers: MutableMapping[Engine, _Register] = WeakKeyDictionary()
+_registries: MutableMapping[Engine, _KindRegistry] = WeakKeyDictionary()
 
 
-def _register(engine: Engine) -> _Register:
-    return _registers.setdefault(engine, _Register())
+def _registry(engine: Engine) -> _KindRegistry:
+    return _registries.setdefault(engine, _KindRegistry())
 
 
-class Asker:
+class CapacityReader:
     """Asks from threads."""
 
     def __init__(self, executor: Executor, resource: Resource[Any, Any], kind: str) -> None:
@@ -132,66 +132,66 @@ class Asker:
             name = type(resource).__name__
             raise invalid("capacity", "capacity_async", f"{name} answers with async def: use holdkit.connect_async")
         self._executor, self._engine = executor, executor.engine
-        _register(executor.engine).enter(kind, type(resource))
+        _registry(executor.engine).enter(kind, type(resource))
 
-    def own(self, question: Question[Any, Any]) -> list[Reply]:
+    def in_own_transaction(self, query: CapacityQuery[Any, Any]) -> list[Reply]:
         """In a transaction of the engine's own."""
-        return self._executor.borrow(lambda engine: _decide(engine, question))
+        return self._executor.borrow(lambda engine: _decide(engine, query))
 
-    def joined(self, tx: Any, question: Question[Any, Any]) -> list[Reply]:
+    def in_caller_transaction(self, tx: Any, query: CapacityQuery[Any, Any]) -> list[Reply]:
         """In the caller's own."""
         refuse_inside(self._engine)
         if lender_of(self._engine).serial:
-            self._executor.lock(tx, [question.pool])
+            self._executor.lock(tx, [query.pool])
         else:
-            self._executor.submit(question.lock, tx)
+            self._executor.submit(query.lock, tx)
         with inside(self._engine):
-            group = asked(self._engine, tx, question.ask)
+            group = asked(self._engine, tx, query.ask)
         return self._executor.submit(group, tx)
 
-    def look(self, tx: Any, question: Question[Any, Any]) -> Group:
+    def read(self, tx: Any, query: CapacityQuery[Any, Any]) -> Group:
         """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
         refuse_inside(self._engine)
         if tx is None:
-            return self._executor.borrow(lambda engine: ask_inside(engine, question.ask))
+            return self._executor.borrow(lambda engine: ask_inside(engine, query.ask))
         with inside(self._engine):
-            return asked(self._engine, tx, question.ask)
+            return asked(self._engine, tx, query.ask)
 
 
-class AsyncAsker:
+class AsyncCapacityReader:
     """Asks from tasks."""
 
     def __init__(self, executor: AsyncExecutor, resource: Resource[Any, Any], kind: str) -> None:
         self._executor, self._engine = executor, executor.engine
         self._asynchronous = asynchronous(resource)
-        self._register = _register(executor.engine)
-        self._register.enter(kind, type(resource))
+        self._registry = _registry(executor.engine)
+        self._registry.enter(kind, type(resource))
 
-    async def own(self, question: Question[Any, Any]) -> list[Reply]:
+    async def in_own_transaction(self, query: CapacityQuery[Any, Any]) -> list[Reply]:
         """In a transaction of the engine's own: its connection is sync, so a sync answer is asked for on a thread."""
         refuse_inside(self._engine)
         if not self._asynchronous:
-            return await self._executor.borrow(lambda engine: _decide(engine, question))
-        self._refuse_sql()
-        await self._take_turn()
+            return await self._executor.borrow(lambda engine: _decide(engine, query))
+        self._refuse_without_tx()
+        await self._acquire_lock()
         try:
             with inside(self._engine):
-                group = await question.ask_async(None)
-            return await self._executor.borrow(lambda engine: _decide(engine, question, group))
+                group = await query.ask_async(None)
+            return await self._executor.borrow(lambda engine: _decide(engine, query, group))
         finally:
-            self._register.turn.release()
+            self._registry.lock.release()
 
-    async def look(self, tx: Any, question: Question[Any, Any]) -> Group:
+    async def read(self, tx: Any, query: CapacityQuery[Any, Any]) -> Group:
         """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
         refuse_inside(self._engine)
         if tx is None and not self._asynchronous:
-            return await self._executor.borrow(lambda engine: ask_inside(engine, question.ask))
+            return await self._executor.borrow(lambda engine: ask_inside(engine, query.ask))
         if tx is None:
-            self._refuse_sql()
+            self._refuse_without_tx()
         with inside(self._engine):
-            return await (question.ask_async(None) if tx is None else asked_async(self._engine, tx, question.ask_async))
+            return await (query.ask_async(None) if tx is None else asked_async(self._engine, tx, query.ask_async))
 
-    def _refuse_sql(self) -> None:
+    def _refuse_without_tx(self) -> None:
         if lender_of(self._engine).sql:
             raise invalid(
                 "capacity",
@@ -200,29 +200,29 @@ class AsyncAsker:
                 "called on a thread with a sync connection",
             )
 
-    async def _take_turn(self) -> None:
+    async def _acquire_lock(self) -> None:
         """There is no lock to hold while the answer is awaited: resources of this kernel wait for one another."""
         seconds = self._engine.limits.lock_timeout / SECOND
         try:
             async with asyncio.timeout(seconds):
-                await self._register.turn.acquire()
+                await self._registry.lock.acquire()
         except TimeoutError:
             raise Overloaded(f"another task's capacity took longer than {seconds:g} s", retry_after=1.0) from None
 
-    async def joined(self, tx: Any, question: Question[Any, Any]) -> list[Reply]:
+    async def in_caller_transaction(self, tx: Any, query: CapacityQuery[Any, Any]) -> list[Reply]:
         """In the caller's own."""
         refuse_inside(self._engine)
         if not self._asynchronous and inspect.iscoroutinefunction(getattr(tx, "execute", None)):
             raise invalid("capacity", "capacity_not_async", "must be async def: tx is an async connection")
         if lender_of(self._engine).serial:
-            await self._executor.lock(tx, [question.pool])
+            await self._executor.lock(tx, [query.pool])
         else:
-            await self._executor.submit(question.lock, tx)
+            await self._executor.submit(query.lock, tx)
         with inside(self._engine):
-            group = await asked_async(self._engine, tx, question.ask_async)
+            group = await asked_async(self._engine, tx, query.ask_async)
         return await self._executor.submit(group, tx)
 
 
-def _decide(engine: Engine, question: Question[Any, Any], answered: Any = None) -> list[Reply]:
-    ask = question.ask if answered is None else lambda _: answered
-    return decide_inside(engine, question.group, minted=question.minted, ask=ask, lock=question.lock)
+def _decide(engine: Engine, query: CapacityQuery[Any, Any], answered: Any = None) -> list[Reply]:
+    ask = query.ask if answered is None else lambda _: answered
+    return decide_inside(engine, query.group, minted=query.minted, ask=ask, lock=query.lock)

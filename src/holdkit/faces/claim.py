@@ -51,7 +51,7 @@ class Claim:
         raise AttributeError(f"a Claim is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _thaw, (self._pool, self._hold, self.owner, self.replayed, self.durability)
+        return _restore, (self._pool, self._hold, self.owner, self.replayed, self.durability)
 
     @property
     def id(self) -> str:
@@ -165,8 +165,8 @@ class Claim:
         names = ("id", "key", "type", "value", "tenant", "hold_id", "deadline", "entity", "fence", "held_slot", "ended_slot",
                  "correlation_id", "version")  # fmt: skip
         times = {"deadline_at": self.deadline, "held_at": self.held_slot, "ended_at": self.ended_slot}
-        told = {name: text_of(slot) for name, slot in times.items()}
-        return {**{name: getattr(self, name) for name in names}, **told, "state": str(self.state)}
+        times_text = {name: text_of(slot) for name, slot in times.items()}
+        return {**{name: getattr(self, name) for name in names}, **times_text, "state": str(self.state)}
 
     def __repr__(self) -> str:
         return f"<Claim {self.id} {self.key!r} {self.state} deadline={self.deadline} fence={self.fence}>"
@@ -178,7 +178,9 @@ class Claim:
         return hash((self.tenant, self.id, self.version))
 
 
-def _thaw(pool: Pool, hold: StoredHold | None, owner: str | None, replayed: bool, durability: Survives | None) -> Claim:
+def _restore(
+    pool: Pool, hold: StoredHold | None, owner: str | None, replayed: bool, durability: Survives | None
+) -> Claim:
     return Claim(pool, hold, owner, replayed=replayed, durability=durability)
 
 

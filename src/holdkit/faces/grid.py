@@ -61,7 +61,7 @@ class Times(Struct, frozen=True):
         days = Period("day", zone=self.zone)
         day = days.window(slot)
         if (slot - day.opens) % self.length:
-            raise self._off("begin")
+            raise self._off_grid("begin")
         found: list[Cell] = []
         while slot < last:
             if slot == day.closes:
@@ -72,11 +72,11 @@ class Times(Struct, frozen=True):
             found.append(Cell(f"{begins:%Y-%m-%dT%H:%M:%SZ}", begins, closes))
             slot = closes
         if slot != last:
-            raise self._off("end")
+            raise self._off_grid("end")
         _check_count(len(found), most)
         return found
 
-    def _off(self, field: str) -> Exception:
+    def _off_grid(self, field: str) -> Exception:
         every = self.length // SECOND
         return invalid(field, f"{field}_off_grid", f"must lie at a multiple of {every} s from midnight in {self.zone}")
 
@@ -167,7 +167,7 @@ class Grid(Struct, frozen=True):
         return tuple(self._leg(room, cell, wanted[room]) for room in wanted for cell in cells)
 
     def _leg(self, room: str, cell: Cell, quantity: int) -> Leg:
-        pool = self.place(room) + cell.key
+        pool = self.prefix(room) + cell.key
         if self.closed(cell):
             return Leg(f"{pool}/closed", quantity, create_with_total=0, opens=0, closes=cell.closes)
         return Leg(pool, quantity, create_with_total=self.total(room, cell), opens=0, closes=cell.closes)
@@ -178,11 +178,11 @@ class Grid(Struct, frozen=True):
         if not isinstance(amounts, Mapping) or not 0 < len(amounts) <= MAX_ROOMS:
             raise invalid("what", "what_malformed", 'must be a room, or a mapping such as {"double": 2}')
         for room, quantity in amounts.items():
-            self.place(room)
+            self.prefix(room)
             whole(quantity, "quantity", 1, MAX_QUANTITY)
         return {room: amounts[room] for room in sorted(amounts)}
 
-    def place(self, room: Any) -> str:
+    def prefix(self, room: Any) -> str:
         """What the ids of a room's pools begin with."""
         if type(room) is not str or room not in self.rooms:
             raise invalid("room", "room_unknown", "must be one of the rooms that the calendar was made with")
@@ -204,8 +204,8 @@ class Grid(Struct, frozen=True):
         total, held, consumed = (
             (self.total(room, cell), 0, 0) if pool is None else (pool.total, pool.held, pool.consumed)
         )
-        shut = now >= cell.closes or self.closed(cell)
-        return Free(cell.begins, total, held, consumed, 0 if shut else max(0, total - held - consumed))
+        unavailable = now >= cell.closes or self.closed(cell)
+        return Free(cell.begins, total, held, consumed, 0 if unavailable else max(0, total - held - consumed))
 
 
 def grid_of(name: Any, rooms: Any, zone: Zone, every: Any, closed: Any) -> Grid:

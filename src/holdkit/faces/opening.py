@@ -54,12 +54,12 @@ async def connect_async(
     try:
         engine = await asyncio.shield(opening)
     except asyncio.CancelledError:
-        opening.add_done_callback(_give_back)
+        opening.add_done_callback(_close_unclaimed)
         raise
     return AsyncKernel(AsyncExecutor(engine, random))
 
 
-def _give_back(opening: asyncio.Task[Engine]) -> None:
+def _close_unclaimed(opening: asyncio.Task[Engine]) -> None:
     """Close an engine that nobody waits for any more."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

@@ -32,7 +32,7 @@ SHOWN: Final = 180
 """Characters of a key or window that fit into a pool's id as they are; longer ones are hashed."""
 MAX_LENGTH: Final = 16 * 1024
 MAX_DEPTH: Final = 32
-_learning: Final = RLock()
+_decoder_lock: Final = RLock()
 """msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
 _unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -110,9 +110,9 @@ def check_kind(kind: object) -> str:
 def _types_of(cls: type[Any], base: type[Any]) -> tuple[Any, Any]:
     """What `class Seats(Resource[ShowId, None])` says its key and window are; Any where it does not say."""
     for each in cls.__mro__:
-        for parent in each.__dict__.get("__orig_bases__", ()):
-            if get_origin(parent) is base:
-                key, window = get_args(parent)
+        for base_type in each.__dict__.get("__orig_bases__", ()):
+            if get_origin(base_type) is base:
+                key, window = get_args(base_type)
                 return tuple(Any if isinstance(one, TypeVar) else one for one in (key, window))  # type: ignore[return-value]
     return Any, Any
 
@@ -129,16 +129,16 @@ def _text(value: Any, kind: Any, field: str) -> str:
             field, f"{field}_too_long", f"has {len(found)} characters as JSON, at most {MAX_LENGTH} are allowed"
         )
     try:
-        same = _value(found, kind) == value
+        reads_back = _value(found, kind) == value
     except (msgspec.ValidationError, ValueError, TypeError):
-        same = False
-    if not same:
-        raise invalid(field, f"{field}_mistyped", f"must be {_called(kind)}, not {type(value).__name__}")
+        reads_back = False
+    if not reads_back:
+        raise invalid(field, f"{field}_mistyped", f"must be {_type_name(kind)}, not {type(value).__name__}")
     return found
 
 
 def _value(found: str, kind: Any) -> Any:
-    with _learning:
+    with _decoder_lock:
         value = msgspec.json.decode(found, type=kind, dec_hook=_model)
     return _tuples(value) if kind is Any else value
 
@@ -154,7 +154,7 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _called(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     return "None" if kind in (None, type(None)) else getattr(kind, "__name__", str(kind))
 
 

@@ -69,7 +69,7 @@ class Saga:
         """Before an abort is written: take back what `reserve` and `validate` have done elsewhere. Run at least once."""
 
 
-class Terms(Struct, frozen=True):
+class SagaOptions(Struct, frozen=True):
     """What a registered saga asked for, checked."""
 
     saga: Any
@@ -81,7 +81,7 @@ class Terms(Struct, frozen=True):
     """The effect happens in the confirm's own transaction."""
 
 
-def terms_of(saga: Any, limits: Limits, *, coroutines: bool) -> Terms:
+def saga_options(saga: Any, limits: Limits, *, coroutines: bool) -> SagaOptions:
     """Check what is registered; a class is made an object."""
     made = saga() if isinstance(saga, type) else saga
     for method in ("reserve", "validate", "effect", "effect_in", "undo"):
@@ -98,7 +98,7 @@ def terms_of(saga: Any, limits: Limits, *, coroutines: bool) -> Terms:
     if not LEASES[0] <= lease <= LEASES[1]:
         raise invalid("lease", "lease_out_of_range", "must lie between 1 ms and a day")
     most = whole(made.max_attempts, "max_attempts", 1, MAX_FAILURES)
-    return Terms(made, text(made.name, "name", MAX_NAME), ttl, lease, most, inside="effect_in" in said)
+    return SagaOptions(made, text(made.name, "name", MAX_NAME), ttl, lease, most, inside="effect_in" in said)
 
 
 def _own(saga: Any, method: str) -> bool:

@@ -165,7 +165,7 @@ _format: Final = msgspec.json.Decoder(_Format)
 _body: Final = msgspec.json.Decoder(SagaBody)
 
 
-def shown(record: Record, body: SagaBody) -> SagaRecord:
+def to_saga_record(record: Record, body: SagaBody) -> SagaRecord:
     """What users see of a record."""
     return SagaRecord(
         id=record.id,
@@ -178,26 +178,26 @@ def shown(record: Record, body: SagaBody) -> SagaRecord:
         result=body.result,
         failures=body.failures,
         error=body.error,
-        begun_slot=_told(body.begun_at, record),
-        since_slot=_told(body.since, record),
+        begun_slot=_slot_or_write(body.begun_at, record),
+        since_slot=_slot_or_write(body.since, record),
         leased_until_slot=record.slot + body.lease if body.lease and body.phase in UNFINISHED else 0,
         resolved=body.resolved,
     )
 
 
-def _told(slot: Slot | None, record: Record) -> Slot:
+def _slot_or_write(slot: Slot | None, record: Record) -> Slot:
     """A time in the body of a record: one that is left out is that of the record."""
     return record.slot if slot is None else slot
 
 
-def moved_on(record: Record, body: SagaBody, **changes: Any) -> SagaBody:
+def next_body(record: Record, body: SagaBody, **changes: Any) -> SagaBody:
     """The body of the next write. A phase that goes on keeps its beginning; one that begins does so by that write."""
     after = replace(body, **changes)
-    since = _told(body.since, record) if after.phase is body.phase else None
-    return replace(after, begun_at=_told(body.begun_at, record), since=since)
+    since = _slot_or_write(body.since, record) if after.phase is body.phase else None
+    return replace(after, begun_at=_slot_or_write(body.begun_at, record), since=since)
 
 
-def unreadable(record: Record, why: Unreadable) -> SagaBody:
+def unreadable_body(record: Record, why: Unreadable) -> SagaBody:
     """What can be said of a saga that cannot be read: it is parked, and its text is all there is."""
     error = SagaError("Unreadable", str(why))
     return SagaBody(format=FORMAT, name="?", intent=record.body, phase=Phase.PARKED, error=error)
@@ -256,7 +256,7 @@ def checked_intent(value: Any) -> Any:
     return msgspec.json.decode(canonical_json(value))
 
 
-def kept_result(value: Any) -> Any:
+def storable_result(value: Any) -> Any:
     """What is kept of the effect's result; None where JSON cannot carry it (the effect has happened all the same)."""
     try:
         said = canonical_json(value)

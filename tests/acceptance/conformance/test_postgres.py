@@ -16,7 +16,7 @@ from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.testing.conformance import DurableEngineConformance
 from holdkit.testing.conformance.concurrency import follow, together
-from holdkit.testing.conformance.harness import Rig, demand, equal, placing
+from holdkit.testing.conformance.harness import Harness, placing, require, require_equal
 from holdkit.testing.conformance.suite import run_check
 
 
@@ -70,56 +70,60 @@ def poison(number: int) -> PlaceHold:
     return placing(number, metadata={"poison": object()})
 
 
-def error_leaves_nothing_of_its_group(rig: Rig) -> None:
+def error_leaves_nothing_of_its_group(harness: Harness) -> None:
     """Nor of those that share its transaction; the others are done, and nobody's answer is lost."""
-    rig.pools(a=5, b=5)
-    before = rig.ends()
+    harness.pools(a=5, b=5)
+    before = harness.ends()
     ghost = Group((placing(2, op="op-2"), CreatePool(id="ghost", total=1), poison(3)))
-    applied = rig.engine.apply([Group((placing(1),)), ghost, Group((placing(4, "b"),))])
-    equal(sorted(applied.failed), [1], "groups that failed")
-    demand(applied.failed[1].effect == "none", f"an error that certainly did nothing: {applied.failed[1]!r}")
-    equal([len(group) for group in applied.outcomes], [1, 0, 1], "answers beside a group that failed")
-    equal(rig.engine.read(FindPool(("", "ghost"))), None, "a pool of a failed group")
-    equal(
-        [rig.hold(number) is not None for number in (1, 2, 3, 4)], [True, False, False, True], "which holds are there"
+    applied = harness.engine.apply([Group((placing(1),)), ghost, Group((placing(4, "b"),))])
+    require_equal(sorted(applied.failed), [1], "groups that failed")
+    require(applied.failed[1].effect == "none", f"an error that certainly did nothing: {applied.failed[1]!r}")
+    require_equal([len(group) for group in applied.outcomes], [1, 0, 1], "answers beside a group that failed")
+    require_equal(harness.engine.read(FindPool(("", "ghost"))), None, "a pool of a failed group")
+    require_equal(
+        [harness.hold(number) is not None for number in (1, 2, 3, 4)],
+        [True, False, False, True],
+        "which holds are there",
     )
-    entries = [entry for row in rig.rows(before) if not (entry := entry_of(row)).part]
-    equal(len(entries), 2, "what was journaled")
-    demand(not rig.done(placing(2, op="op-2")).replayed, "an operation of a failed group was remembered")
-    rig.sound()
+    entries = [entry for row in harness.rows(before) if not (entry := entry_of(row)).part]
+    require_equal(len(entries), 2, "what was journaled")
+    require(not harness.done(placing(2, op="op-2")).replayed, "an operation of a failed group was remembered")
+    harness.verify()
 
 
-def failed_group_stays_gone(rig: Rig) -> None:
+def failed_group_stays_gone(harness: Harness) -> None:
     """Also after opening again."""
-    rig.pools(a=5)
-    before = rig.rows()
-    equal(sorted(rig.engine.apply([Group((poison(2),)), Group((Sweep(),))]).failed), [0], "groups that failed")
-    rig.reopen(close=False)
-    equal(rig.rows(), before, "the journal after a failed group")
-    rig.place(2)
-    rig.sound()
+    harness.pools(a=5)
+    before = harness.rows()
+    require_equal(
+        sorted(harness.engine.apply([Group((poison(2),)), Group((Sweep(),))]).failed), [0], "groups that failed"
+    )
+    harness.reopen(close=False)
+    require_equal(harness.rows(), before, "the journal after a failed group")
+    harness.place(2)
+    harness.verify()
 
 
-def followers_see_whole_transactions(rig: Rig) -> None:
+def followers_see_whole_transactions(harness: Harness) -> None:
     """What one group did in several lanes comes with one commit; nothing of one that failed is ever seen."""
-    rig.pools(a=500, b=500)
+    harness.pools(a=500, b=500)
     finished = Event()
 
     def write() -> None:
         try:
             for number in range(1, 40):
-                rig.done(placing(number, [Leg("a"), Leg("b")]))
+                harness.done(placing(number, [Leg("a"), Leg("b")]))
                 mixed = [Group((placing(100 + number, "b"),)), Group((poison(900),))]
-                equal(sorted(rig.engine.apply(mixed).failed), [1], "groups that failed")
+                require_equal(sorted(harness.engine.apply(mixed).failed), [1], "groups that failed")
         finally:
             finished.set()
 
     def watch() -> None:
         last, seen = dict[int, int](), dict[int, int]()
         while not finished.is_set() or seen != last:
-            last = {end.lane: end.seq for end in rig.engine.read(FindEnds())}
-            follow(seen, rig.engine.read(ReadJournal(None, dict(seen), limit=50)))
+            last = {end.lane: end.seq for end in harness.engine.read(FindEnds())}
+            follow(seen, harness.engine.read(ReadJournal(None, dict(seen), limit=50)))
 
     together(write, watch, watch)
-    equal((rig.pool("a").held, rig.pool("b").held), (39, 78), "units held")
-    rig.sound()
+    require_equal((harness.pool("a").held, harness.pool("b").held), (39, 78), "units held")
+    harness.verify()

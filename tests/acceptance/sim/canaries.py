@@ -17,7 +17,7 @@ from holdkit.engines.log.engine import LogEngine
 from holdkit.engines.log.log import Log
 from holdkit.faces import saga_records, saga_steps
 from holdkit.faces._async import saga_driving
-from holdkit.faces._async.saga_driving import AsyncDriver
+from holdkit.faces._async.saga_driving import AsyncSagaDriver
 from holdkit.faces.saga_steps import Phase, Step
 from holdkit.testing.sim.disk import SimDisk, SimFile
 
@@ -171,43 +171,43 @@ def writes_without_the_lease(patch: pytest.MonkeyPatch) -> None:
 
 
 def deadline_stays(patch: pytest.MonkeyPatch) -> None:
-    async def without_extending(self: AsyncDriver, hold: Any) -> None:
-        await self._write(replace(self.body, phase=Phase.FINALIZING, lease=self._terms.lease, since=self.record.slot))
+    async def without_extending(self: AsyncSagaDriver, hold: Any) -> None:
+        await self._write(replace(self.body, phase=Phase.FINALIZING, lease=self._options.lease, since=self.record.slot))
 
-    patch.setattr(AsyncDriver, "_pass", without_extending)
+    patch.setattr(AsyncSagaDriver, "_pass_point_of_no_return", without_extending)
 
 
 def effect_first(patch: pytest.MonkeyPatch) -> None:
     """The phase is written when the effect has happened."""
-    passing = AsyncDriver._pass
+    passing = AsyncSagaDriver._pass_point_of_no_return
 
-    async def too_soon(self: AsyncDriver, hold: Any) -> None:
+    async def too_soon(self: AsyncSagaDriver, hold: Any) -> None:
         await self._call("effect", self._step(hold))
         await passing(self, hold)
 
-    patch.setattr(AsyncDriver, "_pass", too_soon)
+    patch.setattr(AsyncSagaDriver, "_pass_point_of_no_return", too_soon)
 
 
 def effect_taken_for_granted(patch: pytest.MonkeyPatch) -> None:
     """Whoever takes over behind the point of no return believes that the effect has happened."""
-    call = AsyncDriver._call
+    call = AsyncSagaDriver._call
 
-    async def unchecked(self: AsyncDriver, method: str, step: Any) -> Any:
+    async def unchecked(self: AsyncSagaDriver, method: str, step: Any) -> Any:
         return None if method == "effect" and self.body.epoch > 1 else await call(self, method, step)
 
-    patch.setattr(AsyncDriver, "_call", unchecked)
+    patch.setattr(AsyncSagaDriver, "_call", unchecked)
 
 
 def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:
     """Two transactions where one is promised."""
-    write = AsyncDriver._write
+    write = AsyncSagaDriver._write
 
-    async def apart(self: AsyncDriver, after: Any, *beside: Any) -> None:
+    async def apart(self: AsyncSagaDriver, after: Any, *beside: Any) -> None:
         await write(self, after)
         if beside:
             await self._executor.execute_together(beside)
 
-    patch.setattr(AsyncDriver, "_write", apart)
+    patch.setattr(AsyncSagaDriver, "_write", apart)
 
 
 LOST = r"an acknowledged entry is gone|crash made the log unreadable|neither what was acknowledged|not what was acknowledged"

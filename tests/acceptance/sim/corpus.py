@@ -94,7 +94,7 @@ CORPUS: Final[dict[str, Plan]] = {
                 ),
             ),
         ),
-        birth=Fault(kind="cut", after=1, dice=3716221121),
+        first_fault=Fault(kind="cut", after=1, dice=3716221121),
     ),
     "cache of an unsealed log trusted": Plan(
         seed=204,

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from holdkit import sim
-from holdkit.testing.sim import Broken, World, draw_plan, run_seed
+from holdkit.testing.sim import SimulationFailed, World, draw_plan, run_seed
 from holdkit.testing.sim.seeds import run_some, shrink
 from tests.acceptance.sim.canaries import CANARIES, Canary
 
@@ -19,7 +19,7 @@ def first_caught(canary: Canary) -> tuple[int, str]:
     for seed in range(1, WITHIN + 1):
         try:
             run_seed(seed, canary.engine)
-        except Broken as broken:
+        except SimulationFailed as broken:
             return seed, str(broken)
     pytest.fail(f"not caught within {WITHIN} seeds")
 
@@ -44,11 +44,11 @@ def test_a_failing_plan_is_shrunk_and_fails_still(name: str, monkeypatch: pytest
     plan = draw_plan(seed)
     short = shrink(plan, canary.engine)
     assert len(short.steps) <= min(6, len(plan.steps) - 1), short.steps
-    with pytest.raises(Broken):
+    with pytest.raises(SimulationFailed):
         World(short, canary.engine).run()
     for index in range(len(short.steps)):
         fewer = short.steps[:index] + short.steps[index + 1 :]
-        World(type(plan)(plan.seed, plan.limits, plan.segment_bytes, fewer, plan.birth), canary.engine).run()
+        World(type(plan)(plan.seed, plan.limits, plan.segment_bytes, fewer, plan.first_fault), canary.engine).run()
 
 
 def test_a_failure_prints_the_one_line_that_repeats_it(

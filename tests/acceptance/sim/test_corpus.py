@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdkit.testing.sim import Broken, World
+from holdkit.testing.sim import SimulationFailed, World
 from tests.acceptance.sim.canaries import CANARIES
 from tests.acceptance.sim.corpus import CORPUS
 
@@ -18,5 +18,5 @@ def test_what_was_found_stays_repaired(name: str) -> None:
 def test_each_still_finds_its_bug(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     canary = CANARIES[name]
     canary.plant(monkeypatch)
-    with pytest.raises(Broken):
+    with pytest.raises(SimulationFailed):
         World(CORPUS[name], canary.engine).run()

@@ -10,10 +10,10 @@ from holdkit.core.entries import Action, Entry
 from holdkit.core.model import Record
 from holdkit.faces.saga_records import FORMAT, KIND, SagaBody, encode
 from holdkit.faces.saga_steps import Phase
-from holdkit.testing.sim import Broken, draw_plan, run_seed, saga_plan
-from holdkit.testing.sim.saga_drivers import Outside
-from holdkit.testing.sim.saga_plan import Meddle, Recover, Run, Turn
-from holdkit.testing.sim.saga_world import OPERATOR, Judge
+from holdkit.testing.sim import SimulationFailed, draw_plan, run_seed, saga_plan
+from holdkit.testing.sim.saga_drivers import Effects
+from holdkit.testing.sim.saga_plan import Advance, ForceRelease, Recover, Run
+from holdkit.testing.sim.saga_world import OPERATOR, SagaJournalCheck
 
 
 def test_the_rest_of_a_life_is_the_same_with_sagas_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +22,8 @@ def test_the_rest_of_a_life_is_the_same_with_sagas_and_without(monkeypatch: pyte
     without = [draw_plan(seed).steps for seed in range(40)]
     assert with_sagas != without
     kept = [
-        tuple(step for step in steps if not isinstance(step, Run | Recover | Turn | Meddle)) for steps in with_sagas
+        tuple(step for step in steps if not isinstance(step, Run | Recover | Advance | ForceRelease))
+        for steps in with_sagas
     ]
     assert kept == without
 
@@ -79,9 +80,9 @@ BROKEN: dict[str, tuple[list[Entry], int]] = {
 
 
 def judge(entries: list[Entry], effects: int) -> None:
-    outside = Outside()
+    outside = Effects()
     outside.done["s"] = effects
-    made = Judge(outside)
+    made = SagaJournalCheck(outside)
     for entry in [RESERVING, *entries]:
         made.read(entry)
     made.close()
@@ -94,5 +95,5 @@ def test_what_the_judge_lets_pass(name: str) -> None:
 
 @pytest.mark.parametrize("says", BROKEN)
 def test_what_the_judge_does_not_let_pass(says: str) -> None:
-    with pytest.raises(Broken, match=says):
+    with pytest.raises(SimulationFailed, match=says):
         judge(*BROKEN[says])

@@ -107,9 +107,9 @@ class EnginesAgree(RuleBasedStateMachine):
     @rule(wanted=grouped, key=st.integers(1, 20))
     def batch_under_a_key(self, wanted: list[tuple[tuple[CommandDraft, ...], bool]], key: int) -> None:
         groups = [self.group(group, atomic) for group, atomic in wanted]
-        self.apply(*groups[1:], self.under(f"op-{key}", groups[0]))
+        self.apply(*groups[1:], self.execute_under(f"op-{key}", groups[0]))
 
-    def under(self, key: str, group: Group) -> Group:
+    def execute_under(self, key: str, group: Group) -> Group:
         """The group under one operation id, which may be one that single commands have too."""
         tenant = group.commands[0].tenant
         theirs = [one for one in group.commands if not tenant or not isinstance(one, ChangeLimits)]
@@ -128,9 +128,9 @@ class EnginesAgree(RuleBasedStateMachine):
         if changed == "no":
             self.apply(group)
         elif changed == "atomic":
-            self.apply(self.under(group.guard.op, structs.replace(group, atomic=not group.atomic)))
+            self.apply(self.execute_under(group.guard.op, structs.replace(group, atomic=not group.atomic)))
         elif len(group.commands) > 1:
-            self.apply(self.under(group.guard.op, structs.replace(group, commands=group.commands[:-1])))
+            self.apply(self.execute_under(group.guard.op, structs.replace(group, commands=group.commands[:-1])))
 
     @precondition(lambda self: self.engine_group is not None and self.asked)
     @rule(back=st.integers(0, 5), changed=st.sampled_from((False, False, True)))
@@ -148,7 +148,7 @@ class EnginesAgree(RuleBasedStateMachine):
         if restart:
             self.engine_group.restart()
             self.counts["restarts"] += 1
-        self.look()
+        self.read_back()
         self.bring_back()
 
     def bring_back(self) -> None:
@@ -160,7 +160,7 @@ class EnginesAgree(RuleBasedStateMachine):
                     command = ReturnToPool(tenant=tenant, id=pool.id, quantity=1, force=True, reason="refund")
                     self.apply(Group((command,)))
 
-    def look(self) -> None:
+    def read_back(self) -> None:
         """Compare everything that can be read."""
         assert self.engine_group is not None
         journal = compare(self.engine_group, self.names.known())
@@ -173,7 +173,7 @@ class EnginesAgree(RuleBasedStateMachine):
             return
         try:
             if not self.engine_group.apart:  # else what was found would be hidden by what follows from it
-                self.look()
+                self.read_back()
         finally:
             self.engine_group.close()
             if self.engine_group.apart:

@@ -12,10 +12,10 @@ from msgspec import structs
 from holdkit.core.model import Limits
 from tests.acceptance.state_machine.engine_group import Builder, Disagreement, EngineGroup, Step
 
-Look = Callable[[EngineGroup], object]
+Read = Callable[[EngineGroup], object]
 
 
-def disagree(builders: Mapping[str, Builder], limits: Limits, story: Sequence[Step], look: Look) -> str | None:
+def disagree(builders: Mapping[str, Builder], limits: Limits, story: Sequence[Step], read_back: Read) -> str | None:
     """Tell the story anew; what the engines disagree about, if they do."""
     if not story:
         return None
@@ -29,7 +29,7 @@ def disagree(builders: Mapping[str, Builder], limits: Limits, story: Sequence[St
                 case "restart":
                     engine_group.restart()
                 case "look":
-                    look(engine_group)
+                    read_back(engine_group)
     except Disagreement as found:
         return str(found)
     finally:
@@ -37,11 +37,11 @@ def disagree(builders: Mapping[str, Builder], limits: Limits, story: Sequence[St
     return None
 
 
-def shortened(builders: Mapping[str, Builder], limits: Limits, story: Sequence[Step], look: Look) -> list[Step]:
+def shortened(builders: Mapping[str, Builder], limits: Limits, story: Sequence[Step], read_back: Read) -> list[Step]:
     """The shortest story found in which they still disagree."""
 
     def fails(steps: Sequence[Step]) -> bool:
-        return disagree(builders, limits, steps, look) is not None
+        return disagree(builders, limits, steps, read_back) is not None
 
     best = list(story)
     if not fails(best):

@@ -13,7 +13,7 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool
 from holdkit.engines.log import LogEngine
 from holdkit.errors import EngineError, OutcomeUnknown
-from holdkit.testing.sim import Broken, Plan, World
+from holdkit.testing.sim import Plan, SimulationFailed, World
 from holdkit.testing.sim.plan import START, Apply, Fault, Reopen, Step, TakeSnapshot
 from tests.acceptance.sim.canaries import CANARIES
 from tests.engines.log.directories import SimulatedDirectory, live, open_log, place_hold, say, script, sealed, state
@@ -205,5 +205,5 @@ def test_canary_r5_and_r6_catch_planted_bugs(kind: str, bug: str, monkeypatch: p
     canary.plant(monkeypatch)
     if canary.engine is not LogEngine:
         monkeypatch.setattr(World.__init__, "__defaults__", (canary.engine,))
-    with pytest.raises(Broken):
+    with pytest.raises(SimulationFailed):
         exhausted(kind)

@@ -40,7 +40,7 @@ def test_live_is_folded_is_restored(
     directory, clock, clients = SimulatedDirectory(), Clock(), Clients(part(seed, "clients"))
     clock.slot = clients.slot
     engine = open_log(directory, clock, limits=limits, segment_bytes=segment_bytes)
-    engine.apply(clients.founding().groups)
+    engine.apply(clients.first_batch().groups)
     for turn in range(length):
         batch = clients.batch()
         clock.slot = batch.slot

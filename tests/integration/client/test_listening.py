@@ -11,7 +11,7 @@ import pytest
 
 import holdkit
 from holdkit.client import NotAdmitted, connect_async
-from holdkit.client.stream import Place
+from holdkit.client.stream import StreamCursor
 from tests.integration.conftest import Clients
 from tests.support.recording_listener import RecordingListener
 from tests.support.servers import LiveServer, live_server
@@ -211,24 +211,24 @@ def test_a_cursor_back_is_checked(remote: Any, back: Any) -> None:
 
 def test_the_cursor_moves_with_its_event_and_not_before() -> None:
     """A connection may break between an event's id and its data: then the event must come again."""
-    place = Place("old")
-    assert place.read("event: pool.created") is None
-    assert place.read("id: new") is None
-    place.broken()
-    assert place.cursor == "old"
-    assert place.read('data: {"server_time":"x"}') is None
-    assert place.cursor == "old"
+    position = StreamCursor("old")
+    assert position.parse("event: pool.created") is None
+    assert position.parse("id: new") is None
+    position.restart()
+    assert position.cursor == "old"
+    assert position.parse('data: {"server_time":"x"}') is None
+    assert position.cursor == "old"
 
 
 def test_a_line_ends_where_the_server_ended_it_and_nowhere_else() -> None:
     """Other signs that some call line breaks are plain text in JSON. Packets may be cut anywhere, also inside a sign."""
-    place = Place("old")
+    position = StreamCursor("old")
     sent = "id: new\r\ndata: a\u2028b\x85c\x0bd\n\n: ping\r\n".encode()
     cut = sent.index("\u2028".encode()) + 1
-    lines = [*place.lines(sent[:cut]), *place.lines(sent[cut:]), *place.lines(b"id: torn")]
+    lines = [*position.lines(sent[:cut]), *position.lines(sent[cut:]), *position.lines(b"id: torn")]
     assert lines == ["id: new", "data: a\u2028b\x85c\x0bd", "", ": ping"]
-    place.broken()
-    assert list(place.lines(b"data: x\n")) == ["data: x"]
+    position.restart()
+    assert list(position.lines(b"data: x\n")) == ["data: x"]
 
 
 def test_a_listener_hears_entries_with_any_text(remote: Any) -> None:

@@ -15,7 +15,7 @@ from holdkit.client._async.sagas import AsyncRemoteSagas
 from holdkit.client._sync.claims import RemoteClaims
 from holdkit.client._sync.items import RemoteItems
 from holdkit.client._sync.sagas import RemoteSagas
-from holdkit.client.unsupported import Absent, NotOfKernel, NotOfSagas
+from holdkit.client.unsupported import Unsupported, UnsupportedOfKernel, UnsupportedOfSagas
 from holdkit.faces._async.claims import AsyncClaims
 from holdkit.faces._async.items import AsyncItems
 from holdkit.faces._async.sagas import AsyncSagas
@@ -51,7 +51,7 @@ def test_no_name_is_missing(ours: type, theirs: type) -> None:
 def test_the_arguments_are_the_kernels_own(ours: type, theirs: type) -> None:
     for name in sorted(names(theirs) & names(ours)):
         mine, kernels = getattr(ours, name), getattr(theirs, name)
-        if isinstance(mine, Absent) or not inspect.isfunction(kernels):
+        if isinstance(mine, Unsupported) or not inspect.isfunction(kernels):
             continue
         found = [inspect.signature(one).parameters.values() for one in (mine, kernels)]
         assert [(p.name, p.kind, p.default) for p in found[0]] == [(p.name, p.kind, p.default) for p in found[1]], name
@@ -59,10 +59,13 @@ def test_the_arguments_are_the_kernels_own(ours: type, theirs: type) -> None:
 
 def test_what_cannot_be_at_a_distance_is_listed_once_and_says_why() -> None:
     listed = {
-        name for kind in (NotOfKernel, NotOfSagas) for name, value in vars(kind).items() if isinstance(value, Absent)
+        name
+        for kind in (UnsupportedOfKernel, UnsupportedOfSagas)
+        for name, value in vars(kind).items()
+        if isinstance(value, Unsupported)
     }
     found = {
-        name for ours, _ in PAIRS for name in names(ours) if isinstance(inspect.getattr_static(ours, name), Absent)
+        name for ours, _ in PAIRS for name in names(ours) if isinstance(inspect.getattr_static(ours, name), Unsupported)
     }
     assert found == listed == {"resource", "lock", "tenant", "limits", "sweeper", "repair", "register", "recover"}
 

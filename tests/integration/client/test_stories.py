@@ -36,7 +36,8 @@ OTHERWISE = {
 TOLD = [
     story
     for story in STORIES
-    if story.name not in OTHERWISE and not any(line.verb == "entry" for line in story.lines)  # whole entries: not sent
+    if story.name not in OTHERWISE
+    and not any(line.verb == "entry" for line in story.statements)  # whole entries: not sent
 ]
 CASES = [(story, "sync") for story in TOLD] + [
     (story, "async") for story in TOLD if story.name[:2] in ("06", "09", "14")

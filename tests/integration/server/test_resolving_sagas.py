@@ -102,14 +102,14 @@ def test_a_repetition_changes_nothing_and_another_end_is_refused() -> None:
 
 def test_one_that_is_driven_or_missing_is_left_alone() -> None:
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
-        class Asking(Doomed):
+        class Attempts(Doomed):
             async def effect(self, intent: Any, step: Any) -> str:  # type: ignore[override]
                 busy = await here.call("POST", "/v1/sagas/b/resolve", body("cancelled"), op="r")
                 assert (busy.status_code, busy.json()["effect"]) == (503, "none")
                 assert int(busy.headers["retry-after"]) == 30
                 return str(busy.json()["reason"])
 
-        done = await here.running.kernel.sagas.register(Asking()).run("b", {})
+        done = await here.running.kernel.sagas.register(Attempts()).run("b", {})
         assert (done.phase, done.result) == ("done", "saga_busy")
         missing = await here.call("POST", "/v1/sagas/none/resolve", body("done"), op="t")
         assert (missing.status_code, missing.json()["reason"]) == (404, "saga_not_found")

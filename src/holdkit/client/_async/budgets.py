@@ -10,7 +10,7 @@ from ...core.model import Pool
 from ...core.outcomes import Receipt
 from ...core.validation import invalid, text
 from ...faces._async.budgets import AsyncBudgets
-from ...faces._async.windows import Birth
+from ...faces._async.windows import Granting
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of
@@ -18,16 +18,16 @@ from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..face_wire import allowance_json, read_usages, usage_from
-from ..requests import INSTEAD, path_of, verb_json
+from ..requests import USE_THE_BUDGET, path_of, verb_json
 from ..wire import ServerClock, pool_answer
 from .executor import AsyncRemoteExecutor
-from .transport import AsyncCalling, AsyncTransport, no_transaction
+from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction
 
 ONLY = ""
 """Stands for the one budget of a set, where a number was given: which one that is, the server knows."""
 
 
-class AsyncRemoteAccounts(AsyncCalling):
+class AsyncRemoteBudgetSet(AsyncRemoteCalls):
     """The budgets of one set, for every client. Each call is one request."""
 
     def __init__(self, transport: AsyncTransport, clock: ServerClock, executor: AsyncRemoteExecutor, name: str) -> None:
@@ -45,8 +45,8 @@ class AsyncRemoteAccounts(AsyncCalling):
             budgets = list(given)
         return amounts_by(given, field, least, budgets)
 
-    async def place(
-        self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
+    async def take(
+        self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Receipt:
         """Take the amounts of the windows that run there."""
         no_transaction(tx)
@@ -57,7 +57,7 @@ class AsyncRemoteAccounts(AsyncCalling):
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as the kernel's accounts have it)
         """Not from here: which windows run, and how much they have, is written down there."""
-        raise invalid("units", "not_remote", f"the windows of this set are the server's: {INSTEAD}")
+        raise invalid("units", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
     async def settle(
         self,
@@ -75,8 +75,10 @@ class AsyncRemoteAccounts(AsyncCalling):
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
         body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
                 "overage": overage}  # fmt: skip
-        said = {name: value for name, value in body.items() if value is not None} | self._said(call)
-        return hold_of(await self.executor.send(self._path("confirm"), said, call.get("op"), shielded=shielded), token)
+        fields = {name: value for name, value in body.items() if value is not None} | self._call_fields(call)
+        return hold_of(
+            await self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token
+        )
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget."""
@@ -107,13 +109,13 @@ class AsyncRemoteAccounts(AsyncCalling):
 class AsyncRemoteBudgets(AsyncBudgets):
     """A set of budgets that is written down on the server."""
 
-    def __init__(self, accounts: AsyncRemoteAccounts) -> None:
-        super().__init__(accounts)
-        self._set = accounts
+    def __init__(self, budget_set: AsyncRemoteBudgetSet) -> None:
+        super().__init__(budget_set)
+        self._remote_set = budget_set
 
     async def define(self, **budgets: Allowance | tuple[Allowance, ...]) -> None:
         """Write the set down, or change it for windows to come; windows that run keep their totals. Needs an admin's key."""
-        await self._set.define(budgets)
+        await self._remote_set.define(budgets)
 
 
 def _spent(amounts: dict[str, int]) -> Spent:

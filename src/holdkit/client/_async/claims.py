@@ -18,10 +18,10 @@ from ...kernel.normalise import reference
 from ..face_wire import claim_from, read_claim, read_claims
 from ..requests import path_of, seconds
 from ..wire import durability_of
-from .transport import AsyncCalling, no_transaction
+from .transport import AsyncRemoteCalls, no_transaction
 
 
-class AsyncRemoteClaims(AsyncCalling):
+class AsyncRemoteClaims(AsyncRemoteCalls):
     """The keys of the key's tenant."""
 
     async def reserve(
@@ -132,12 +132,12 @@ class AsyncRemoteClaims(AsyncCalling):
 
     def _told(self, answer: httpx.Response, owner: str | None) -> Claim:
         wire = read_claim(answer.content)
-        self._clock.told(wire.server_time, answer)
+        self._clock.observe(wire.server_time, answer)
         return claim_from(wire, owner, self._clock, durability_of(answer))
 
     def _page(self, answer: httpx.Response) -> list[Claim]:
         page = read_claims(answer.content)
-        self._clock.told(page.server_time, answer)
+        self._clock.observe(page.server_time, answer)
         return [claim_from(wire, None, self._clock) for wire in page.items]
 
 

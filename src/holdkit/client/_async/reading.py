@@ -30,7 +30,7 @@ from ...kernel.results import Hold, SweepReport, VerifyReport
 from ...kernel.tenants import Tenants, of_all
 from ..face_wire import read_verify
 from ..requests import path_of, record_path
-from ..stream import Outside
+from ..stream import LocalState
 from ..wire import (
     RemoteEntry,
     ServerClock,
@@ -48,11 +48,11 @@ from ..wire import (
     slot_of,
 )
 from .executor import AsyncRemoteExecutor
-from .following import AsyncRemoteEar, AsyncRemoteFollower
-from .transport import AsyncCalling, AsyncTransport, no_transaction, retry_key
+from .following import AsyncRemoteFollower, AsyncRemoteListener
+from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
 
-class AsyncRemoteReads(AsyncCalling):
+class AsyncRemoteReads(AsyncRemoteCalls):
     """Everything that looks."""
 
     def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
@@ -94,8 +94,8 @@ class AsyncRemoteReads(AsyncCalling):
     ) -> list[Hold]:
         """Holds in order of id; give the last id as `after`."""
         no_transaction(tx)
-        said = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
-        query = {name: str(value) for name, value in said.items() if value is not None}
+        fields = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
+        query = {name: str(value) for name, value in fields.items() if value is not None}
         answer = await self._transport.ask("GET", "/v1/holds", params=query)
         return [hold_from(wire, None) for wire in read_holds(answer.content).items]
 
@@ -148,8 +148,8 @@ class AsyncRemoteReads(AsyncCalling):
         `on_generation` are as in a kernel of one's own process: what was shown is remembered here, outside of the server.
         """
         check_following(name, after, wait, poll)
-        outside = Outside(check_remembering(name, remember, on_generation), on_generation)
-        return self._follower(after, name, tenant, outside).follow(wait)
+        local = LocalState(check_remembering(name, remember, on_generation), on_generation)
+        return self._follower(after, name, tenant, local).follow(wait)
 
     async def on(
         self, action: str | None, callback: Callable[[RemoteEntry], Any], *, tenant: Tenants = None
@@ -163,13 +163,13 @@ class AsyncRemoteReads(AsyncCalling):
         check_listener(action, callback)
         if of_all(tenant):
             await self.tenants(limit=1)  # refused here, not in the background
-        ear = AsyncRemoteEar(self._follower(await self.cursor(), None, tenant))
-        return AsyncSubscription(ear, self._executor.start_worker, action, callback)
+        listener = AsyncRemoteListener(self._follower(await self.cursor(), None, tenant))
+        return AsyncSubscription(listener, self._executor.start_worker, action, callback)
 
     def _follower(
-        self, after: str | None, name: str | None = None, tenant: Tenants = None, outside: Outside | None = None
+        self, after: str | None, name: str | None = None, tenant: Tenants = None, local: LocalState | None = None
     ) -> AsyncRemoteFollower:
-        return AsyncRemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), outside=outside)
+        return AsyncRemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), local=local)
 
     async def ready(self) -> None:
         """Returns when the server answers; raises when it does not for too long."""
@@ -201,9 +201,9 @@ class AsyncRemoteReads(AsyncCalling):
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = await self._transport.ask("POST", "/v1/sweep", {"limit": limit})
-        told = msgspec.json.decode(answer.content, type=dict[str, Any])
-        slot = slot_of(datetime.fromisoformat(told["server_time"]))
-        return SweepReport(told["expired"], tuple(told["holds"]), tuple(told["tenants"]), slot, told["more"])
+        body = msgspec.json.decode(answer.content, type=dict[str, Any])
+        slot = slot_of(datetime.fromisoformat(body["server_time"]))
+        return SweepReport(body["expired"], tuple(body["holds"]), tuple(body["tenants"]), slot, body["more"])
 
     async def limits_in_force(self) -> LimitsInForce:
         """The limits that are stored with the data: for the default tenant's keys."""
@@ -221,10 +221,10 @@ class AsyncRemoteReads(AsyncCalling):
     ) -> LimitsInForce:
         """Change limits that are stored with the data: for admins of the default tenant. Every process obeys from its next
         batch on; a lowered one cancels nothing. Spans are spelled as a ttl."""
-        said = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
+        fields = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
         if actor is not None:
-            said["actor"] = actor_text(actor)
-        body = {name: value for name, value in said.items() if value is not None}
+            fields["actor"] = actor_text(actor)
+        body = {name: value for name, value in fields.items() if value is not None}
         changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
         answer = await self._transport.ask("POST", "/v1/limits", body | {"limits": changes}, op=retry_key(op))
         return limits_answer(answer)
@@ -247,8 +247,8 @@ class AsyncRemoteReads(AsyncCalling):
 
 def limits_answer(answer: httpx.Response) -> LimitsInForce:
     """The limits that a server told."""
-    told = msgspec.json.decode(answer.content, type=dict[str, Any])
-    return from_seconds(told["limits"], told["version"])
+    body = msgspec.json.decode(answer.content, type=dict[str, Any])
+    return from_seconds(body["limits"], body["version"])
 
 
 def _entries(answer: httpx.Response) -> list[RemoteEntry]:

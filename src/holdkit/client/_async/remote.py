@@ -12,7 +12,7 @@ import httpx
 from ...core.commands import AnyCommand, Ttl
 from ...core.outcomes import Survives
 from ...errors import InvalidRequest, OperationConflict
-from ...faces._async.budget_sets import AsyncAccounts
+from ...faces._async.budget_sets import AsyncBudgetSet
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.calendar import AsyncCalendar
 from ...faces._async.windows import AsyncRates, AsyncWindows
@@ -27,9 +27,9 @@ from ...kernel.normalise import What
 from ...kernel.workers import GRACE
 from ..problems import Policy, refusal_from
 from ..requests import command_json
-from ..unsupported import NotOfKernel
+from ..unsupported import UnsupportedOfKernel
 from ..wire import ServerClock, WireAnswer, durability_of, hold_from, pool_from, read_batch
-from .budgets import AsyncRemoteAccounts, AsyncRemoteBudgets
+from .budgets import AsyncRemoteBudgets, AsyncRemoteBudgetSet
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
@@ -69,7 +69,7 @@ def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) 
     return refusal or InvalidRequest(wire.detail, field=field, code=code)
 
 
-class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
+class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     """A server's kernel, for the tenant of the key. Safe to share; close it when done."""
 
     def __init__(self, url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> None:
@@ -117,8 +117,8 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, NotOfKernel):
         """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
         needs an admin's key."""
         if not budgets:
-            return AsyncRemoteBudgets(AsyncRemoteAccounts(self._transport, self._clock, self._executor, name))
-        return AsyncBudgets(AsyncAccounts(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
+            return AsyncRemoteBudgets(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
+        return AsyncBudgets(AsyncBudgetSet(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,

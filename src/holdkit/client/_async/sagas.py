@@ -13,13 +13,13 @@ from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
 from ..face_wire import read_saga, read_sagas, saga_from
 from ..requests import path_of
-from ..unsupported import NotOfSagas
-from .transport import AsyncCalling
+from ..unsupported import UnsupportedOfSagas
+from .transport import AsyncRemoteCalls
 
 Listed: TypeAlias = "list[SagaRecord]"
 
 
-class AsyncRemoteSagas(AsyncCalling, NotOfSagas):
+class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
     """The sagas of the key's tenant, as they are."""
 
     async def get(self, id: str) -> SagaRecord | None:

@@ -21,9 +21,9 @@ from ...kernel._async.calls import Call, framed
 from ...kernel.context import current
 from ...kernel.results import Hold
 from ...kernel.workers import GRACE, AsyncSignal
-from ..problems import Asking, Policy, error_from
-from ..stream import Receiver
-from ..wire import ServerClock, durability_of, hold_from, read_hold, sent
+from ..problems import Attempts, Policy, error_from
+from ..stream import StreamHandle
+from ..wire import ServerClock, durability_of, hold_from, read_hold, with_send_time
 
 # sync-only: from time import sleep
 
@@ -40,8 +40,8 @@ class AsyncTransport:
         self._http, self._policy = http, policy
         self._url, self._headers = url.rstrip("/"), headers  # not the http client's: others may use that too
         self.closed = False
-        self._receivers: set[Receiver] = set()
-        self._under_way: set[Asking] = set()
+        self._handles: set[StreamHandle] = set()
+        self._in_progress: set[Attempts] = set()
         self._finished = AsyncSignal()
 
     async def ask(
@@ -58,51 +58,53 @@ class AsyncTransport:
         seconds = LONG if long else within(self._policy.seconds if seconds is None else seconds)
         if long:
             more["timeout"] = httpx.Timeout(10.0, read=LONG)
-        asking = Asking(self._policy, time.monotonic(), seconds)
-        self._under_way.add(asking)
+        attempts = Attempts(self._policy, time.monotonic(), seconds)
+        self._in_progress.add(attempts)
         try:
-            return await self._ask(asking, method, path, headers, more)
+            return await self._ask(attempts, method, path, headers, more)
         finally:
-            self._under_way.discard(asking)
+            self._in_progress.discard(attempts)
             self._finished.notify()
 
     async def _ask(
-        self, asking: Asking, method: str, path: str, headers: dict[str, str], more: dict[str, Any]
+        self, attempts: Attempts, method: str, path: str, headers: dict[str, str], more: dict[str, Any]
     ) -> httpx.Response:
         while True:
             error: HoldkitError
-            if self._over():
-                raise asking.settled(EngineError("this client is closed"))
+            if self._is_closed():
+                raise attempts.settled(EngineError("this client is closed"))
             began = steady()
             try:
-                more["timeout"] = at_most(asking.left(time.monotonic()), more.get("timeout", self._http.timeout))
+                more["timeout"] = capped_timeout(
+                    attempts.left(time.monotonic()), more.get("timeout", self._http.timeout)
+                )
                 answer = await self._http.request(method, self._url + path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
             except httpx.HTTPError as failed:
                 error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
             except RuntimeError:  # httpx, of a client that was closed just now: nothing was sent
-                if not self._over():
+                if not self._is_closed():
                     raise
                 continue
             else:
                 if answer.is_success and _is_json(answer):
-                    return sent(answer, began)
+                    return with_send_time(answer, began)
                 error = _problem(answer)
-            wait = asking.pause(error, time.monotonic())
+            wait = attempts.pause(error, time.monotonic())
             await asyncio.sleep(wait)  # async-only
             # sync-only: sleep(wait)
 
     @asynccontextmanager
     async def stream(
-        self, path: str, query: dict[str, str], after: str | None, receiver: Receiver
+        self, path: str, query: dict[str, str], after: str | None, handle: StreamHandle
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The packets of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
         headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
-        self._receivers.add(receiver)
+        self._handles.add(handle)
         try:
-            if self._over():
+            if self._is_closed():
                 raise EngineError("this client is closed")
             more: dict[str, Any] = {"params": query, "headers": headers, "timeout": timeout}
             async with self._http.stream("GET", self._url + path, **more) as answer:
@@ -110,28 +112,28 @@ class AsyncTransport:
                     await answer.aread()  # async-only
                     # sync-only: answer.read()
                     raise _problem(answer)
-                receiver.lift(answer)
+                handle.attach(answer)
                 yield answer.aiter_bytes()  # async-only
                 # sync-only: yield answer.iter_bytes()
         finally:
-            self._receivers.discard(receiver)
+            self._handles.discard(handle)
 
-    def _over(self) -> bool:
+    def _is_closed(self) -> bool:
         return self.closed
 
     async def aclose(self) -> None:
         """End what is being followed, let requests under way come to their end, and give back every connection."""
         self.closed = True
-        for receiver in list(self._receivers):
-            receiver.hang_up()
+        for handle in list(self._handles):
+            handle.close()
         until = time.monotonic() + GRACE
         count = self._finished.count
-        while self._under_way and time.monotonic() < until:
+        while self._in_progress and time.monotonic() < until:
             count = await self._finished.wait(count, 1.0)
         await self._http.aclose()
 
 
-def at_most(seconds: float, given: httpx.Timeout) -> httpx.Timeout:
+def capped_timeout(seconds: float, given: httpx.Timeout) -> httpx.Timeout:
     """The timeouts of a client, none of them longer than what is left of the call."""
     named: dict[str, float | None] = given.as_dict()
     return httpx.Timeout(**{name: seconds if value is None else min(value, seconds) for name, value in named.items()})
@@ -145,8 +147,8 @@ def retry_key(op: str | None = None) -> str:
 def _sendable(op: str) -> str:
     text(op, "op", MAX_OP)
     if len(op) > MAX_KEY or not op.isascii() or op != op.strip():
-        said = f"travels as a header: at most {MAX_KEY} printable ASCII characters, no space at either end"
-        raise invalid("op", "op_unsendable", said)
+        message = f"travels as a header: at most {MAX_KEY} printable ASCII characters, no space at either end"
+        raise invalid("op", "op_unsendable", message)
     return op
 
 
@@ -167,7 +169,7 @@ def _problem(answer: httpx.Response) -> HoldkitError:
     return error_from(problem, answer.status_code)
 
 
-class AsyncCalling:
+class AsyncRemoteCalls:
     """One transport, and the clock of the server behind it."""
 
     def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
@@ -178,28 +180,28 @@ class AsyncCalling:
         no_transaction(call.get("tx"))
         return framed(call, "")
 
-    def _said(self, call: Call) -> dict[str, Any]:
+    def _call_fields(self, call: Call) -> dict[str, Any]:
         """What every change says beside itself."""
-        said = self._frame(call)
-        return {name: said[name] for name in ("actor", "correlation_id", "reason") if said[name] is not None}
+        frame = self._frame(call)
+        return {name: frame[name] for name in ("actor", "correlation_id", "reason") if frame[name] is not None}
 
     async def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
         """A change, under the caller's retry key or one of its own."""
-        sent = {name: value for name, value in body.items() if value is not None} | self._said(call)
-        return await self._transport.ask("POST", path, sent, op=retry_key(call.get("op")))
+        fields = {name: value for name, value in body.items() if value is not None} | self._call_fields(call)
+        return await self._transport.ask("POST", path, fields, op=retry_key(call.get("op")))
 
     async def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
         """A change whose answer is a hold."""
         answer = await self._post(path, body, call)
         wire = read_hold(answer.content)
         if wire.server_time is not None:
-            self._clock.told(wire.server_time, answer)
+            self._clock.observe(wire.server_time, answer)
         return hold_from(wire, owner, durability_of(answer))
 
     async def _get(self, path: str, **query: Any) -> httpx.Response:
         """A look; what is None is not asked."""
-        said = {name: _spelled(value) for name, value in query.items() if value is not None}
-        return await self._transport.ask("GET", path, params=said)
+        params = {name: _query_text(value) for name, value in query.items() if value is not None}
+        return await self._transport.ask("GET", path, params=params)
 
 
 def no_transaction(tx: Any) -> None:
@@ -208,5 +210,5 @@ def no_transaction(tx: Any) -> None:
         raise invalid("tx", "tx_unsupported", "a server cannot join a transaction of yours")
 
 
-def _spelled(value: object) -> str:
+def _query_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -11,7 +11,7 @@ from ...core.model import Pool
 from ...core.outcomes import Receipt
 from ...core.validation import invalid, text
 from ...faces._sync.budgets import Budgets
-from ...faces._sync.windows import Birth
+from ...faces._sync.windows import Granting
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of
@@ -19,16 +19,16 @@ from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..face_wire import allowance_json, read_usages, usage_from
-from ..requests import INSTEAD, path_of, verb_json
+from ..requests import USE_THE_BUDGET, path_of, verb_json
 from ..wire import ServerClock, pool_answer
 from .executor import RemoteExecutor
-from .transport import Calling, Transport, no_transaction
+from .transport import RemoteCalls, Transport, no_transaction
 
 ONLY = ""
 """Stands for the one budget of a set, where a number was given: which one that is, the server knows."""
 
 
-class RemoteAccounts(Calling):
+class RemoteBudgetSet(RemoteCalls):
     """The budgets of one set, for every client. Each call is one request."""
 
     def __init__(self, transport: Transport, clock: ServerClock, executor: RemoteExecutor, name: str) -> None:
@@ -46,7 +46,9 @@ class RemoteAccounts(Calling):
             budgets = list(given)
         return amounts_by(given, field, least, budgets)
 
-    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Receipt:
+    def take(
+        self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
+    ) -> Receipt:
         """Take the amounts of the windows that run there."""
         no_transaction(tx)
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
@@ -56,7 +58,7 @@ class RemoteAccounts(Calling):
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as the kernel's accounts have it)
         """Not from here: which windows run, and how much they have, is written down there."""
-        raise invalid("units", "not_remote", f"the windows of this set are the server's: {INSTEAD}")
+        raise invalid("units", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
     def settle(
         self,
@@ -74,8 +76,8 @@ class RemoteAccounts(Calling):
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
         body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
                 "overage": overage}  # fmt: skip
-        said = {name: value for name, value in body.items() if value is not None} | self._said(call)
-        return hold_of(self.executor.send(self._path("confirm"), said, call.get("op"), shielded=shielded), token)
+        fields = {name: value for name, value in body.items() if value is not None} | self._call_fields(call)
+        return hold_of(self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget."""
@@ -106,13 +108,13 @@ class RemoteAccounts(Calling):
 class RemoteBudgets(Budgets):
     """A set of budgets that is written down on the server."""
 
-    def __init__(self, accounts: RemoteAccounts) -> None:
-        super().__init__(accounts)
-        self._set = accounts
+    def __init__(self, budget_set: RemoteBudgetSet) -> None:
+        super().__init__(budget_set)
+        self._remote_set = budget_set
 
     def define(self, **budgets: Allowance | tuple[Allowance, ...]) -> None:
         """Write the set down, or change it for windows to come; windows that run keep their totals. Needs an admin's key."""
-        self._set.define(budgets)
+        self._remote_set.define(budgets)
 
 
 def _spent(amounts: dict[str, int]) -> Spent:

@@ -19,10 +19,10 @@ from ...kernel.normalise import reference
 from ..face_wire import claim_from, read_claim, read_claims
 from ..requests import path_of, seconds
 from ..wire import durability_of
-from .transport import Calling, no_transaction
+from .transport import RemoteCalls, no_transaction
 
 
-class RemoteClaims(Calling):
+class RemoteClaims(RemoteCalls):
     """The keys of the key's tenant."""
 
     def reserve(
@@ -131,12 +131,12 @@ class RemoteClaims(Calling):
 
     def _told(self, answer: httpx.Response, owner: str | None) -> Claim:
         wire = read_claim(answer.content)
-        self._clock.told(wire.server_time, answer)
+        self._clock.observe(wire.server_time, answer)
         return claim_from(wire, owner, self._clock, durability_of(answer))
 
     def _page(self, answer: httpx.Response) -> list[Claim]:
         page = read_claims(answer.content)
-        self._clock.told(page.server_time, answer)
+        self._clock.observe(page.server_time, answer)
         return [claim_from(wire, None, self._clock) for wire in page.items]
 
 

@@ -44,14 +44,14 @@ from ..wire import (
     record_from,
     slot_of,
 )
-from .transport import Calling, Transport, no_transaction, retry_key
+from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
-BIRTHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
-class RemoteExecutor(Calling):
+class RemoteExecutor(RemoteCalls):
     """Speaks for the tenant of the key."""
 
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
@@ -85,7 +85,7 @@ class RemoteExecutor(Calling):
         if isinstance(command, PutRecord):
             return self._record(command)
         id: str = getattr(command, "id", "")
-        path = BIRTHS.get(type(command)) or path_of("holds", id, verb_of(command))
+        path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     def _pool(self, command: PoolCommand) -> Receipt:
@@ -117,7 +117,7 @@ class RemoteExecutor(Calling):
         body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
         answer = self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
         wire = read_window(answer.content)
-        self._clock.told(wire.server_time, answer)
+        self._clock.observe(wire.server_time, answer)
         if wire.hold is not None:
             return receipt_from(wire.hold, durability_of(answer), wire.decided)
         pool = None if wire.pool is None else pool_from(wire.pool)
@@ -140,7 +140,7 @@ class RemoteExecutor(Calling):
 
     def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
         answer = self._transport.ask("POST", path, body, op=retry_key(op))
-        self.hear(answer)
+        self._note_time(answer)
         return receipt_from(read_hold(answer.content), durability_of(answer))
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
@@ -151,7 +151,7 @@ class RemoteExecutor(Calling):
         asked = {"pools": [id for _, id in keys]} | ({"durable": True} if durable else {})
         answer = self._transport.ask("POST", "/v1/windows/look", asked)
         page = read_windows(answer.content)
-        self._clock.told(page.server_time, answer)
+        self._clock.observe(page.server_time, answer)
         return [None if wire is None else pool_from(wire) for wire in page.items]
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
@@ -172,16 +172,16 @@ class RemoteExecutor(Calling):
     def clock(self) -> Slot:
         """The server's clock; asked for once, and told by every answer since."""
         if not self._clock.known:
-            self.hear(self._get("/v1/whoami"))
+            self._note_time(self._get("/v1/whoami"))
         return self.now()
 
     def now(self) -> Slot:
         """The server's clock, as far as its answers tell."""
         return self._clock()
 
-    def hear(self, answer: httpx.Response) -> None:
+    def _note_time(self, answer: httpx.Response) -> None:
         """What time it is, by any answer."""
-        self._clock.told(read_time(answer.content).server_time, answer)
+        self._clock.observe(read_time(answer.content).server_time, answer)
 
     def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start work that ends with the client, or when `stop` is closed."""

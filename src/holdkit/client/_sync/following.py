@@ -16,9 +16,9 @@ from ...kernel.follower_state import advice_of, cut_back, missing_in, tell_gener
 from ...kernel.places import Kept, Tenure
 from ...kernel.workers import Signal
 from ..requests import path_of
-from ..stream import Outside, Place, Receiver
+from ..stream import LocalState, StreamCursor, StreamHandle
 from ..wire import RemoteEntry, ServerClock, read_cursor, read_entries
-from .transport import Calling, Transport, retry_key
+from .transport import RemoteCalls, Transport, retry_key
 
 PAGE = 500
 
@@ -30,7 +30,7 @@ def off_loop(work: Callable[[], T]) -> T:
     return work()
 
 
-class RemoteFollower(Calling):
+class RemoteFollower(RemoteCalls):
     """Reads from a place on, none skipped and none twice. Under a name, the place is kept on the server."""
 
     def __init__(
@@ -41,12 +41,12 @@ class RemoteFollower(Calling):
         name: str | None = None,
         *,
         of_all: bool = False,
-        outside: Outside | None = None,
+        local: LocalState | None = None,
     ) -> None:
         super().__init__(transport, clock)
-        self.place, self.receiver = Place(after), Receiver()
+        self.cursor, self.handle = StreamCursor(after), StreamHandle()
         self._name, self._tenure = name, Tenure()
-        self._kept, self._outside = after, outside or Outside()
+        self._kept, self._local = after, local or LocalState()
         self._whose = {"all_tenants": "true"} if of_all else {}
 
     def _begin(self) -> None:
@@ -54,13 +54,13 @@ class RemoteFollower(Calling):
         kept = None if self._name is None else self._find(self._name)
         self._tenure.begin(kept, self._clock())
         if kept is not None:
-            self.place, self._kept = Place(kept.cursor), kept.cursor
+            self.cursor, self._kept = StreamCursor(kept.cursor), kept.cursor
         if self._name is not None:
             self._compare(self._name, kept)
 
     def _compare(self, name: str, kept: Kept | None) -> None:
         """With what is remembered outside: entries that were shown must be in the journal still."""
-        store = self._outside.store
+        store = self._local.store
         shown = None if store is None else off_loop(store.load)
         if shown is not None:
             try:
@@ -69,14 +69,14 @@ class RemoteFollower(Calling):
                 ends = {lane: seq for lane, (seq, _) in decode_cursor(self.end()).items()}
                 raise cut_back(name, missing_in(shown, ends), ends, advice_of(store)) from lost
         elif kept is not None:
-            tell_generation(name, generation_of(kept.cursor), generation_of(self.end()), self._outside.on_generation)
+            tell_generation(name, generation_of(kept.cursor), generation_of(self.end()), self._local.on_generation)
         if shown is None:
-            self._note(self.place.cursor or encode_cursor({}))
+            self._note(self.cursor.cursor or encode_cursor({}))
 
     def _note(self, cursor: str | None) -> None:
         """This is about to be shown."""
-        if self._outside.store is not None and cursor is not None:
-            off_loop(partial(self._outside.store.save, cursor))
+        if self._local.store is not None and cursor is not None:
+            off_loop(partial(self._local.store.save, cursor))
 
     def _find(self, name: str) -> Kept | None:
         try:
@@ -87,7 +87,7 @@ class RemoteFollower(Calling):
             return None
         found = read_cursor(answer.content)
         if found.server_time is not None:
-            self._clock.told(found.server_time, answer)
+            self._clock.observe(found.server_time, answer)
         return Kept(found.cursor, found.follower, found.version, found.slot)
 
     def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[RemoteEntry]:
@@ -95,41 +95,41 @@ class RemoteFollower(Calling):
         try:
             self._begin()
             if from_now:
-                self.place.begin(self.end())
-            while not self._over():
+                self.cursor.begin(self.end())
+            while not self._is_closed():
                 page = self._page()
                 for entry in page:
-                    if self.place.fresh(entry):
+                    if self.cursor.is_new(entry):
                         yield entry
                 if page:
-                    self.place.cursor = page[-1].cursor
+                    self.cursor.cursor = page[-1].cursor
                     self._keep()
                 elif not wait:
                     return
-                elif self.place.cursor is None:
+                elif self.cursor.cursor is None:
                     self._begin_stream()
                 else:
                     with self._packets() as packets:
                         for packet in packets:
-                            for told in self._told(packet):
-                                yield told
+                            for entry in self._entries(packet):
+                                yield entry
                             self._keep()
         except HoldkitError:
-            if not self._over():  # in the midst of a request
+            if not self._is_closed():  # in the midst of a request
                 raise
 
-    def _told(self, packet: bytes) -> Iterable[RemoteEntry]:
+    def _entries(self, packet: bytes) -> Iterable[RemoteEntry]:
         """What a packet tells; all of it is remembered before any is shown, where there is an outside."""
-        told = self.place.told(packet)
-        if self._outside.store is None:
-            return told
-        entries = list(told)
+        new = self.cursor.entries(packet)
+        if self._local.store is None:
+            return new
+        entries = list(new)
         if entries:
-            self._note(self.place.cursor)
+            self._note(self.cursor.cursor)
         return entries
 
     def _page(self) -> list[RemoteEntry]:
-        answer = self._get("/v1/journal", limit=PAGE, after=self.place.cursor, **self._whose)
+        answer = self._get("/v1/journal", limit=PAGE, after=self.cursor.cursor, **self._whose)
         items = read_entries(answer.content).items
         if items:
             self._note(items[-1].cursor)
@@ -139,27 +139,27 @@ class RemoteFollower(Calling):
         """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""
         end = self.end()
         if not self._page():
-            self.place.begin(end)
+            self.cursor.begin(end)
 
     @contextmanager
     def _packets(self) -> Iterator[Iterator[bytes]]:
         """The server's stream; after a break, which may come at once, it waits until the server is there again."""
         begun = False
-        self.place.broken()
+        self.cursor.restart()
         try:
-            with self._transport.stream("/v1/events", self._whose, self.place.cursor, self.receiver) as packets:
+            with self._transport.stream("/v1/events", self._whose, self.cursor.cursor, self.handle) as packets:
                 begun = True
                 yield packets
         except httpx.HTTPError:
             if not begun:
                 yield _nothing()
-        if not self._over():
+        if not self._is_closed():
             self._get("/readyz")
 
     def _keep(self) -> None:
         """Of a named follower that has moved on: what has been taken so far need not come again. Where that cannot be done
         or told now, it is left to the next page."""
-        if self._name is None or self.place.cursor == self._kept:
+        if self._name is None or self.cursor.cursor == self._kept:
             return
         for _ in range(2):  # once more where it met a write of its own
             try:
@@ -171,13 +171,13 @@ class RemoteFollower(Calling):
                 if found is None or not self._tenure.adopts(found):
                     raise
             else:
-                self._kept = self.place.cursor
+                self._kept = self.cursor.cursor
                 self._tenure.done(version)
                 return
 
     def _put(self, name: str) -> int:
         tenure = self._tenure
-        body = {"cursor": self.place.cursor, "if_version": tenure.version, "follower": tenure.follower}
+        body = {"cursor": self.cursor.cursor, "if_version": tenure.version, "follower": tenure.follower}
         answer = self._transport.ask("PUT", path_of("cursors", name), body, op=retry_key(), params=self._whose)
         return read_cursor(answer.content).version
 
@@ -191,8 +191,8 @@ class RemoteFollower(Calling):
         """Whether the client is."""
         return self._transport.closed
 
-    def _over(self) -> bool:
-        return self.receiver.closed or self.closed
+    def _is_closed(self) -> bool:
+        return self.handle.closed or self.closed
 
 
 def _nothing() -> Iterator[bytes]:
@@ -201,25 +201,25 @@ def _nothing() -> Iterator[bytes]:
         yield packet
 
 
-class HangUp(Signal):
+class StreamStop(Signal):
     """A signal to stop that also ends the stream which is being read."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, handle: StreamHandle) -> None:
         super().__init__()
-        self._receiver = receiver
+        self._handle = handle
 
     def close(self) -> None:
         """Wake everybody for good."""
         super().close()
-        self._receiver.hang_up()
+        self._handle.close()
 
 
-class RemoteEar:
+class RemoteListener:
     """What a listener listens to: goes on where it was, whatever breaks."""
 
     def __init__(self, follower: RemoteFollower) -> None:
         self._follower = follower
-        self.stop: Signal = HangUp(follower.receiver)
+        self.stop: Signal = StreamStop(follower.handle)
 
     @property
     def closed(self) -> bool:
@@ -228,11 +228,11 @@ class RemoteEar:
 
     def listen(self) -> Iterator[RemoteEntry]:
         """Entries from where it was left."""
-        return self._follower.follow(wait=True, from_now=self._follower.place.cursor is None)
+        return self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None)
 
     def skip(self) -> None:
         """Go on with what comes."""
-        self._follower.place = Place(None)
+        self._follower.cursor = StreamCursor(None)
 
     def hang_up(self) -> None:
         """Listen no more."""

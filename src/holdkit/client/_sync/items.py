@@ -15,20 +15,20 @@ from ...kernel.normalise import Legs, reference
 from ...kernel.results import Hold
 from ..face_wire import read_items
 from ..requests import seconds
-from .transport import Calling, no_transaction, retry_key
+from .transport import RemoteCalls, no_transaction, retry_key
 
 
-class RemoteItems(Calling):
+class RemoteItems(RemoteCalls):
     """The items of the key's tenant; at most 1,000 in one call."""
 
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
-        body = {"ids": _distinct(ids)} | self._said(call)
+        body = {"ids": _distinct(ids)} | self._call_fields(call)
         self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Spent items are available again, all of these or none; needs a reason, and an admin's key."""
-        body = {"ids": _distinct(ids)} | self._said(call)
+        body = {"ids": _distinct(ids)} | self._call_fields(call)
         self._transport.ask("POST", "/v1/items/reopen", body, op=retry_key(call.get("op")))
 
     def legs(self, ids: Iterable[str]) -> Legs:

@@ -31,7 +31,7 @@ from ...kernel.results import Hold, SweepReport, VerifyReport
 from ...kernel.tenants import Tenants, of_all
 from ..face_wire import read_verify
 from ..requests import path_of, record_path
-from ..stream import Outside
+from ..stream import LocalState
 from ..wire import (
     RemoteEntry,
     ServerClock,
@@ -49,11 +49,11 @@ from ..wire import (
     slot_of,
 )
 from .executor import RemoteExecutor
-from .following import RemoteEar, RemoteFollower
-from .transport import Calling, Transport, no_transaction, retry_key
+from .following import RemoteFollower, RemoteListener
+from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 
-class RemoteReads(Calling):
+class RemoteReads(RemoteCalls):
     """Everything that looks."""
 
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
@@ -95,8 +95,8 @@ class RemoteReads(Calling):
     ) -> list[Hold]:
         """Holds in order of id; give the last id as `after`."""
         no_transaction(tx)
-        said = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
-        query = {name: str(value) for name, value in said.items() if value is not None}
+        fields = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
+        query = {name: str(value) for name, value in fields.items() if value is not None}
         answer = self._transport.ask("GET", "/v1/holds", params=query)
         return [hold_from(wire, None) for wire in read_holds(answer.content).items]
 
@@ -145,8 +145,8 @@ class RemoteReads(Calling):
         `on_generation` are as in a kernel of one's own process: what was shown is remembered here, outside of the server.
         """
         check_following(name, after, wait, poll)
-        outside = Outside(check_remembering(name, remember, on_generation), on_generation)
-        return self._follower(after, name, tenant, outside).follow(wait)
+        local = LocalState(check_remembering(name, remember, on_generation), on_generation)
+        return self._follower(after, name, tenant, local).follow(wait)
 
     def on(
         self, action: str | None, callback: Callable[[RemoteEntry], Any], *, tenant: Tenants = None
@@ -160,13 +160,13 @@ class RemoteReads(Calling):
         check_listener(action, callback)
         if of_all(tenant):
             self.tenants(limit=1)  # refused here, not in the background
-        ear = RemoteEar(self._follower(self.cursor(), None, tenant))
-        return Subscription(ear, self._executor.start_worker, action, callback)
+        listener = RemoteListener(self._follower(self.cursor(), None, tenant))
+        return Subscription(listener, self._executor.start_worker, action, callback)
 
     def _follower(
-        self, after: str | None, name: str | None = None, tenant: Tenants = None, outside: Outside | None = None
+        self, after: str | None, name: str | None = None, tenant: Tenants = None, local: LocalState | None = None
     ) -> RemoteFollower:
-        return RemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), outside=outside)
+        return RemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), local=local)
 
     def ready(self) -> None:
         """Returns when the server answers; raises when it does not for too long."""
@@ -198,9 +198,9 @@ class RemoteReads(Calling):
     def sweep(self, limit: int = 500) -> SweepReport:
         """Return what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = self._transport.ask("POST", "/v1/sweep", {"limit": limit})
-        told = msgspec.json.decode(answer.content, type=dict[str, Any])
-        slot = slot_of(datetime.fromisoformat(told["server_time"]))
-        return SweepReport(told["expired"], tuple(told["holds"]), tuple(told["tenants"]), slot, told["more"])
+        body = msgspec.json.decode(answer.content, type=dict[str, Any])
+        slot = slot_of(datetime.fromisoformat(body["server_time"]))
+        return SweepReport(body["expired"], tuple(body["holds"]), tuple(body["tenants"]), slot, body["more"])
 
     def limits_in_force(self) -> LimitsInForce:
         """The limits that are stored with the data: for the default tenant's keys."""
@@ -218,10 +218,10 @@ class RemoteReads(Calling):
     ) -> LimitsInForce:
         """Change limits that are stored with the data: for admins of the default tenant. Every process obeys from its next
         batch on; a lowered one cancels nothing. Spans are spelled as a ttl."""
-        said = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
+        fields = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
         if actor is not None:
-            said["actor"] = actor_text(actor)
-        body = {name: value for name, value in said.items() if value is not None}
+            fields["actor"] = actor_text(actor)
+        body = {name: value for name, value in fields.items() if value is not None}
         changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
         answer = self._transport.ask("POST", "/v1/limits", body | {"limits": changes}, op=retry_key(op))
         return limits_answer(answer)
@@ -244,8 +244,8 @@ class RemoteReads(Calling):
 
 def limits_answer(answer: httpx.Response) -> LimitsInForce:
     """The limits that a server told."""
-    told = msgspec.json.decode(answer.content, type=dict[str, Any])
-    return from_seconds(told["limits"], told["version"])
+    body = msgspec.json.decode(answer.content, type=dict[str, Any])
+    return from_seconds(body["limits"], body["version"])
 
 
 def _entries(answer: httpx.Response) -> list[RemoteEntry]:

@@ -13,7 +13,7 @@ import httpx
 from ...core.commands import AnyCommand, Ttl
 from ...core.outcomes import Survives
 from ...errors import InvalidRequest, OperationConflict
-from ...faces._sync.budget_sets import Accounts
+from ...faces._sync.budget_sets import BudgetSet
 from ...faces._sync.budgets import Budgets
 from ...faces._sync.calendar import Calendar
 from ...faces._sync.windows import Rates, Windows
@@ -28,9 +28,9 @@ from ...kernel.normalise import What
 from ...kernel.workers import GRACE
 from ..problems import Policy, refusal_from
 from ..requests import command_json
-from ..unsupported import NotOfKernel
+from ..unsupported import UnsupportedOfKernel
 from ..wire import ServerClock, WireAnswer, durability_of, hold_from, pool_from, read_batch
-from .budgets import RemoteAccounts, RemoteBudgets
+from .budgets import RemoteBudgets, RemoteBudgetSet
 from .claims import RemoteClaims
 from .executor import RemoteExecutor
 from .items import RemoteItems
@@ -70,7 +70,7 @@ def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) 
     return refusal or InvalidRequest(wire.detail, field=field, code=code)
 
 
-class RemoteKernel(RemoteVerbs, NotOfKernel):
+class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
     """A server's kernel, for the tenant of the key. Safe to share; close it when done."""
 
     def __init__(self, url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> None:
@@ -118,8 +118,8 @@ class RemoteKernel(RemoteVerbs, NotOfKernel):
         """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
         needs an admin's key."""
         if not budgets:
-            return RemoteBudgets(RemoteAccounts(self._transport, self._clock, self._executor, name))
-        return Budgets(Accounts(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
+            return RemoteBudgets(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
+        return Budgets(BudgetSet(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,

@@ -14,13 +14,13 @@ from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
 from ..face_wire import read_saga, read_sagas, saga_from
 from ..requests import path_of
-from ..unsupported import NotOfSagas
-from .transport import Calling
+from ..unsupported import UnsupportedOfSagas
+from .transport import RemoteCalls
 
 Listed: TypeAlias = "list[SagaRecord]"
 
 
-class RemoteSagas(Calling, NotOfSagas):
+class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
     """The sagas of the key's tenant, as they are."""
 
     def get(self, id: str) -> SagaRecord | None:

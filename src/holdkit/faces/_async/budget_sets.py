@@ -21,10 +21,10 @@ from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, amounts_by
-from .windows import AsyncWindows, Birth
+from .windows import AsyncWindows, Granting
 
 
-class AsyncAccountsPort(Protocol):
+class AsyncBudgetSetPort(Protocol):
     """What budgets and their blocks need of accounts, wherever those are kept."""
 
     @property
@@ -37,8 +37,8 @@ class AsyncAccountsPort(Protocol):
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget."""
 
-    async def place(
-        self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
+    async def take(
+        self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Receipt:
         """Take the amounts of the windows that run."""
 
@@ -69,7 +69,7 @@ class AsyncAccountsPort(Protocol):
         """Another total for the window of a budget that runs."""
 
 
-class AsyncAccounts(AsyncWindows):
+class AsyncBudgetSet(AsyncWindows):
     """The budgets of one set, for every client."""
 
     async def settle(
@@ -131,14 +131,14 @@ class AsyncAccounts(AsyncWindows):
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
         """Amounts by pool. One of a budget that is not named stays held, or is left for the decision to see."""
         amounts: dict[str, int] = {}
-        met: set[str] = set()
+        held_budgets: set[str] = set()
         for leg in legs:
             budget = self._budget_of(leg.pool)
-            met.add(budget)
+            held_budgets.add(budget)
             if keep_rest or budget in named:
                 amounts[leg.pool] = named.get(budget, 0)
         for budget in named:
-            if legs and budget not in met:
+            if legs and budget not in held_budgets:
                 raise invalid(
                     "actual", "leg_unknown", f"nothing of {budget!r} is held: estimate it when you place the hold"
                 )

@@ -20,14 +20,14 @@ from ...kernel.answers import hold_of, undo_grant
 from ...kernel.normalise import Legs, reference, span
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of
-from .budget_sets import AsyncAccountsPort
+from .budget_sets import AsyncBudgetSetPort
 
 
 class AsyncBudgets:
     """A set of budgets, per client. What is held of several is held of all, or of none."""
 
-    def __init__(self, accounts: AsyncAccountsPort) -> None:
-        self._accounts = accounts
+    def __init__(self, budget_set: AsyncBudgetSetPort) -> None:
+        self._budget_set = budget_set
 
     async def hold(
         self,
@@ -43,13 +43,13 @@ class AsyncBudgets:
         """Hold an estimate until the deadline. Raises `InsufficientCapacity`, with `budgets` that fell short and
         `retry_after`: the seconds until their windows are over, at the latest."""
         command = self._placing(ttl, owner, entity, metadata, call)
-        amounts = self._accounts.amounts(estimate, "estimate", 1)
-        return hold_of(await self._accounts.place(command, client_of(client), amounts, call.get("tx")), owner)
+        amounts = self._budget_set.amounts(estimate, "estimate", 1)
+        return hold_of(await self._budget_set.take(command, client_of(client), amounts, call.get("tx")), owner)
 
     def _placing(
         self, ttl: Ttl, owner: str | None, entity: str | None, metadata: dict[str, Any] | None, call: Call
     ) -> PlaceHold:
-        frame = self._accounts.frame(call)
+        frame = self._budget_set.frame(call)
         return PlaceHold(legs=(), ttl_slots=span(ttl), owner=owner, entity=entity, metadata=metadata, **frame)
 
     async def consume(
@@ -62,14 +62,14 @@ class AsyncBudgets:
         **call: Unpack[Call],
     ) -> Hold:
         """Hold and confirm in one step, for what costs a known amount. Refused like `hold`."""
-        command = Consume(legs=(), entity=entity, metadata=metadata, **self._accounts.frame(call))
-        amounts = self._accounts.amounts(actual, "actual", 1)
-        return hold_of(await self._accounts.place(command, client_of(client), amounts, call.get("tx")), None)
+        command = Consume(legs=(), entity=entity, metadata=metadata, **self._budget_set.frame(call))
+        amounts = self._budget_set.amounts(actual, "actual", 1)
+        return hold_of(await self._budget_set.take(command, client_of(client), amounts, call.get("tx")), None)
 
     async def units(self, client: str, amounts: Spent) -> Legs:
         """Amounts of the windows that run now, as legs: of a hold on other things too, or of a command for `apply`, which
         tells a refusal as a value. Decided in a later window they are `window_closed`: ask for new ones."""
-        return await self._accounts.legs(client_of(client), self._accounts.amounts(amounts, "amounts", 1))
+        return await self._budget_set.legs(client_of(client), self._budget_set.amounts(amounts, "amounts", 1))
 
     async def confirm(
         self,
@@ -90,7 +90,9 @@ class AsyncBudgets:
         the answer says by budget what was not; `if_available` all of it, or `InsufficientCapacity`; `reject` not at all.
         """
         id, token = reference(hold, owner)
-        return await self._accounts.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
+        return await self._budget_set.settle(
+            id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage
+        )
 
     def holding(
         self,
@@ -102,7 +104,7 @@ class AsyncBudgets:
         metadata: dict[str, Any] | None = None,
         overage: Overage = "up_to_available",
         **call: Unpack[Call],
-    ) -> AsyncSpending:
+    ) -> AsyncBudgetHolding:
         """A block that holds the estimate, and confirms at its end what the body says: ``spending.actual = 812``.
 
         Nothing said: the estimate is confirmed. An exception: what was said is confirmed, and if nothing was, all is
@@ -113,12 +115,12 @@ class AsyncBudgets:
                 "tx", "tx_unsupported", "a block spans several transactions: use hold() and confirm() with tx="
             )
         command = self._placing(ttl, None, None, metadata, call)
-        amounts = self._accounts.amounts(estimate, "estimate", 1)
-        return AsyncSpending(self._accounts, command, client_of(client), amounts, entity, overage)
+        amounts = self._budget_set.amounts(estimate, "estimate", 1)
+        return AsyncBudgetHolding(self._budget_set, command, client_of(client), amounts, entity, overage)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget; of one with several windows, where it fell short most."""
-        return self._accounts.uncovered(hold)
+        return self._budget_set.uncovered(hold)
 
     async def remaining(self, client: str) -> dict[str, int]:
         """What the client could hold now, by budget."""
@@ -129,7 +131,7 @@ class AsyncBudgets:
 
     async def usage(self, client: str) -> list[Usage]:
         """How the client stands in each window that runs, in order of budget."""
-        return await self._accounts.usage(client_of(client))
+        return await self._budget_set.usage(client_of(client))
 
     async def resize(
         self, client: str, budget: str, total: int, *, per: str | None = None, **call: Unpack[Call]
@@ -138,23 +140,23 @@ class AsyncBudgets:
 
         Windows to come are given the total that their allowance says then: change that too, if it is meant to last.
         """
-        return await self._accounts.resize(client_of(client), budget, total, per, call)
+        return await self._budget_set.resize(client_of(client), budget, total, per, call)
 
 
-class AsyncSpending(AsyncBlock):
+class AsyncBudgetHolding(AsyncBlock):
     """``with budgets.holding(…) as spending``: the body sets `actual`; afterwards `uncovered` says what no budget had left."""
 
     def __init__(
         self,
-        accounts: AsyncAccountsPort,
+        budget_set: AsyncBudgetSetPort,
         command: PlaceHold,
         client: str,
         estimate: dict[str, int],
         entity: str | None,
         overage: Overage,
     ) -> None:
-        super().__init__(accounts.executor, command)
-        self._accounts, self._client, self._estimate = accounts, client, estimate
+        super().__init__(budget_set.executor, command)
+        self._budget_set, self._client, self._estimate = budget_set, client, estimate
         self._entity, self._overage = entity, overage
         self._actual: dict[str, int] | None = None
         self._ended: Hold | None = None
@@ -166,16 +168,16 @@ class AsyncSpending(AsyncBlock):
 
     @actual.setter
     def actual(self, spent: int | Mapping[str, int]) -> None:
-        self._actual = self._accounts.amounts(spent, "actual", 0, self._estimate)
+        self._actual = self._budget_set.amounts(spent, "actual", 0, self._estimate)
 
     @property
     def uncovered(self) -> dict[str, int]:
         """What was spent beyond the estimate and is covered by no budget, by budget; told at the end of the block."""
-        return {} if self._ended is None else self._accounts.uncovered(self._ended)
+        return {} if self._ended is None else self._budget_set.uncovered(self._ended)
 
     async def __aenter__(self) -> Self:
         self._begin()
-        done = await self._accounts.place(self._command, self._client, self._estimate, None, undo_grant)
+        done = await self._budget_set.take(self._command, self._client, self._estimate, None, undo_grant)
         self._hold = hold_of(done, None)
         return self
 
@@ -198,7 +200,7 @@ class AsyncSpending(AsyncBlock):
         command = self._command
         call: Call = {"correlation_id": command.correlation_id, "reason": command.reason, "actor": command.actor}
         try:
-            self._ended = await self._accounts.settle(
+            self._ended = await self._budget_set.settle(
                 self.hold.id,
                 self.hold.owner,
                 self._actual,

@@ -94,10 +94,10 @@ class AsyncCalendar:
 
     async def available(self, room: str, begin: date | datetime, end: date | datetime) -> Availability:
         """How much is free in each night of a range, and in all of them: `minimum`. Nights that are over have none."""
-        place, cells = self._range(room, begin, end)
-        found = await self._pools(place, cells)
+        prefix, cells = self._range(room, begin, end)
+        found = await self._pools(prefix, cells)
         now = await self._executor.clock()
-        return Availability(tuple(self._grid.free(room, cell, found.get(place + cell.key), now) for cell in cells))
+        return Availability(tuple(self._grid.free(room, cell, found.get(prefix + cell.key), now) for cell in cells))
 
     async def resize(
         self, room: str, total: int, begin: date | datetime, end: date | datetime, **call: Unpack[Call]
@@ -109,23 +109,23 @@ class AsyncCalendar:
         whole(total, "total", 0, MAX_QUANTITY)
         if call.get("op") is not None:
             raise invalid("op", "op_unsupported", "is not needed here: a total that is set twice is the same total")
-        place, cells = self._range(room, begin, end)
+        prefix, cells = self._range(room, begin, end)
         tx, frame = call.get("tx"), self._frame(call)
-        found = await self._pools(place, cells, tx)
+        found = await self._pools(prefix, cells, tx)
         if not found:  # to have nothing to do is an answer
-            found = await self._pools(place, cells, tx, durable=True)
+            found = await self._pools(prefix, cells, tx, durable=True)
         commands = tuple(
-            ResizePool(id=place + cell.key, total=total, **frame) for cell in cells if place + cell.key in found
+            ResizePool(id=prefix + cell.key, total=total, **frame) for cell in cells if prefix + cell.key in found
         )
         if commands:
             await self._executor.execute_all(commands, tx)
         return len(commands)
 
     def _range(self, room: str, begin: date | datetime, end: date | datetime) -> tuple[str, list[Cell]]:
-        return self._grid.place(room), self._grid.cut.cells(begin, end, self._executor.limits.max_legs)
+        return self._grid.prefix(room), self._grid.cut.cells(begin, end, self._executor.limits.max_legs)
 
-    async def _pools(self, place: str, cells: list[Cell], tx: Any = None, *, durable: bool = False) -> dict[str, Pool]:
+    async def _pools(self, prefix: str, cells: list[Cell], tx: Any = None, *, durable: bool = False) -> dict[str, Pool]:
         """Those pools of a range that are there, by id."""
-        keys = [(self._tenant, place + cell.key) for cell in cells]
+        keys = [(self._tenant, prefix + cell.key) for cell in cells]
         pools = await self._executor.find_pools(keys, tx, durable=durable)
         return {pool.id: pool for pool in pools if pool is not None}

@@ -42,10 +42,10 @@ class AsyncClaimReads:
         if entity is not None and (id, key, type, value) == (None, None, None, None):
             linked = await self.linked(entity, limit=1, tx=tx)
             return linked[0] if linked and not active_only else None
-        found = await self._present(_pool_of(id, key, type, value, entity), tx)
+        found = await self._read_key(_pool_of(id, key, type, value, entity), tx)
         if found is None:
             return None
-        claim = self._seen(*found)
+        claim = self._claim_from(*found)
         return claim if not active_only or self.is_active(claim) else None
 
     async def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
@@ -56,7 +56,7 @@ class AsyncClaimReads:
         found: list[Claim] = []
         while True:
             pools = await self._executor.read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
-            claims = [self._seen(pool, await self._hold_of(pool, tx)) for pool in pools]
+            claims = [self._claim_from(pool, await self._hold_of(pool, tx)) for pool in pools]
             found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others were freed since
             if len(found) >= limit or len(pools) < limit:
                 return found[:limit]
@@ -68,7 +68,7 @@ class AsyncClaimReads:
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
         pools = await self._executor.read(ListPools(self._tenant, CLAIMS, start, limit), tx)
-        return [self._seen(pool, await self._hold_of(pool, tx)) for pool in pools]
+        return [self._claim_from(pool, await self._hold_of(pool, tx)) for pool in pools]
 
     async def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
@@ -86,7 +86,7 @@ class AsyncClaimReads:
 
     # Within
 
-    def _seen(
+    def _claim_from(
         self,
         pool: Pool,
         hold: StoredHold | None,
@@ -105,7 +105,7 @@ class AsyncClaimReads:
             return None
         return await self._executor.read(FindHold((pool.tenant, pool.holder)), tx, durable=durable)
 
-    async def _present(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
+    async def _read_key(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
         """A key's pool and the hold of its present or last life: both of one moment."""
         for _ in range(ATTEMPTS):
             pool = await self._executor.read(FindPool((self._tenant, pool_id)), tx, durable=durable)

@@ -12,7 +12,7 @@ from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
-from .budget_sets import AsyncAccounts
+from .budget_sets import AsyncBudgetSet
 from .budgets import AsyncBudgets
 from .calendar import AsyncCalendar
 from .claims import AsyncClaims
@@ -49,7 +49,7 @@ class AsyncKernel(AsyncHolds):
         """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget may have
         several allowances, with different windows."""
         meters = meters_of("budgets", name, budgets)
-        return AsyncBudgets(AsyncAccounts(self._executor, self._frame, self._tenant, meters))
+        return AsyncBudgets(AsyncBudgetSet(self._executor, self._frame, self._tenant, meters))
 
     def calendar(
         self,

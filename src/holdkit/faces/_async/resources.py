@@ -18,7 +18,7 @@ from ...kernel._async.kernel import AsyncHolds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.normalise import hold_id
 from ...kernel.results import Hold, JournalEntry, SweepReport
-from ..capacity import LONG_NAMES, AsyncAsker, Question, one_leg, unused_pool
+from ..capacity import LONG_NAMES, AsyncCapacityReader, CapacityQuery, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
 from ..resources import Resource, ResourceHold, ResourcePool, check_resource
 
@@ -40,7 +40,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         self._kernel, self._executor, self._resource = kernel, executor, resource
         self._placing, self._frame = placing, frame
         self._names: Names[Key, Window] = Names(type(resource), Resource)
-        self._client_id = AsyncAsker(executor, resource, self._names.kind)
+        self._capacity = AsyncCapacityReader(executor, resource, self._names.kind)
 
     @property
     def kind(self) -> str:
@@ -98,8 +98,12 @@ class AsyncResourceKernel(Generic[Key, Window]):
         checked = await self._executor.check(command, faces=True)
         prepared = self._executor.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
-        question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
-        outcome = (await self._client_id.own(question) if tx is None else await self._client_id.joined(tx, question))[0]
+        query = CapacityQuery(self._resource, key, window, name, prepared, checked, minted=command.id is None)
+        outcome = (
+            await self._capacity.in_own_transaction(query)
+            if tx is None
+            else await self._capacity.in_caller_transaction(tx, query)
+        )[0]
         if isinstance(outcome, Receipt):
             return outcome
         if isinstance(outcome, Invalid):
@@ -183,18 +187,20 @@ class AsyncResourceKernel(Generic[Key, Window]):
             return await self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:
             command = Consume(legs=one_leg(name, 1), **self._frame({}))
-            question = Question(self._resource, key, window, name, command, self._executor.limits.version, minted=True)
-            return unused_pool(name, await self._client_id.look(tx, question), command.tenant)
+            query = CapacityQuery(
+                self._resource, key, window, name, command, self._executor.limits.version, minted=True
+            )
+            return unused_pool(name, await self._capacity.read(tx, query), command.tenant)
 
     async def pools(
         self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100
     ) -> list[ResourcePool[Key, Window]]:
         """The counters of all keys and windows, or of one key; the last one given as `after` for the next page."""
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
-        place = "" if after is None else after.pool.id
+        start = "" if after is None else after.pool.id
         return [
             ResourcePool(*await self.named(pool.id), pool)
-            for pool in await self._kernel.pools(prefix, after=place, limit=limit)
+            for pool in await self._kernel.pools(prefix, after=start, limit=limit)
         ]
 
     async def holds(
@@ -209,10 +215,10 @@ class AsyncResourceKernel(Generic[Key, Window]):
         """Who holds what: of one key and window in order of hold id; else pool by pool, as far as these are kept. Give the
         last one as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
-        place, last = ("", "") if after is None else (after.hold.legs[0].pool, after.hold.id)
+        start, last = ("", "") if after is None else (after.hold.legs[0].pool, after.hold.id)
         found: list[ResourceHold[Key, Window]] = []
-        async for pool in self._each_pool(key, window, place):
-            begin = last if pool == place else ""
+        async for pool in self._each_pool(key, window, start):
+            begin = last if pool == start else ""
             rows = await self._kernel.holds(pool=pool, state=state, after=begin, limit=limit - len(found))
             if rows:
                 values = await self.named(pool)
@@ -221,23 +227,23 @@ class AsyncResourceKernel(Generic[Key, Window]):
                 break
         return found
 
-    async def _each_pool(self, key: Key, window: Window, place: str) -> AsyncIterator[str]:
-        """Ids in order, from `place` on."""
+    async def _each_pool(self, key: Key, window: Window, start: str) -> AsyncIterator[str]:
+        """Ids in order, from `start` on."""
         if key is not _ANY and window is not _ANY:
             yield self._names.name(key, window).pool
             return
-        if place:
-            yield place
+        if start:
+            yield start
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
         suffix = "" if window is _ANY else self._names.window_suffix(window)
         while True:
-            page = await self._kernel.pools(prefix, after=place, limit=1_000)
+            page = await self._kernel.pools(prefix, after=start, limit=1_000)
             for pool in page:
                 if pool.id.endswith(suffix):
                     yield pool.id
             if len(page) < 1_000:
                 return
-            place = page[-1].id
+            start = page[-1].id
 
     async def named(self, what: Hold | Leg | str) -> tuple[Key, Window]:
         """Key and window of a hold, or of a pool's id."""

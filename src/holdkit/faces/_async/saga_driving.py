@@ -27,7 +27,7 @@ from ...kernel.normalise import combined, legs_of
 from ...kernel.own_transaction import decide_inside
 from ...kernel.results import Hold
 from ...kernel.workers import AsyncSignal
-from ..saga import SagaStep, Terms
+from ..saga import SagaOptions, SagaStep
 from ..saga_records import (
     KIND,
     LeaseLost,
@@ -36,10 +36,10 @@ from ..saga_records import (
     decode,
     error_of,
     hold_id_of,
-    kept_result,
-    moved_on,
+    next_body,
     op_of,
     step_commands,
+    storable_result,
     written,
 )
 from ..saga_steps import Phase, Step, next_step
@@ -48,9 +48,9 @@ log = logging.getLogger("holdkit")
 
 RENEWALS = 3
 """How often a lease is renewed within its span: two may fail before it is lost."""
-PASSED_OVER = 1_000
+MAX_IDS_TAKEN = 1_000
 """Hold ids that are taken, by an earlier life of the saga for example, after which a driver gives up."""
-MACHINERY = (EngineError, Overloaded, OutcomeUnknown)
+ENGINE_ERRORS = (EngineError, Overloaded, OutcomeUnknown)
 """Errors that say nothing of the saga itself: they never abort it."""
 
 
@@ -74,21 +74,21 @@ async def write_step(
     return written(record, await executor.execute_together(step_commands(record, before, after, *beside), tx))
 
 
-class AsyncDriver:
+class AsyncSagaDriver:
     """One saga, driven to its end, or to its next failure."""
 
-    def __init__(self, executor: AsyncExecutor, terms: Terms, record: Record, body: SagaBody) -> None:
-        self._executor, self._terms = executor, terms
+    def __init__(self, executor: AsyncExecutor, options: SagaOptions, record: Record, body: SagaBody) -> None:
+        self._executor, self._options = executor, options
         self.record, self.body = record, body
         self._stop = AsyncSignal()
         self._lost = False
-        self._rounds = 0
-        self._passed_over = 0
+        self._attempts_lost = 0
+        self._ids_taken = 0
 
     async def drive(self) -> None:
         """Go on until there is nothing left to do. Raises `Aborted`, `LeaseLost`, or whatever has failed."""
         while True:
-            hold = await self._look()
+            hold = await self._read_hold()
             step = next_step(self.body.phase, None if hold is None else hold.state)
             if step is Step.RESERVE:
                 await self._reserve(hold)
@@ -103,7 +103,7 @@ class AsyncDriver:
             else:
                 return
 
-    async def _look(self) -> StoredHold | None:
+    async def _read_hold(self) -> StoredHold | None:
         """The last attempt's hold."""
         if self.body.hold is None:
             return None
@@ -120,20 +120,20 @@ class AsyncDriver:
 
     async def _call(self, method: str, step: SagaStep) -> Any:
         """Code of the application, however long it takes: the lease is renewed meanwhile."""
-        function: Callable[..., Any] = getattr(self._terms.saga, method)
+        function: Callable[..., Any] = getattr(self._options.saga, method)
         self._stop = AsyncSignal()
-        keeper = self._executor.start_worker(self._keep, "holdkit-saga", self._stop)
+        renewer = self._executor.start_worker(self._renew_lease, "holdkit-saga", self._stop)
         try:
             result = function(self.body.intent, step)
             result = await result if isinstance(result, Awaitable) else result  # async-only
         finally:
-            await keeper.end()
+            await renewer.end()
         if self._lost:
             raise LeaseLost(self.record.id)
         return result
 
     def _next(self, **changes: Any) -> SagaBody:
-        return moved_on(self.record, self.body, **changes)
+        return next_body(self.record, self.body, **changes)
 
     def _ended(self, phase: Phase, **changes: Any) -> SagaBody:
         """The last write of this life. Its driver has written not long before it: in time for the index."""
@@ -151,16 +151,16 @@ class AsyncDriver:
         try:
             hold = await self._take(before)
             await self._call("validate", self._step(hold))
-            await self._pass(hold)
-        except (*MACHINERY, LeaseLost):
+            await self._pass_point_of_no_return(hold)
+        except (*ENGINE_ERRORS, LeaseLost):
             raise
-        except _Again as again:
-            passed_over = isinstance(again.__cause__, HoldExists)
-            self._rounds += not passed_over
-            self._passed_over += passed_over
-            if self._rounds < self._terms.max_attempts and self._passed_over < PASSED_OVER:
+        except _NextAttempt as next_attempt:
+            id_taken = isinstance(next_attempt.__cause__, HoldExists)
+            self._attempts_lost += not id_taken
+            self._ids_taken += id_taken
+            if self._attempts_lost < self._options.max_attempts and self._ids_taken < MAX_IDS_TAKEN:
                 return
-            why = again.__cause__ or again
+            why = next_attempt.__cause__ or next_attempt
             await self._abort(why, hold)
             raise Aborted(why) from None
         except Exception as error:  # noqa: BLE001 - to raise means to abort, and the cause is told
@@ -172,37 +172,37 @@ class AsyncDriver:
         attempt = self.body.attempt + 1
         hold_id = hold_id_of(self.record.tenant, self.record.id, attempt)
         what = await self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
-        place = PlaceHold(legs=legs_of(what, None), ttl_slots=self._terms.ttl, id=hold_id,
+        place = PlaceHold(legs=legs_of(what, None), ttl_slots=self._options.ttl, id=hold_id,
                           metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
         await self._executor.check(place, faces=combined(place))  # a pool that a face has is named by that face alone
         beside: list[AnyCommand] = [place]
         if before is not None and before.state is State.HELD:
             beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
         try:
-            await self._write(self._next(attempt=attempt, hold=hold_id, lease=self._terms.lease), *beside)
+            await self._write(self._next(attempt=attempt, hold=hold_id, lease=self._options.lease), *beside)
         except HoldExists as taken:
             await self._write(self._next(attempt=attempt))  # somebody has that id: the next attempt has another
-            raise _Again from taken
+            raise _NextAttempt from taken
         except Refused as refused:
-            if before is not None and await self._moved(before):
-                raise _Again from refused
+            if before is not None and await self._hold_changed(before):
+                raise _NextAttempt from refused
             raise in_own_words(refused, place.legs) from None
-        hold = await self._look()
+        hold = await self._read_hold()
         if hold is None or hold.state is not State.HELD:
-            raise _Again from HoldExpired("it was over before it could be looked at", subject=hold_id)
+            raise _NextAttempt from HoldExpired("it was over before it could be looked at", subject=hold_id)
         return hold
 
-    async def _pass(self, hold: StoredHold) -> None:
+    async def _pass_point_of_no_return(self, hold: StoredHold) -> None:
         """The point of no return: the phase and the end of the deadline are one transaction."""
-        after = self._next(phase=Phase.FINALIZING, lease=self._terms.lease)
+        after = self._next(phase=Phase.FINALIZING, lease=self._options.lease)
         try:
             await self._write(after, ExtendHold(id=hold.id, forever=True, trusted=True, **self._frame()))
         except Refused as refused:
-            if await self._moved(hold):
-                raise _Again from refused  # it expired or was released by force: the next attempt
+            if await self._hold_changed(hold):
+                raise _NextAttempt from refused  # it expired or was released by force: the next attempt
             raise
 
-    async def _moved(self, hold: StoredHold) -> bool:
+    async def _hold_changed(self, hold: StoredHold) -> bool:
         """Whether a hold is no longer what it was."""
         now = await self._executor.read(FindHold((self.record.tenant, hold.id)))
         return now is None or now.state is not hold.state
@@ -211,14 +211,14 @@ class AsyncDriver:
         """Take back what was done elsewhere, then release and phase in one transaction."""
         await self._call("undo", self._step(hold))
         after = self._ended(Phase.ABORTED, error=error_of(error))
-        now = await self._look()
+        now = await self._read_hold()
         if now is not None and now.state is State.HELD:
             try:
                 release = ReleaseHold(id=now.id, trusted=True, reason="saga_aborted", **self._frame())
                 await self._write(after, release)
                 return
             except Refused:
-                if not await self._moved(now):
+                if not await self._hold_changed(now):
                     raise  # else it expired while we came: there is nothing to release any more
         await self._write(after)
 
@@ -226,13 +226,13 @@ class AsyncDriver:
 
     async def _roll_forward(self, hold: StoredHold) -> None:
         """The effect; then confirm and phase in one transaction."""
-        if self._terms.inside:
+        if self._options.inside:
             return await self._roll_forward_inside(hold)
         result = await self._call("effect", self._step(hold))
         try:
             await self._write(self._done(result), self._confirm(hold))
         except Refused:
-            if not await self._moved(hold):
+            if not await self._hold_changed(hold):
                 raise  # else it was released by force: the next look parks it
 
     async def _roll_forward_inside(self, hold: StoredHold) -> None:
@@ -243,30 +243,30 @@ class AsyncDriver:
             return decide_inside(engine, Group(()), minted=False, ask=ask, whole=True)
 
         def ask(tx: Any) -> Group:
-            afters.append(self._done(self._terms.saga.effect_in(tx, self.body.intent, self._step(hold))))
+            afters.append(self._done(self._options.saga.effect_in(tx, self.body.intent, self._step(hold))))
             return self._executor.atomic_group(step_commands(self.record, self.body, afters[-1], self._confirm(hold)))
 
         try:
             self.record = written(self.record, await self._executor.borrow(job))
             self.body = afters[-1]
         except Refused:
-            if not await self._moved(hold):
+            if not await self._hold_changed(hold):
                 raise
 
     def _done(self, result: Any) -> SagaBody:
-        return self._ended(Phase.DONE, result=kept_result(result), error=None)
+        return self._ended(Phase.DONE, result=storable_result(result), error=None)
 
     def _confirm(self, hold: StoredHold) -> ConfirmHold:
         return ConfirmHold(id=hold.id, trusted=True, entity=f"saga:{self.record.id}", **self._frame())
 
-    async def _keep(self) -> None:
+    async def _renew_lease(self) -> None:
         while not self._stop.closed:
-            await self._stop.wait(0, self._terms.lease / RENEWALS / SECOND)
+            await self._stop.wait(0, self._options.lease / RENEWALS / SECOND)
             try:
                 if not self._stop.closed:
-                    await self._write(self._next(lease=self._terms.lease))
+                    await self._write(self._next(lease=self._options.lease))
             except LeaseLost:
-                if not await self._mine_still():
+                if not await self._still_ours():
                     self._lost = True
                     return
             except HoldkitError as failed:
@@ -274,7 +274,7 @@ class AsyncDriver:
                     return
                 log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
 
-    async def _mine_still(self) -> bool:
+    async def _still_ours(self) -> bool:
         """Whether it was we who moved the record on, in a renewal whose fate was not known."""
         record = await self._executor.read(FindRecord((self.record.tenant, KIND, self.record.id)))
         if record is None or (body := decode(record)).epoch != self.body.epoch:
@@ -284,10 +284,10 @@ class AsyncDriver:
 
     # When it does not go on
 
-    async def failed(self, error: BaseException) -> None:
+    async def record_failure(self, error: BaseException) -> None:
         """Count a failure and let go of the lease; after too many park."""
         failures = self.body.failures + 1
-        if failures >= self._terms.max_attempts:
+        if failures >= self._options.max_attempts:
             await self.park(error_of(error))
         else:
             await self._write(self._next(failures=failures, error=error_of(error), lease=0))
@@ -297,5 +297,5 @@ class AsyncDriver:
         await self._write(self._next(phase=Phase.PARKED, lease=0, failures=self.body.failures + 1, error=error))
 
 
-class _Again(Exception):
+class _NextAttempt(Exception):
     """The hold is not what it was a moment ago: look once more."""

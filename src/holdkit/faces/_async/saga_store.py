@@ -15,7 +15,7 @@ from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy,
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.context import current
 from ...kernel.normalise import span
-from ..saga import Terms
+from ..saga import SagaOptions
 from ..saga_records import (
     FORMAT,
     KIND,
@@ -27,12 +27,12 @@ from ..saga_records import (
     Unreadable,
     checked_id,
     decode,
-    moved_on,
-    shown,
-    unreadable,
+    next_body,
+    to_saga_record,
+    unreadable_body,
 )
 from ..saga_steps import UNFINISHED, Phase
-from .saga_driving import Aborted, AsyncDriver, write_step
+from .saga_driving import Aborted, AsyncSagaDriver, write_step
 
 Listed: TypeAlias = "list[SagaRecord]"
 PAGE = 200
@@ -47,7 +47,7 @@ class AsyncSagaReads:
     async def get(self, id: str) -> SagaRecord | None:
         """One saga, or None. One that ended longer ago than the retention is forgotten."""
         record = await self._find(checked_id(id))
-        return None if record is None else shown(record, read_body(record))
+        return None if record is None else to_saga_record(record, read_body(record))
 
     async def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
@@ -59,7 +59,7 @@ class AsyncSagaReads:
         kind = OPEN if phase in UNFINISHED else PARKED if phase == Phase.PARKED else KIND
         found: Listed = []
         async for record in self._walk(kind, after):
-            seen = shown(record, read_body(record))
+            seen = to_saga_record(record, read_body(record))
             if phase is None or seen.phase == phase:
                 found.append(seen)
                 if len(found) == limit:
@@ -74,7 +74,7 @@ class AsyncSagaReads:
         found: Listed = []
         for kind in (PARKED, OPEN):
             async for record in self._walk(kind, ""):
-                seen = shown(record, read_body(record))
+                seen = to_saga_record(record, read_body(record))
                 if kind == PARKED or seen.since_slot + oldest <= now:
                     found.append(seen)
                 if len(found) == limit:
@@ -101,7 +101,7 @@ class AsyncSagaReads:
 
     async def _check_free(self, record: Record, body: SagaBody) -> None:
         """Raise `SagaBusy` while somebody has the lease."""
-        left = shown(record, body).leased_until_slot
+        left = to_saga_record(record, body).leased_until_slot
         if left:
             left -= max(await self._now(), record.slot)
         if left > 0:
@@ -113,61 +113,61 @@ def read_body(record: Record) -> SagaBody:
     try:
         return decode(record)
     except Unreadable as why:
-        return unreadable(record, why)
+        return unreadable_body(record, why)
 
 
 log = logging.getLogger("holdkit")
 
 
-class AsyncSagaLeases(AsyncSagaReads):
+class AsyncSagaStore(AsyncSagaReads):
     """Beginning sagas, and taking them over."""
 
-    async def begin(self, terms: Terms, id: str, intent: Any, tx: Any) -> SagaRecord:
+    async def begin(self, options: SagaOptions, id: str, intent: Any, tx: Any) -> SagaRecord:
         """Write the record and no more; one that is there is the answer, if it is of the same saga."""
-        record = await self._stands(id, tx)
+        record = await self._existing(id, tx)
         if record is None:
-            begun = await self._create(terms, id, intent, 0, tx)
+            begun = await self._create(options, id, intent, 0, tx)
             if begun is not None:
-                return shown(*begun)
-            record = await self._stands(id, tx)
+                return to_saga_record(*begun)
+            record = await self._existing(id, tx)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
-        _check_same(body, terms, id, intent)
-        return shown(record, body)
+        _check_same(body, options, id, intent)
+        return to_saga_record(record, body)
 
-    async def _stands(self, id: str, tx: Any = None) -> Record | None:
+    async def _existing(self, id: str, tx: Any = None) -> Record | None:
         """The record of a saga that was begun before, as durable as an answer; None if there is none to be seen."""
         record = await self._find(id, tx)
         return None if record is None else await self._find(id, tx, durable=True)
 
     async def _create(
-        self, terms: Terms, id: str, intent: Any, lease: Slot, tx: Any = None
+        self, options: SagaOptions, id: str, intent: Any, lease: Slot, tx: Any = None
     ) -> tuple[Record, SagaBody] | None:
         """The record of a new saga; None if there is one already."""
-        around = current()
-        body = SagaBody(format=FORMAT, name=terms.name, intent=intent, phase=Phase.RESERVING, epoch=1 if lease else 0,
-                        lease=lease, actor=around.actor, correlation_id=around.correlation_id)  # fmt: skip
+        context = current()
+        body = SagaBody(format=FORMAT, name=options.name, intent=intent, phase=Phase.RESERVING, epoch=1 if lease else 0,
+                        lease=lease, actor=context.actor, correlation_id=context.correlation_id)  # fmt: skip
         missing = Record(self._tenant, KIND, id, "", 0, 0)
         try:
             return await write_step(self._executor, missing, None, body, tx=tx), body
         except LeaseLost:
             return None
 
-    async def _take(self, terms: Terms, id: str, intent: Any) -> AsyncDriver | SagaRecord:
+    async def _take(self, options: SagaOptions, id: str, intent: Any) -> AsyncSagaDriver | SagaRecord:
         """The lease of this saga, begun if it was not; or, if it is done, its record."""
-        record = await self._stands(id)
+        record = await self._existing(id)
         if record is None:
-            begun = await self._create(terms, id, intent, terms.lease)
+            begun = await self._create(options, id, intent, options.lease)
             if begun is not None:
-                return AsyncDriver(self._executor, terms, *begun)
-            record = await self._stands(id)
+                return AsyncSagaDriver(self._executor, options, *begun)
+            record = await self._existing(id)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
-        _check_same(body, terms, id, intent)
+        _check_same(body, options, id, intent)
         if body.phase is Phase.DONE:
-            return shown(record, body)
+            return to_saga_record(record, body)
         if body.phase is Phase.PARKED:
             raise _parked(id, body)
         if (
@@ -176,21 +176,21 @@ class AsyncSagaLeases(AsyncSagaReads):
             raise SagaCancelled(
                 f"saga {id!r} was cancelled by an operator ({body.resolved}): begin anew with another id"
             )
-        return await self.lease(terms, record, body)
+        return await self.lease(options, record, body)
 
-    async def lease(self, terms: Terms, record: Record, body: SagaBody) -> AsyncDriver:
+    async def lease(self, options: SagaOptions, record: Record, body: SagaBody) -> AsyncSagaDriver:
         """Take over, if nobody has the lease: whoever had it can write nothing more."""
         await self._check_free(record, body)
         phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
-        mine = moved_on(record, body, phase=phase, epoch=body.epoch + 1, lease=terms.lease)
+        ours = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=options.lease)
         try:
-            return AsyncDriver(self._executor, terms, await write_step(self._executor, record, body, mine), mine)
+            return AsyncSagaDriver(self._executor, options, await write_step(self._executor, record, body, ours), ours)
         except LeaseLost:
             raise SagaBusy(f"saga {record.id!r} was just taken by someone else") from None
 
-    async def run(self, terms: Terms, id: str, intent: Any) -> SagaRecord:
+    async def run(self, options: SagaOptions, id: str, intent: Any) -> SagaRecord:
         """Take the lease and drive; what became of it is told by the record or by an exception."""
-        taken = await self._take(terms, id, intent)
+        taken = await self._take(options, id, intent)
         if isinstance(taken, SagaRecord):
             return taken
         try:
@@ -208,7 +208,7 @@ class AsyncSagaLeases(AsyncSagaReads):
                 ) from error
         if taken.body.phase is Phase.PARKED:
             raise _parked(id, taken.body)
-        return shown(taken.record, taken.body)
+        return to_saga_record(taken.record, taken.body)
 
 
 def _parked(id: str, body: SagaBody) -> SagaParked:
@@ -216,14 +216,14 @@ def _parked(id: str, body: SagaBody) -> SagaParked:
     return SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
 
 
-def _check_same(body: SagaBody, terms: Terms, id: str, intent: Any) -> None:
-    if body.name != terms.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
+def _check_same(body: SagaBody, options: SagaOptions, id: str, intent: Any) -> None:
+    if body.name != options.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
         raise OperationConflict(f"saga {id!r} was begun with another name or intent: take a new id", subject=id)
 
 
-async def note_failure(driver: AsyncDriver, error: Exception) -> None:
+async def note_failure(driver: AsyncSagaDriver, error: Exception) -> None:
     """Count it, as far as the engine is well; else the lease runs out by itself."""
     try:
-        await driver.failed(error)
+        await driver.record_failure(error)
     except (HoldkitError, LeaseLost) as also:
         log.warning("saga %s failed, and that could not be written: %s", driver.record.id, also)

@@ -24,10 +24,10 @@ from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Meter, Usage, client_of
 
-TRIES: Final = 8
+ATTEMPTS: Final = 8
 """How often a window is guessed: a second guess fails only if its window ends in the same instant."""
 
-Birth: TypeAlias = PlaceHold | Consume
+Granting: TypeAlias = PlaceHold | Consume
 
 
 class AsyncWindows:
@@ -51,14 +51,14 @@ class AsyncWindows:
             found.append(Usage(meter.budget, meter.period.name, window.opens, window.closes, total, held, consumed))
         return found
 
-    async def place(
-        self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
+    async def take(
+        self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Receipt:
         """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
         asked = self._asked(amounts)
         original = replace(command, legs=tuple(meter.original(client, amount) for meter, amount in asked))
         slot = await self.executor.clock()
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(ATTEMPTS)):
             legs = tuple(meter.leg(client, amount, slot) for meter, amount in asked)
             try:
                 return await self.executor.execute(
@@ -67,9 +67,11 @@ class AsyncWindows:
             except WindowClosed as closed:
                 slot = closed.now
                 if not left:
-                    raise Overloaded(f"after {TRIES} attempts: windows end faster than they can be found") from closed
+                    raise Overloaded(
+                        f"after {ATTEMPTS} attempts: windows end faster than they can be found"
+                    ) from closed
             except InsufficientCapacity as refused:
-                self._tell(refused, asked, legs)
+                self._add_retry_advice(refused, asked, legs)
                 raise
         raise AssertionError("the last try returns or raises")
 
@@ -85,7 +87,9 @@ class AsyncWindows:
         """What is asked of each window: of several of one budget, the same."""
         return [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
 
-    def _tell(self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]) -> None:
+    def _add_retry_advice(
+        self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]
+    ) -> None:
         """Add what a refused caller wants to know: which budgets fell short, and when the last of their windows is over.
 
         (A recorded refusal of an earlier window has nothing to wait for.)
@@ -102,7 +106,7 @@ class AsyncWindows:
         whole(total, "total", 0, MAX_QUANTITY)
         original = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
         command, slot = original, await self.executor.clock()
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(ATTEMPTS)):
             window = meter.period.window(slot)
             done = await self.executor.execute(
                 replace(command, id=meter.pool(client, window)), call.get("tx"), faces=True, original=original
@@ -135,7 +139,7 @@ class AsyncRates:
         client = client_of(client)
         whole(quantity, "quantity", 1, MAX_QUANTITY)
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._windows.frame(call))
-        return hold_of(await self._windows.place(command, client, {"": quantity}, call.get("tx")), None)
+        return hold_of(await self._windows.take(command, client, {"": quantity}, call.get("tx")), None)
 
     async def remaining(self, client: str) -> int:
         """How many the client could take now."""

@@ -22,10 +22,10 @@ from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, amounts_by
-from .windows import Birth, Windows
+from .windows import Granting, Windows
 
 
-class AccountsPort(Protocol):
+class BudgetSetPort(Protocol):
     """What budgets and their blocks need of accounts, wherever those are kept."""
 
     @property
@@ -38,7 +38,9 @@ class AccountsPort(Protocol):
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget."""
 
-    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Receipt:
+    def take(
+        self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
+    ) -> Receipt:
         """Take the amounts of the windows that run."""
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:
@@ -68,7 +70,7 @@ class AccountsPort(Protocol):
         """Another total for the window of a budget that runs."""
 
 
-class Accounts(Windows):
+class BudgetSet(Windows):
     """The budgets of one set, for every client."""
 
     def settle(
@@ -130,14 +132,14 @@ class Accounts(Windows):
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
         """Amounts by pool. One of a budget that is not named stays held, or is left for the decision to see."""
         amounts: dict[str, int] = {}
-        met: set[str] = set()
+        held_budgets: set[str] = set()
         for leg in legs:
             budget = self._budget_of(leg.pool)
-            met.add(budget)
+            held_budgets.add(budget)
             if keep_rest or budget in named:
                 amounts[leg.pool] = named.get(budget, 0)
         for budget in named:
-            if legs and budget not in met:
+            if legs and budget not in held_budgets:
                 raise invalid(
                     "actual", "leg_unknown", f"nothing of {budget!r} is held: estimate it when you place the hold"
                 )

@@ -21,14 +21,14 @@ from ...kernel.answers import hold_of, undo_grant
 from ...kernel.normalise import Legs, reference, span
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of
-from .budget_sets import AccountsPort
+from .budget_sets import BudgetSetPort
 
 
 class Budgets:
     """A set of budgets, per client. What is held of several is held of all, or of none."""
 
-    def __init__(self, accounts: AccountsPort) -> None:
-        self._accounts = accounts
+    def __init__(self, budget_set: BudgetSetPort) -> None:
+        self._budget_set = budget_set
 
     def hold(
         self,
@@ -44,13 +44,13 @@ class Budgets:
         """Hold an estimate until the deadline. Raises `InsufficientCapacity`, with `budgets` that fell short and
         `retry_after`: the seconds until their windows are over, at the latest."""
         command = self._placing(ttl, owner, entity, metadata, call)
-        amounts = self._accounts.amounts(estimate, "estimate", 1)
-        return hold_of(self._accounts.place(command, client_of(client), amounts, call.get("tx")), owner)
+        amounts = self._budget_set.amounts(estimate, "estimate", 1)
+        return hold_of(self._budget_set.take(command, client_of(client), amounts, call.get("tx")), owner)
 
     def _placing(
         self, ttl: Ttl, owner: str | None, entity: str | None, metadata: dict[str, Any] | None, call: Call
     ) -> PlaceHold:
-        frame = self._accounts.frame(call)
+        frame = self._budget_set.frame(call)
         return PlaceHold(legs=(), ttl_slots=span(ttl), owner=owner, entity=entity, metadata=metadata, **frame)
 
     def consume(
@@ -63,14 +63,14 @@ class Budgets:
         **call: Unpack[Call],
     ) -> Hold:
         """Hold and confirm in one step, for what costs a known amount. Refused like `hold`."""
-        command = Consume(legs=(), entity=entity, metadata=metadata, **self._accounts.frame(call))
-        amounts = self._accounts.amounts(actual, "actual", 1)
-        return hold_of(self._accounts.place(command, client_of(client), amounts, call.get("tx")), None)
+        command = Consume(legs=(), entity=entity, metadata=metadata, **self._budget_set.frame(call))
+        amounts = self._budget_set.amounts(actual, "actual", 1)
+        return hold_of(self._budget_set.take(command, client_of(client), amounts, call.get("tx")), None)
 
     def units(self, client: str, amounts: Spent) -> Legs:
         """Amounts of the windows that run now, as legs: of a hold on other things too, or of a command for `apply`, which
         tells a refusal as a value. Decided in a later window they are `window_closed`: ask for new ones."""
-        return self._accounts.legs(client_of(client), self._accounts.amounts(amounts, "amounts", 1))
+        return self._budget_set.legs(client_of(client), self._budget_set.amounts(amounts, "amounts", 1))
 
     def confirm(
         self,
@@ -91,7 +91,7 @@ class Budgets:
         the answer says by budget what was not; `if_available` all of it, or `InsufficientCapacity`; `reject` not at all.
         """
         id, token = reference(hold, owner)
-        return self._accounts.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
+        return self._budget_set.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
 
     def holding(
         self,
@@ -103,7 +103,7 @@ class Budgets:
         metadata: dict[str, Any] | None = None,
         overage: Overage = "up_to_available",
         **call: Unpack[Call],
-    ) -> Spending:
+    ) -> BudgetHolding:
         """A block that holds the estimate, and confirms at its end what the body says: ``spending.actual = 812``.
 
         Nothing said: the estimate is confirmed. An exception: what was said is confirmed, and if nothing was, all is
@@ -114,12 +114,12 @@ class Budgets:
                 "tx", "tx_unsupported", "a block spans several transactions: use hold() and confirm() with tx="
             )
         command = self._placing(ttl, None, None, metadata, call)
-        amounts = self._accounts.amounts(estimate, "estimate", 1)
-        return Spending(self._accounts, command, client_of(client), amounts, entity, overage)
+        amounts = self._budget_set.amounts(estimate, "estimate", 1)
+        return BudgetHolding(self._budget_set, command, client_of(client), amounts, entity, overage)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget; of one with several windows, where it fell short most."""
-        return self._accounts.uncovered(hold)
+        return self._budget_set.uncovered(hold)
 
     def remaining(self, client: str) -> dict[str, int]:
         """What the client could hold now, by budget."""
@@ -130,30 +130,30 @@ class Budgets:
 
     def usage(self, client: str) -> list[Usage]:
         """How the client stands in each window that runs, in order of budget."""
-        return self._accounts.usage(client_of(client))
+        return self._budget_set.usage(client_of(client))
 
     def resize(self, client: str, budget: str, total: int, *, per: str | None = None, **call: Unpack[Call]) -> Pool:
         """Another total for the window that runs. Raises `BelowInUse`, and `PoolNotFound` if nobody has used it yet.
 
         Windows to come are given the total that their allowance says then: change that too, if it is meant to last.
         """
-        return self._accounts.resize(client_of(client), budget, total, per, call)
+        return self._budget_set.resize(client_of(client), budget, total, per, call)
 
 
-class Spending(Block):
+class BudgetHolding(Block):
     """``with budgets.holding(…) as spending``: the body sets `actual`; afterwards `uncovered` says what no budget had left."""
 
     def __init__(
         self,
-        accounts: AccountsPort,
+        budget_set: BudgetSetPort,
         command: PlaceHold,
         client: str,
         estimate: dict[str, int],
         entity: str | None,
         overage: Overage,
     ) -> None:
-        super().__init__(accounts.executor, command)
-        self._accounts, self._client, self._estimate = accounts, client, estimate
+        super().__init__(budget_set.executor, command)
+        self._budget_set, self._client, self._estimate = budget_set, client, estimate
         self._entity, self._overage = entity, overage
         self._actual: dict[str, int] | None = None
         self._ended: Hold | None = None
@@ -165,16 +165,16 @@ class Spending(Block):
 
     @actual.setter
     def actual(self, spent: int | Mapping[str, int]) -> None:
-        self._actual = self._accounts.amounts(spent, "actual", 0, self._estimate)
+        self._actual = self._budget_set.amounts(spent, "actual", 0, self._estimate)
 
     @property
     def uncovered(self) -> dict[str, int]:
         """What was spent beyond the estimate and is covered by no budget, by budget; told at the end of the block."""
-        return {} if self._ended is None else self._accounts.uncovered(self._ended)
+        return {} if self._ended is None else self._budget_set.uncovered(self._ended)
 
     def __enter__(self) -> Self:
         self._begin()
-        done = self._accounts.place(self._command, self._client, self._estimate, None, undo_grant)
+        done = self._budget_set.take(self._command, self._client, self._estimate, None, undo_grant)
         self._hold = hold_of(done, None)
         return self
 
@@ -197,7 +197,7 @@ class Spending(Block):
         command = self._command
         call: Call = {"correlation_id": command.correlation_id, "reason": command.reason, "actor": command.actor}
         try:
-            self._ended = self._accounts.settle(
+            self._ended = self._budget_set.settle(
                 self.hold.id,
                 self.hold.owner,
                 self._actual,

@@ -71,11 +71,11 @@ class Claims(ClaimReads):
             try:
                 done = self._executor.execute(command, tx, faces=True)
             except InsufficientCapacity as refusal:
-                there = self._in_the_way(name, refusal, owner, tx, recorded=command.op is not None)
-                if there.owner is not None:
-                    return there
-                if there.state in (State.HELD, State.CONFIRMED) or command.op is not None:
-                    raise self._taken(there, replayed=refusal.replayed) from None
+                blocking = self._blocking_claim(name, refusal, owner, tx, recorded=command.op is not None)
+                if blocking.owner is not None:
+                    return blocking
+                if blocking.state in (State.HELD, State.CONFIRMED) or command.op is not None:
+                    raise self._already_claimed(blocking, replayed=refusal.replayed) from None
             else:
                 return self._granted(name, done, owner)
         raise Overloaded(f"others took {name!r} each time and let it go again; this call did nothing")
@@ -87,12 +87,12 @@ class Claims(ClaimReads):
     def confirm(self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""
         text(entity, "entity", 256)
-        id, token, name = self._named(claim, owner, call.get("tx"))
+        id, token, name = self._resolve(claim, owner, call.get("tx"))
         return self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call)), name, call)
 
     def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key is free for others at once."""
-        id, token, name = self._named(claim, owner, call.get("tx"))
+        id, token, name = self._resolve(claim, owner, call.get("tx"))
         return self._change(ReleaseHold(id=id, owner=token, **self._frame(call)), name, call)
 
     def extend(
@@ -100,7 +100,7 @@ class Claims(ClaimReads):
         **call: Unpack[Call],
     ) -> Claim:  # fmt: skip
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
-        id, token, name = self._named(claim, owner, call.get("tx"))
+        id, token, name = self._resolve(claim, owner, call.get("tx"))
         command = ExtendHold(id=id, owner=token, by_slots=None if by is None else _checked(span(by, "by"), "by"),
                              ttl_slots=None if ttl is None else _checked(span(ttl)), **self._frame(call))  # fmt: skip
         return self._change(command, name, call)
@@ -116,10 +116,16 @@ class Claims(ClaimReads):
         tx = call.get("tx")
         frame = self._frame(call)
         found = (
-            None if is_ticket(claim) else self._present(claim_pool(claim.id if isinstance(claim, Claim) else claim), tx)
+            None
+            if is_ticket(claim)
+            else self._read_key(claim_pool(claim.id if isinstance(claim, Claim) else claim), tx)
         )
-        named = self._seen(*found) if found is not None and not isinstance(claim, Claim) and found[0].holder else claim
-        id, token, name = self._named(named, owner, tx)
+        named = (
+            self._claim_from(*found)
+            if found is not None and not isinstance(claim, Claim) and found[0].holder
+            else claim
+        )
+        id, token, name = self._resolve(named, owner, tx)
         given, pool_id = ReturnUnits(id=id, owner=token, force=force, **frame), claim_pool(name)
         try:
             if found is not None and found[0].holder == id and found[1] is None and state_of(*found) is State.CONFIRMED:
@@ -127,7 +133,7 @@ class Claims(ClaimReads):
             try:
                 return self._change(given, name, call)
             except (HoldRetired, HoldNotFound):  # perhaps it was dropped since we looked
-                return self._take_loose(given, name, call)
+                return self._free_unheld(given, name, call)
         except (NotConfirmed, QuantityExceedsHold, QuantityExceedsConsumed) as refusal:
             raise self._not_confirmed(pool_id, tx, replayed=refusal.replayed) from None
 
@@ -139,9 +145,9 @@ class Claims(ClaimReads):
         pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.held_at, on_demand=True,
                     label=name, holder=hold.id)  # fmt: skip
         token = owner if done.token is None else done.token
-        return self._seen(pool, hold, token, replayed=done.replayed, durability=done.durability)
+        return self._claim_from(pool, hold, token, replayed=done.replayed, durability=done.durability)
 
-    def _in_the_way(
+    def _blocking_claim(
         self, name: str, refusal: InsufficientCapacity, owner: str | None, tx: Any, *, recorded: bool
     ) -> Claim:
         """The life of the key that a refusal was about, be it a recorded one; with its token if that is `owner`'s, and it was
@@ -153,9 +159,9 @@ class Claims(ClaimReads):
                     entity=None if row is None else row.entity)  # fmt: skip
         mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
         survives = self._executor.durability if mine and tx is None else None
-        claim = self._seen(pool, row, owner if mine else None, replayed=True, durability=survives)
+        claim = self._claim_from(pool, row, owner if mine else None, replayed=True, durability=survives)
         if mine and not recorded and claim.state is not State.HELD:
-            return self._seen(pool, row)  # it ended between two steps of this call, which asks again
+            return self._claim_from(pool, row)  # it ended between two steps of this call, which asks again
         return claim
 
     def _change(self, command: AnyCommand, name: str, call: Call, original: AnyCommand | None = None) -> Claim:
@@ -169,10 +175,10 @@ class Claims(ClaimReads):
         done = self._executor.execute(command, tx, faces=True, original=original)
         if done.hold is None:
             assert done.pool is not None
-            return self._seen(done.pool, None, replayed=done.replayed, durability=done.durability)
+            return self._claim_from(done.pool, None, replayed=done.replayed, durability=done.durability)
         return self._ended(done, done.hold, label, getattr(command, "owner", None))
 
-    def _take_loose(self, original: ReturnUnits, name: str, call: Call) -> Claim:
+    def _free_unheld(self, original: ReturnUnits, name: str, call: Call) -> Claim:
         """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
         under the operation id, so this has one of its own: a retry goes the same way, and ends where it did."""
         pool = self._executor.read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
@@ -197,17 +203,17 @@ class Claims(ClaimReads):
         """The claim after a change, as that left it: whoever has the key by now is not asked."""
         pool = Pool(hold.tenant, hold.legs[0].pool, 1, fence=hold.fence, slot=done.slot, label=label, holder=hold.id,
                     entity=hold.entity)  # fmt: skip
-        return self._seen(pool, hold, token, replayed=done.replayed, durability=done.durability)
+        return self._claim_from(pool, hold, token, replayed=done.replayed, durability=done.durability)
 
-    def _named(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
+    def _resolve(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
         """Hold id, token and the claim's own id of whatever names it; `PartOfHold` if it ends with other things. A refusal is
         an answer: what it rests on is looked at again, durably."""
         try:
-            return self._look_up(claim, owner, tx)
+            return self._resolve_once(claim, owner, tx)
         except Refused:
-            return self._look_up(claim, owner, tx, durable=True)
+            return self._resolve_once(claim, owner, tx, durable=True)
 
-    def _look_up(
+    def _resolve_once(
         self, claim: Claim | str, owner: str | None, tx: Any, *, durable: bool = False
     ) -> tuple[str, str | None, str]:
         if isinstance(claim, Claim):
@@ -222,22 +228,22 @@ class Claims(ClaimReads):
             if len(hold.legs) > 1 or not hold.legs[0].pool.startswith(CLAIMS):
                 raise part_of_hold(id, id)
             return id, token, hold.legs[0].pool.removeprefix(CLAIMS)
-        found = self._present(claim_pool(claim), tx, durable=durable)
+        found = self._read_key(claim_pool(claim), tx, durable=durable)
         if found is None or found[0].holder is None:
             raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, claim))
-        return self._look_up(self._seen(*found), owner, tx)
+        return self._resolve_once(self._claim_from(*found), owner, tx)
 
-    def _taken(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
+    def _already_claimed(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
         confirmed, remaining = claim.state is State.CONFIRMED, self.remaining_ttl(claim)
         deadline = None if confirmed else claim.deadline
-        said = (
+        duration = (
             "for ever"
             if confirmed
             else "and its hold has no deadline"
             if remaining is None
             else f"for {remaining:g} s more"
         )
-        message = f"{claim.key!r} is taken, {said}"
+        message = f"{claim.key!r} is taken, {duration}"
         if remaining == 0:
             message = f"{claim.key!r} was taken when it was asked for: to ask again, take a new operation id"
         return AlreadyClaimed(message, replayed=replayed, subject=claim.key, claim=claim.id, state=str(claim.state),

@@ -43,7 +43,7 @@ from ...kernel.results import Hold
 from ..keys import ITEMS, MAX_ITEM, Item, best_of, item_legs, item_name, item_of, item_pool
 from .claims import part_of_hold
 
-NOTHING: Final = "~nothing"
+NO_ITEMS: Final = "~nothing"
 """A pool that never is: asked for where there is nothing to choose, so that the refusal is remembered like any other."""
 ATTEMPTS: Final = 20
 """How often the best available are looked for again because others took some of them first."""
@@ -131,7 +131,7 @@ class Items:
         try:
             return hold_of(self._executor.execute(command, tx, faces=True, original=original), command.owner)
         except InsufficientCapacity as refusal:
-            raise _taken(refusal) from None
+            raise _items_taken(refusal) from None
         except PoolNotFound as refusal:
             item = item_name(refusal.subject)
             raise PoolNotFound(
@@ -140,7 +140,7 @@ class Items:
 
     def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
         """Every item of the hold is available again. Takes what `reserve` gave, its ticket, or its id with `owner=`."""
-        id, token = self._named(hold, owner, call.get("tx"))
+        id, token = self._resolve(hold, owner, call.get("tx"))
         return hold_of(
             self._executor.execute(ReleaseHold(id=id, owner=token, **self._frame(call)), call.get("tx")), token
         )
@@ -149,7 +149,7 @@ class Items:
         self, hold: Hold | str | UUID, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
     ) -> Hold:
         """Every item of the hold is spent, for good."""
-        id, token = self._named(hold, owner, call.get("tx"))
+        id, token = self._resolve(hold, owner, call.get("tx"))
         command = ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call))
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
@@ -197,35 +197,35 @@ class Items:
             raise invalid("adjacent", "adjacent_not_bool", "must be True or False")
         command = self._placing((), ttl, owner, metadata, call)
         asked = canonical_json([count, names, start, adjacent])
-        original = replace(command, legs=(Leg(f"{NOTHING}/{asked}"),))
+        original = replace(command, legs=(Leg(f"{NO_ITEMS}/{asked}"),))
         durable = False
         for attempt in range(ATTEMPTS):
-            looked = self._look(names, start, call.get("tx"), durable=durable)
-            choices = best_of(looked, count, adjacent=adjacent, most=2**attempt)
+            candidates = self._candidates(names, start, call.get("tx"), durable=durable)
+            choices = best_of(candidates, count, adjacent=adjacent, most=2**attempt)
             if not choices and command.op is None:
                 if not durable:  # to say so is an answer
                     durable = True
                     continue
-                raise _too_few(looked, count, adjacent=adjacent)
-            legs = item_legs(choices[self._executor.mint.draw(len(choices))]) if choices else (Leg(NOTHING),)
-            trial = replace(command, legs=legs, op=_op_of(command.op, attempt))
+                raise _too_few(candidates, count, adjacent=adjacent)
+            legs = item_legs(choices[self._executor.mint.draw(len(choices))]) if choices else (Leg(NO_ITEMS),)
+            attempt_command = replace(command, legs=legs, op=_op_of(command.op, attempt))
             try:
-                return self._take(trial, call.get("tx"), original)
+                return self._take(attempt_command, call.get("tx"), original)
             except ItemsTaken:
                 continue
             except PoolNotFound as refusal:
-                raise _too_few(looked, count, adjacent=adjacent, replayed=refusal.replayed) from None
+                raise _too_few(candidates, count, adjacent=adjacent, replayed=refusal.replayed) from None
         raise Overloaded("others took some of the chosen items each time; this call did nothing")
 
     # Within
 
-    def _look(self, names: list[str] | None, start: str | None, tx: Any, *, durable: bool) -> list[Item]:
+    def _candidates(self, names: list[str] | None, start: str | None, tx: Any, *, durable: bool) -> list[Item]:
         if names is not None:
             return self._states(names, tx, durable=durable)
         pools = self._executor.read(ListPools(self._tenant, f"{ITEMS}{start}", limit=1_000), tx, durable=durable)
         return [item_of(item_name(pool.id), pool) for pool in pools]
 
-    def _named(self, hold: Hold | str | UUID, owner: str | None, tx: Any) -> tuple[str, str | None]:
+    def _resolve(self, hold: Hold | str | UUID, owner: str | None, tx: Any) -> tuple[str, str | None]:
         """Hold id and token; `PartOfHold` if the hold has other things than items too."""
         id, token = reference(hold, owner)
         legs: tuple[HeldLeg, ...] | None
@@ -280,15 +280,15 @@ def _op_of(op: str | None, attempt: int) -> str | None:
     return f"~best/{attempt}/{hashlib.blake2b(op.encode(), digest_size=16).hexdigest()}"
 
 
-def _too_few(looked: list[Item], count: int, *, adjacent: bool, replayed: bool = False) -> ItemsTaken:
-    taken = tuple(item.id for item in looked if item.state != "available")
+def _too_few(candidates: list[Item], count: int, *, adjacent: bool, replayed: bool = False) -> ItemsTaken:
+    taken = tuple(item.id for item in candidates if item.state != "available")
     side = " side by side" if adjacent else ""
     return ItemsTaken(
         f"there are not {count} items available{side}", replayed=replayed, taken=taken, holders={}, subject=""
     )
 
 
-def _taken(refusal: InsufficientCapacity) -> ItemsTaken:
+def _items_taken(refusal: InsufficientCapacity) -> ItemsTaken:
     """The refusal in the words of whoever asked."""
     holders = {item_name(short.pool): short.holder for short in refusal.shortfalls}
     shown = ", ".join(map(repr, list(holders)[:5])) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")

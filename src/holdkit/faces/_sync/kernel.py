@@ -13,7 +13,7 @@ from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
-from .budget_sets import Accounts
+from .budget_sets import BudgetSet
 from .budgets import Budgets
 from .calendar import Calendar
 from .claims import Claims
@@ -50,7 +50,7 @@ class Kernel(Holds):
         """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget may have
         several allowances, with different windows."""
         meters = meters_of("budgets", name, budgets)
-        return Budgets(Accounts(self._executor, self._frame, self._tenant, meters))
+        return Budgets(BudgetSet(self._executor, self._frame, self._tenant, meters))
 
     def calendar(
         self,

@@ -19,7 +19,7 @@ from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.normalise import hold_id
 from ...kernel.results import Hold, JournalEntry, SweepReport
-from ..capacity import LONG_NAMES, Asker, Question, one_leg, unused_pool
+from ..capacity import LONG_NAMES, CapacityQuery, CapacityReader, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
 from ..resources import Resource, ResourceHold, ResourcePool, check_resource
 
@@ -41,7 +41,7 @@ class ResourceKernel(Generic[Key, Window]):
         self._kernel, self._executor, self._resource = kernel, executor, resource
         self._placing, self._frame = placing, frame
         self._names: Names[Key, Window] = Names(type(resource), Resource)
-        self._client_id = Asker(executor, resource, self._names.kind)
+        self._capacity = CapacityReader(executor, resource, self._names.kind)
 
     @property
     def kind(self) -> str:
@@ -99,8 +99,10 @@ class ResourceKernel(Generic[Key, Window]):
         checked = self._executor.check(command, faces=True)
         prepared = self._executor.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
-        question = Question(self._resource, key, window, name, prepared, checked, minted=command.id is None)
-        outcome = (self._client_id.own(question) if tx is None else self._client_id.joined(tx, question))[0]
+        query = CapacityQuery(self._resource, key, window, name, prepared, checked, minted=command.id is None)
+        outcome = (
+            self._capacity.in_own_transaction(query) if tx is None else self._capacity.in_caller_transaction(tx, query)
+        )[0]
         if isinstance(outcome, Receipt):
             return outcome
         if isinstance(outcome, Invalid):
@@ -184,17 +186,19 @@ class ResourceKernel(Generic[Key, Window]):
             return self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:
             command = Consume(legs=one_leg(name, 1), **self._frame({}))
-            question = Question(self._resource, key, window, name, command, self._executor.limits.version, minted=True)
-            return unused_pool(name, self._client_id.look(tx, question), command.tenant)
+            query = CapacityQuery(
+                self._resource, key, window, name, command, self._executor.limits.version, minted=True
+            )
+            return unused_pool(name, self._capacity.read(tx, query), command.tenant)
 
     def pools(
         self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100
     ) -> list[ResourcePool[Key, Window]]:
         """The counters of all keys and windows, or of one key; the last one given as `after` for the next page."""
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
-        place = "" if after is None else after.pool.id
+        start = "" if after is None else after.pool.id
         return [
-            ResourcePool(*self.named(pool.id), pool) for pool in self._kernel.pools(prefix, after=place, limit=limit)
+            ResourcePool(*self.named(pool.id), pool) for pool in self._kernel.pools(prefix, after=start, limit=limit)
         ]
 
     def holds(
@@ -209,10 +213,10 @@ class ResourceKernel(Generic[Key, Window]):
         """Who holds what: of one key and window in order of hold id; else pool by pool, as far as these are kept. Give the
         last one as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
-        place, last = ("", "") if after is None else (after.hold.legs[0].pool, after.hold.id)
+        start, last = ("", "") if after is None else (after.hold.legs[0].pool, after.hold.id)
         found: list[ResourceHold[Key, Window]] = []
-        for pool in self._each_pool(key, window, place):
-            begin = last if pool == place else ""
+        for pool in self._each_pool(key, window, start):
+            begin = last if pool == start else ""
             rows = self._kernel.holds(pool=pool, state=state, after=begin, limit=limit - len(found))
             if rows:
                 values = self.named(pool)
@@ -221,23 +225,23 @@ class ResourceKernel(Generic[Key, Window]):
                 break
         return found
 
-    def _each_pool(self, key: Key, window: Window, place: str) -> Iterator[str]:
-        """Ids in order, from `place` on."""
+    def _each_pool(self, key: Key, window: Window, start: str) -> Iterator[str]:
+        """Ids in order, from `start` on."""
         if key is not _ANY and window is not _ANY:
             yield self._names.name(key, window).pool
             return
-        if place:
-            yield place
+        if start:
+            yield start
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
         suffix = "" if window is _ANY else self._names.window_suffix(window)
         while True:
-            page = self._kernel.pools(prefix, after=place, limit=1_000)
+            page = self._kernel.pools(prefix, after=start, limit=1_000)
             for pool in page:
                 if pool.id.endswith(suffix):
                     yield pool.id
             if len(page) < 1_000:
                 return
-            place = page[-1].id
+            start = page[-1].id
 
     def named(self, what: Hold | Leg | str) -> tuple[Key, Window]:
         """Key and window of a hold, or of a pool's id."""

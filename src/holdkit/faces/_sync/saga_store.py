@@ -16,7 +16,7 @@ from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy,
 from ...kernel._sync.executor import Executor
 from ...kernel.context import current
 from ...kernel.normalise import span
-from ..saga import Terms
+from ..saga import SagaOptions
 from ..saga_records import (
     FORMAT,
     KIND,
@@ -28,12 +28,12 @@ from ..saga_records import (
     Unreadable,
     checked_id,
     decode,
-    moved_on,
-    shown,
-    unreadable,
+    next_body,
+    to_saga_record,
+    unreadable_body,
 )
 from ..saga_steps import UNFINISHED, Phase
-from .saga_driving import Aborted, Driver, write_step
+from .saga_driving import Aborted, SagaDriver, write_step
 
 Listed: TypeAlias = "list[SagaRecord]"
 PAGE = 200
@@ -48,7 +48,7 @@ class SagaReads:
     def get(self, id: str) -> SagaRecord | None:
         """One saga, or None. One that ended longer ago than the retention is forgotten."""
         record = self._find(checked_id(id))
-        return None if record is None else shown(record, read_body(record))
+        return None if record is None else to_saga_record(record, read_body(record))
 
     def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
@@ -60,7 +60,7 @@ class SagaReads:
         kind = OPEN if phase in UNFINISHED else PARKED if phase == Phase.PARKED else KIND
         found: Listed = []
         for record in self._walk(kind, after):
-            seen = shown(record, read_body(record))
+            seen = to_saga_record(record, read_body(record))
             if phase is None or seen.phase == phase:
                 found.append(seen)
                 if len(found) == limit:
@@ -75,7 +75,7 @@ class SagaReads:
         found: Listed = []
         for kind in (PARKED, OPEN):
             for record in self._walk(kind, ""):
-                seen = shown(record, read_body(record))
+                seen = to_saga_record(record, read_body(record))
                 if kind == PARKED or seen.since_slot + oldest <= now:
                     found.append(seen)
                 if len(found) == limit:
@@ -102,7 +102,7 @@ class SagaReads:
 
     def _check_free(self, record: Record, body: SagaBody) -> None:
         """Raise `SagaBusy` while somebody has the lease."""
-        left = shown(record, body).leased_until_slot
+        left = to_saga_record(record, body).leased_until_slot
         if left:
             left -= max(self._now(), record.slot)
         if left > 0:
@@ -114,61 +114,61 @@ def read_body(record: Record) -> SagaBody:
     try:
         return decode(record)
     except Unreadable as why:
-        return unreadable(record, why)
+        return unreadable_body(record, why)
 
 
 log = logging.getLogger("holdkit")
 
 
-class SagaLeases(SagaReads):
+class SagaStore(SagaReads):
     """Beginning sagas, and taking them over."""
 
-    def begin(self, terms: Terms, id: str, intent: Any, tx: Any) -> SagaRecord:
+    def begin(self, options: SagaOptions, id: str, intent: Any, tx: Any) -> SagaRecord:
         """Write the record and no more; one that is there is the answer, if it is of the same saga."""
-        record = self._stands(id, tx)
+        record = self._existing(id, tx)
         if record is None:
-            begun = self._create(terms, id, intent, 0, tx)
+            begun = self._create(options, id, intent, 0, tx)
             if begun is not None:
-                return shown(*begun)
-            record = self._stands(id, tx)
+                return to_saga_record(*begun)
+            record = self._existing(id, tx)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
-        _check_same(body, terms, id, intent)
-        return shown(record, body)
+        _check_same(body, options, id, intent)
+        return to_saga_record(record, body)
 
-    def _stands(self, id: str, tx: Any = None) -> Record | None:
+    def _existing(self, id: str, tx: Any = None) -> Record | None:
         """The record of a saga that was begun before, as durable as an answer; None if there is none to be seen."""
         record = self._find(id, tx)
         return None if record is None else self._find(id, tx, durable=True)
 
     def _create(
-        self, terms: Terms, id: str, intent: Any, lease: Slot, tx: Any = None
+        self, options: SagaOptions, id: str, intent: Any, lease: Slot, tx: Any = None
     ) -> tuple[Record, SagaBody] | None:
         """The record of a new saga; None if there is one already."""
-        around = current()
-        body = SagaBody(format=FORMAT, name=terms.name, intent=intent, phase=Phase.RESERVING, epoch=1 if lease else 0,
-                        lease=lease, actor=around.actor, correlation_id=around.correlation_id)  # fmt: skip
+        context = current()
+        body = SagaBody(format=FORMAT, name=options.name, intent=intent, phase=Phase.RESERVING, epoch=1 if lease else 0,
+                        lease=lease, actor=context.actor, correlation_id=context.correlation_id)  # fmt: skip
         missing = Record(self._tenant, KIND, id, "", 0, 0)
         try:
             return write_step(self._executor, missing, None, body, tx=tx), body
         except LeaseLost:
             return None
 
-    def _take(self, terms: Terms, id: str, intent: Any) -> Driver | SagaRecord:
+    def _take(self, options: SagaOptions, id: str, intent: Any) -> SagaDriver | SagaRecord:
         """The lease of this saga, begun if it was not; or, if it is done, its record."""
-        record = self._stands(id)
+        record = self._existing(id)
         if record is None:
-            begun = self._create(terms, id, intent, terms.lease)
+            begun = self._create(options, id, intent, options.lease)
             if begun is not None:
-                return Driver(self._executor, terms, *begun)
-            record = self._stands(id)
+                return SagaDriver(self._executor, options, *begun)
+            record = self._existing(id)
             if record is None:
                 raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
         body = read_body(record)
-        _check_same(body, terms, id, intent)
+        _check_same(body, options, id, intent)
         if body.phase is Phase.DONE:
-            return shown(record, body)
+            return to_saga_record(record, body)
         if body.phase is Phase.PARKED:
             raise _parked(id, body)
         if (
@@ -177,21 +177,21 @@ class SagaLeases(SagaReads):
             raise SagaCancelled(
                 f"saga {id!r} was cancelled by an operator ({body.resolved}): begin anew with another id"
             )
-        return self.lease(terms, record, body)
+        return self.lease(options, record, body)
 
-    def lease(self, terms: Terms, record: Record, body: SagaBody) -> Driver:
+    def lease(self, options: SagaOptions, record: Record, body: SagaBody) -> SagaDriver:
         """Take over, if nobody has the lease: whoever had it can write nothing more."""
         self._check_free(record, body)
         phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
-        mine = moved_on(record, body, phase=phase, epoch=body.epoch + 1, lease=terms.lease)
+        ours = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=options.lease)
         try:
-            return Driver(self._executor, terms, write_step(self._executor, record, body, mine), mine)
+            return SagaDriver(self._executor, options, write_step(self._executor, record, body, ours), ours)
         except LeaseLost:
             raise SagaBusy(f"saga {record.id!r} was just taken by someone else") from None
 
-    def run(self, terms: Terms, id: str, intent: Any) -> SagaRecord:
+    def run(self, options: SagaOptions, id: str, intent: Any) -> SagaRecord:
         """Take the lease and drive; what became of it is told by the record or by an exception."""
-        taken = self._take(terms, id, intent)
+        taken = self._take(options, id, intent)
         if isinstance(taken, SagaRecord):
             return taken
         try:
@@ -209,7 +209,7 @@ class SagaLeases(SagaReads):
                 ) from error
         if taken.body.phase is Phase.PARKED:
             raise _parked(id, taken.body)
-        return shown(taken.record, taken.body)
+        return to_saga_record(taken.record, taken.body)
 
 
 def _parked(id: str, body: SagaBody) -> SagaParked:
@@ -217,14 +217,14 @@ def _parked(id: str, body: SagaBody) -> SagaParked:
     return SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
 
 
-def _check_same(body: SagaBody, terms: Terms, id: str, intent: Any) -> None:
-    if body.name != terms.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
+def _check_same(body: SagaBody, options: SagaOptions, id: str, intent: Any) -> None:
+    if body.name != options.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
         raise OperationConflict(f"saga {id!r} was begun with another name or intent: take a new id", subject=id)
 
 
-def note_failure(driver: Driver, error: Exception) -> None:
+def note_failure(driver: SagaDriver, error: Exception) -> None:
     """Count it, as far as the engine is well; else the lease runs out by itself."""
     try:
-        driver.failed(error)
+        driver.record_failure(error)
     except (HoldkitError, LeaseLost) as also:
         log.warning("saga %s failed, and that could not be written: %s", driver.record.id, also)

@@ -21,7 +21,7 @@ from ...errors import SagaBusy
 from ...kernel._sync.executor import Executor
 from ...kernel.answers import refusal_of
 from ...kernel.context import current
-from ..saga import Terms, terms_of
+from ..saga import SagaOptions, saga_options
 from ..saga_records import (
     ENDS,
     KIND,
@@ -35,14 +35,14 @@ from ..saga_records import (
     checked_intent,
     decode,
     ended_saga,
-    moved_on,
-    shown,
+    next_body,
     step_commands,
+    to_saga_record,
     written,
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase
-from .saga_driving import Aborted, Driver
-from .saga_store import SagaLeases, SagaReads, note_failure, read_body
+from .saga_driving import Aborted, SagaDriver
+from .saga_store import SagaReads, SagaStore, note_failure, read_body
 
 log = logging.getLogger("holdkit")
 
@@ -50,23 +50,23 @@ PRUNED = 100
 """Ended sagas that one recovery forgets at most."""
 
 
-class Registered:
+class RegisteredSaga:
     """A registered saga, ready to be begun and run."""
 
-    def __init__(self, leases: SagaLeases, terms: Terms) -> None:
-        self._leases, self._terms = leases, terms
+    def __init__(self, store: SagaStore, options: SagaOptions) -> None:
+        self._store, self._options = store, options
 
     @property
     def name(self) -> str:
         """As registered."""
-        return self._terms.name
+        return self._options.name
 
     def begin(self, id: str, intent: Any, *, tx: Any = None) -> SagaRecord:
         """Write the record and no more; in your own transaction with `tx=`. `recover` or `run` then drive it.
 
         A saga that was begun before is the answer, as it is.
         """
-        return self._leases.begin(self._terms, checked_id(id), checked_intent(intent), tx)
+        return self._store.begin(self._options, checked_id(id), checked_intent(intent), tx)
 
     def run(self, id: str, intent: Any) -> SagaRecord:
         """Drive a saga to its end, and give its record. The id is a retry key: a saga that is done is the answer, as it is.
@@ -76,7 +76,7 @@ class Registered:
         `SagaBusy`: somebody else drives it. `SagaParked`: it waits for an operator.
         `SagaCancelled`: an operator has ended it.
         """
-        return self._leases.run(self._terms, checked_id(id), checked_intent(intent))
+        return self._store.run(self._options, checked_id(id), checked_intent(intent))
 
 
 class Sagas(SagaReads):
@@ -84,15 +84,15 @@ class Sagas(SagaReads):
 
     def __init__(self, executor: Executor, tenant: str) -> None:
         super().__init__(executor, tenant)
-        self._leases = SagaLeases(executor, tenant)
-        self._registered: dict[str, Terms] = {}
+        self._store = SagaStore(executor, tenant)
+        self._registered: dict[str, SagaOptions] = {}
 
-    def register(self, saga: Any) -> Registered:
+    def register(self, saga: Any) -> RegisteredSaga:
         """Make a saga known here: an object, or a class that needs no arguments. Registering a name again replaces it."""
         coroutines = False
-        terms = terms_of(saga, self._executor.limits, coroutines=coroutines)
-        self._registered[terms.name] = terms
-        return Registered(self._leases, terms)
+        options = saga_options(saga, self._executor.limits, coroutines=coroutines)
+        self._registered[options.name] = options
+        return RegisteredSaga(self._store, options)
 
     # Recovering
 
@@ -128,24 +128,24 @@ class Sagas(SagaReads):
         phase = Phase.DONE if how == "done" else Phase.ABORTED
         if body.phase in ENDED:
             if body.phase is phase:
-                return shown(record, body)
+                return to_saga_record(record, body)
             raise invalid("id", "saga_ended", f"saga {id!r} is {body.phase} already")
         self._check_free(record, body)
         key = (self._tenant, body.hold or "")
         hold = None if body.hold is None else self._executor.read(FindHold(key), durable=True)
-        around = current()
+        context = current()
         beside: tuple[AnyCommand, ...] = ()
         if hold is not None and hold.state is State.HELD:
             kind = ConfirmHold if phase is Phase.DONE else ReleaseHold
-            beside = (kind(id=hold.id, tenant=self._tenant, trusted=True, reason=reason, actor=around.actor),)
+            beside = (kind(id=hold.id, tenant=self._tenant, trusted=True, reason=reason, actor=context.actor),)
         elif hold is not None and hold.state is State.CONFIRMED and phase is Phase.ABORTED:
             raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
         now = self._now()  # it may have been parked for months: its place in the index is that of its end
-        after = moved_on(record, body, phase=phase, epoch=body.epoch + 1, lease=0, place=now, resolved=reason)
+        after = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=0, place=now, resolved=reason)
         put, *others = step_commands(record, body, after, *beside)
-        by_hand = replace(put, reason=reason, actor=around.actor, op=op)
+        by_hand = replace(put, reason=reason, actor=context.actor, op=op)
         try:
-            return shown(written(record, self._executor.execute_together([by_hand, *others])), after)
+            return to_saga_record(written(record, self._executor.execute_together([by_hand, *others])), after)
         except LeaseLost:
             raise refusal_of(Refusal(Reason.VERSION_CONFLICT, record.id)) from None
 
@@ -154,15 +154,15 @@ class Sagas(SagaReads):
         try:
             body = decode(record)
         except Unreadable as why:
-            return "skipped" if why.newer else self._set_aside(record, why)
+            return "skipped" if why.newer else self._park_unreadable(record, why)
         if body.phase not in UNFINISHED:
             return "busy"  # ended since it was listed
-        terms = self._registered.get(body.name)
-        if terms is None:
+        options = self._registered.get(body.name)
+        if options is None:
             return "skipped"
-        driver: Driver | None = None
+        driver: SagaDriver | None = None
         try:
-            driver = self._leases.lease(terms, record, body)
+            driver = self._store.lease(options, record, body)
             driver.drive()
         except (SagaBusy, LeaseLost):
             return "busy"
@@ -174,7 +174,7 @@ class Sagas(SagaReads):
                 note_failure(driver, error)
         return "failed" if driver is None or driver.body.phase in UNFINISHED else str(driver.body.phase)
 
-    def _set_aside(self, record: Record, why: Unreadable) -> str:
+    def _park_unreadable(self, record: Record, why: Unreadable) -> str:
         """Out of the way of recovery, its text untouched."""
         log.warning("saga %s cannot be read, and is parked: %s", record.id, why)
         index = PutRecord(kind=OPEN, id=record.id, body=None, tenant=self._tenant)

@@ -25,10 +25,10 @@ from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Meter, Usage, client_of
 
-TRIES: Final = 8
+ATTEMPTS: Final = 8
 """How often a window is guessed: a second guess fails only if its window ends in the same instant."""
 
-Birth: TypeAlias = PlaceHold | Consume
+Granting: TypeAlias = PlaceHold | Consume
 
 
 class Windows:
@@ -52,21 +52,25 @@ class Windows:
             found.append(Usage(meter.budget, meter.period.name, window.opens, window.closes, total, held, consumed))
         return found
 
-    def place(self, command: Birth, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None) -> Receipt:
+    def take(
+        self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
+    ) -> Receipt:
         """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
         asked = self._asked(amounts)
         original = replace(command, legs=tuple(meter.original(client, amount) for meter, amount in asked))
         slot = self.executor.clock()
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(ATTEMPTS)):
             legs = tuple(meter.leg(client, amount, slot) for meter, amount in asked)
             try:
                 return self.executor.execute(replace(command, legs=legs), tx, faces=True, original=original, undo=undo)
             except WindowClosed as closed:
                 slot = closed.now
                 if not left:
-                    raise Overloaded(f"after {TRIES} attempts: windows end faster than they can be found") from closed
+                    raise Overloaded(
+                        f"after {ATTEMPTS} attempts: windows end faster than they can be found"
+                    ) from closed
             except InsufficientCapacity as refused:
-                self._tell(refused, asked, legs)
+                self._add_retry_advice(refused, asked, legs)
                 raise
         raise AssertionError("the last try returns or raises")
 
@@ -82,7 +86,9 @@ class Windows:
         """What is asked of each window: of several of one budget, the same."""
         return [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
 
-    def _tell(self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]) -> None:
+    def _add_retry_advice(
+        self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]
+    ) -> None:
         """Add what a refused caller wants to know: which budgets fell short, and when the last of their windows is over.
 
         (A recorded refusal of an earlier window has nothing to wait for.)
@@ -99,7 +105,7 @@ class Windows:
         whole(total, "total", 0, MAX_QUANTITY)
         original = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
         command, slot = original, self.executor.clock()
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(ATTEMPTS)):
             window = meter.period.window(slot)
             done = self.executor.execute(
                 replace(command, id=meter.pool(client, window)), call.get("tx"), faces=True, original=original
@@ -132,7 +138,7 @@ class Rates:
         client = client_of(client)
         whole(quantity, "quantity", 1, MAX_QUANTITY)
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._windows.frame(call))
-        return hold_of(self._windows.place(command, client, {"": quantity}, call.get("tx")), None)
+        return hold_of(self._windows.take(command, client, {"": quantity}, call.get("tx")), None)
 
     def remaining(self, client: str) -> int:
         """How many the client could take now."""

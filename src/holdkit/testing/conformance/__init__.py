@@ -4,19 +4,19 @@ With pytest, subclass `EngineConformance` (or `DurableEngineConformance`) and sa
 test. Without, call `check_engine`. Every check gets a new, empty engine and a clock that moves only when told to.
 """
 
-from .harness import Broken, Make, Reopen, Rig
+from .harness import Harness, Make, NotConforming, Reopen
 from .suite import CHECKS, DURABLE, Check, DurableEngineConformance, EngineConformance, Failure, check_engine
 
 __all__ = [
     "CHECKS",
     "DURABLE",
-    "Broken",
     "Check",
     "DurableEngineConformance",
     "EngineConformance",
     "Failure",
+    "Harness",
     "Make",
+    "NotConforming",
     "Reopen",
-    "Rig",
     "check_engine",
 ]

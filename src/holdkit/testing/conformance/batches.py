@@ -9,92 +9,100 @@ from ...core.model import Leg, State
 from ...core.outcomes import Done, Outcome, Position, Reason, Refusal
 from ...core.reading import FindEnds, FindPool, FindRecord
 from ...errors import HoldkitError
-from .harness import TOKEN, Broken, Rig, demand, equal, hold_id, placing
+from .harness import TOKEN, Harness, NotConforming, hold_id, placing, require, require_equal
 
 
-def batch_in_order(rig: Rig) -> None:
+def batch_in_order(harness: Harness) -> None:
     """The commands of a batch are decided in order, each on what the ones before it left."""
-    applied = rig.apply(
+    applied = harness.apply(
         Group((CreatePool(id="a", total=2), placing(1, quantity=2))),
         Group((placing(2), ReleaseHold(id=hold_id(1), owner=TOKEN), placing(3, quantity=2))),
         Group((placing(4), ConfirmHold(id=hold_id(3), owner=TOKEN), ResizePool(id="a", total=3), placing(5))),
     )
-    words = [[said(outcome) for outcome in group] for group in applied.outcomes]
+    words = [[word_of(outcome) for outcome in group] for group in applied.outcomes]
     short = Reason.INSUFFICIENT_CAPACITY
-    equal(words, [["done", "done"], [short, "done", "done"], [short, "done", "done", "done"]], "answers in order")
+    require_equal(
+        words, [["done", "done"], [short, "done", "done"], [short, "done", "done", "done"]], "answers in order"
+    )
     positions = [position for group in applied.positions for position in group if position is not None]
-    actions = {Position(row.lane, row.seq): entry.action for row, entry in zip(rig.rows(), rig.journal(), strict=True)}
+    actions = {
+        Position(row.lane, row.seq): entry.action for row, entry in zip(harness.rows(), harness.journal(), strict=True)
+    }
     told = [actions.get(position) for position in positions]
     expected = ["pool.created", "hold.held", "hold.released", "hold.held", "hold.confirmed", "pool.resized",
                 "hold.held"]  # fmt: skip
-    equal(told, expected, "entries at the positions answered")
-    equal([entry.action for entry in rig.along("a")], expected, "entries of the pool, in order")
+    require_equal(told, expected, "entries at the positions answered")
+    require_equal([entry.action for entry in harness.entries_of_pool("a")], expected, "entries of the pool, in order")
     if applied.last_seq is not None:
-        equal([position.seq for position in positions], list(range(1, 8)), "positions in order")
-        equal(applied.last_seq, 7, "last_seq of the batch")
-    pool = rig.pool()
-    equal((pool.total, pool.held, pool.consumed), (3, 1, 2), "total, held, consumed")
-    rig.sound()
+        require_equal([position.seq for position in positions], list(range(1, 8)), "positions in order")
+        require_equal(applied.last_seq, 7, "last_seq of the batch")
+    pool = harness.pool()
+    require_equal((pool.total, pool.held, pool.consumed), (3, 1, 2), "total, held, consumed")
+    harness.verify()
 
 
-def refusal_leaves_nothing(rig: Rig) -> None:
+def refusal_leaves_nothing(harness: Harness) -> None:
     """A refused command has no effect and no entry; the commands beside it stand; a batch of refusals writes nothing."""
-    rig.pools(a=1, b=5)
-    before = rig.engine.read(FindEnds())
-    applied = rig.apply(
+    harness.pools(a=1, b=5)
+    before = harness.engine.read(FindEnds())
+    applied = harness.apply(
         Group((placing(1, [Leg("b", 2), Leg("a", 2)]), placing(2, "none"), CreatePool(id="a", total=9)))
     )
-    demand(not applied.wrote, "a batch of refusals says that it wrote something")
-    equal(rig.engine.read(FindEnds()), before, "the journal's ends after refusals")
-    equal((rig.pool().held, rig.pool("b").held), (0, 0), "units held after refusals")
-    (refusal,) = rig.do(placing(1, [Leg("b", 6), Leg("a", 2)]))
+    require(not applied.wrote, "a batch of refusals says that it wrote something")
+    require_equal(harness.engine.read(FindEnds()), before, "the journal's ends after refusals")
+    require_equal((harness.pool().held, harness.pool("b").held), (0, 0), "units held after refusals")
+    (refusal,) = harness.execute(placing(1, [Leg("b", 6), Leg("a", 2)]))
     assert isinstance(refusal, Refusal)
     figures = [(leg.pool, leg.requested, leg.available, leg.total) for leg in refusal.shortfalls]
-    equal(figures, [("b", 6, 5, 5), ("a", 2, 1, 1)], "every leg that fell short")
-    words = [said(outcome) for outcome in rig.do(placing(3, "none"), placing(4), placing(5))]
-    equal(words, [Reason.POOL_NOT_FOUND, "done", Reason.INSUFFICIENT_CAPACITY], "neighbours of refused commands")
-    rig.sound()
+    require_equal(figures, [("b", 6, 5, 5), ("a", 2, 1, 1)], "every leg that fell short")
+    words = [word_of(outcome) for outcome in harness.execute(placing(3, "none"), placing(4), placing(5))]
+    require_equal(
+        words, [Reason.POOL_NOT_FOUND, "done", Reason.INSUFFICIENT_CAPACITY], "neighbours of refused commands"
+    )
+    harness.verify()
 
 
-def atomic_group(rig: Rig) -> None:
+def atomic_group(harness: Harness) -> None:
     """An atomic group is applied whole or not at all; groups beside it in the same batch stand."""
-    rig.pools(a=5, b=1)
-    before = rig.ends()
-    applied = rig.apply(
+    harness.pools(a=5, b=1)
+    before = harness.ends()
+    applied = harness.apply(
         Group((placing(1),)),
         Group((placing(2), PutRecord(kind="k", id="r", body="1"), placing(3, "b", 2), placing(4)), atomic=True),
         Group((placing(5),)),
         Group((placing(6), placing(7, "b")), atomic=True),
     )
-    words = [[said(outcome) for outcome in group] for group in applied.outcomes]
+    words = [[word_of(outcome) for outcome in group] for group in applied.outcomes]
     aborted = [Reason.ABORTED, Reason.ABORTED, Reason.INSUFFICIENT_CAPACITY, Reason.ABORTED]
-    equal(words, [["done"], aborted, ["done"], ["done", "done"]], "answers around an aborted group")
-    equal((rig.pool().held, rig.pool("b").held), (3, 1), "units held")
-    equal(rig.engine.read(FindRecord(("", "k", "r"))), None, "the record of an aborted group")
-    equal([rig.hold(number) is not None for number in range(1, 8)], [True, False, False, False, True, True, True],
+    require_equal(words, [["done"], aborted, ["done"], ["done", "done"]], "answers around an aborted group")
+    require_equal((harness.pool().held, harness.pool("b").held), (3, 1), "units held")
+    require_equal(harness.engine.read(FindRecord(("", "k", "r"))), None, "the record of an aborted group")
+    require_equal([harness.hold(number) is not None for number in range(1, 8)], [True, False, False, False, True, True, True],
           "which holds are there")  # fmt: skip
-    equal(rig.actions(before), ["hold.held"] * 4, "what was journaled")
-    rig.sound()
+    require_equal(harness.actions(before), ["hold.held"] * 4, "what was journaled")
+    harness.verify()
 
 
-def atomic_group_returns_its_pools(rig: Rig) -> None:
+def atomic_group_returns_its_pools(harness: Harness) -> None:
     """An on-demand pool made by an aborted group is taken back, and leaves no trace in journal or fences."""
-    rig.pools(b=1)
-    before = rig.ends()
-    rig.do(placing(1, [Leg("new", 1, 3)]), placing(2, "b", 2), atomic=True)
-    equal(rig.engine.read(FindPool(("", "new"))), None, "the pool that an aborted group had created")
-    equal(rig.rows(before), [], "what an aborted group journaled")
-    placed = rig.place(3, "b")
+    harness.pools(b=1)
+    before = harness.ends()
+    harness.execute(placing(1, [Leg("new", 1, 3)]), placing(2, "b", 2), atomic=True)
+    require_equal(harness.engine.read(FindPool(("", "new"))), None, "the pool that an aborted group had created")
+    require_equal(harness.rows(before), [], "what an aborted group journaled")
+    placed = harness.place(3, "b")
     assert placed.position is not None
-    equal(placed.position.seq, before.get(placed.position.lane, 0) + 1, "the next position after an aborted group")
-    rig.sound()
+    require_equal(
+        placed.position.seq, before.get(placed.position.lane, 0) + 1, "the next position after an aborted group"
+    )
+    harness.verify()
 
 
-def error_leaves_nothing(rig: Rig) -> None:
+def error_leaves_nothing(harness: Harness) -> None:
     """An error in the middle of a batch leaves nothing of it: no state, no entry, no operation; the engine works on."""
-    rig.pools(a=5)
-    rig.place(1)
-    before = rig.rows()
+    harness.pools(a=5)
+    harness.place(1)
+    before = harness.rows()
     poison = placing(3, metadata={"poison": object()})
     groups = (
         Group((placing(2, op="op-2"), CreatePool(id="ghost", total=1), PutRecord(kind="k", id="r", body="1"))),
@@ -102,33 +110,35 @@ def error_leaves_nothing(rig: Rig) -> None:
         Group((poison,)),
         Group((placing(4),)),
     )
-    error = failed(lambda: rig.engine.apply(groups))
+    error = failed(lambda: harness.engine.apply(groups))
     unknown = isinstance(error, HoldkitError) and error.effect == "unknown"
-    demand(not unknown, f"an error that certainly did nothing is called unknown: {error!r}")
-    equal(rig.rows(), before, "the journal after a failed batch")
-    equal(rig.pool().held, 1, "units held after a failed batch")
-    equal(rig.engine.read(FindPool(("", "ghost"))), None, "a pool of a failed batch")
-    equal(rig.engine.read(FindRecord(("", "k", "r"))), None, "a record of a failed batch")
-    equal([rig.hold(number) is None for number in (2, 3, 4)], [True] * 3, "holds of a failed batch are not there")
-    alive = rig.hold(1)
-    demand(alive is not None and alive.state is State.HELD, "a failed batch released a hold")
-    again = rig.done(placing(2, op="op-2"))
-    demand(not again.replayed, "an operation of a failed batch was remembered")
-    rig.sound()
+    require(not unknown, f"an error that certainly did nothing is called unknown: {error!r}")
+    require_equal(harness.rows(), before, "the journal after a failed batch")
+    require_equal(harness.pool().held, 1, "units held after a failed batch")
+    require_equal(harness.engine.read(FindPool(("", "ghost"))), None, "a pool of a failed batch")
+    require_equal(harness.engine.read(FindRecord(("", "k", "r"))), None, "a record of a failed batch")
+    require_equal(
+        [harness.hold(number) is None for number in (2, 3, 4)], [True] * 3, "holds of a failed batch are not there"
+    )
+    alive = harness.hold(1)
+    require(alive is not None and alive.state is State.HELD, "a failed batch released a hold")
+    again = harness.done(placing(2, op="op-2"))
+    require(not again.replayed, "an operation of a failed batch was remembered")
+    harness.verify()
 
 
-def patience_changes_nothing(rig: Rig) -> None:
+def waiting_for_locks_changes_nothing(harness: Harness) -> None:
     """With nothing locked by others, nothing is left out of a batch, and a patient one is a batch like any other."""
-    rig.pools(a=3)
+    harness.pools(a=3)
     for number, wait_for_locks in ((1, False), (2, True)):
-        applied = rig.engine.apply(
+        applied = harness.engine.apply(
             [Group((placing(number),)), Group((placing(number + 10, "none"),))], wait_for_locks=wait_for_locks
         )
-        equal(dict(applied.skipped_locked), {}, "groups left out")
-        words = [[said(outcome) for outcome in group] for group in applied.outcomes]
-        equal(words, [["done"], [Reason.POOL_NOT_FOUND]], f"answers with patient={wait_for_locks}")
-    equal(rig.pool().held, 2, "units held")
-    rig.sound()
+        require_equal(dict(applied.skipped_locked), {}, "groups left out")
+        words = [[word_of(outcome) for outcome in group] for group in applied.outcomes]
+        require_equal(words, [["done"], [Reason.POOL_NOT_FOUND]], f"answers with patient={wait_for_locks}")
+    require_equal(harness.pool().held, 2, "units held")
+    harness.verify()
 
 
 def failed(work: Callable[[], object]) -> Exception:
@@ -137,10 +147,10 @@ def failed(work: Callable[[], object]) -> Exception:
         work()
     except Exception as error:  # noqa: BLE001 - what counts is what it leaves
         return error
-    raise Broken("a command that cannot be encoded must fail its batch")
+    raise NotConforming("a command that cannot be encoded must fail its batch")
 
 
-def said(outcome: Outcome) -> str:
+def word_of(outcome: Outcome) -> str:
     """An outcome in one word."""
     match outcome:
         case Done():
@@ -152,4 +162,4 @@ def said(outcome: Outcome) -> str:
 
 
 CHECKS = (batch_in_order, refusal_leaves_nothing, atomic_group, atomic_group_returns_its_pools, error_leaves_nothing,
-          patience_changes_nothing)  # fmt: skip
+          waiting_for_locks_changes_nothing)  # fmt: skip

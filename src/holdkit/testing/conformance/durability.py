@@ -9,87 +9,89 @@ from ...core.commands import ChangeLimits, ConfirmHold, Group, ReleaseHold, Swee
 from ...core.model import Leg
 from ...core.outcomes import Reason
 from ...core.reading import ListHolds, ListPools, ListRecords, ReadGeneration
-from .harness import TOKEN, Rig, demand, equal, hold_id, placing
-from .journal import tour
+from .harness import TOKEN, Harness, hold_id, placing, require, require_equal
+from .journal import exercise_everything
 
 
-def survives_close(rig: Rig) -> None:
+def survives_close(harness: Harness) -> None:
     """After a close, everything is as it was: reads, journal, operations, fences, deadlines."""
-    _survives(rig, close=True)
+    _survives(harness, close=True)
 
 
-def survives_a_crash(rig: Rig) -> None:
+def survives_a_crash(harness: Harness) -> None:
     """The same if nobody closed it: what was answered was durable when it was answered."""
-    _survives(rig, close=False)
+    _survives(harness, close=False)
 
 
-def _survives(rig: Rig, *, close: bool) -> None:
-    tour(rig)
-    rig.done(placing(40, "a", op="take", owner="mine", ttl=50))
-    before = _everything(rig)
-    rig.reopen(close=close)
-    equal(_everything(rig), before, "everything, after it was opened again")
-    rig.sound()
-    again = rig.done(placing(40, "a", op="take", owner="mine", ttl=50))
-    equal((again.replayed, again.token), (True, "mine"), "an operation asked again after the engine was opened again")
-    rig.done(ConfirmHold(id=hold_id(40), owner="mine"))
-    rig.at(500)
-    rig.place(41, "a")
-    rig.reopen(close=close)
-    rig.sound()
+def _survives(harness: Harness, *, close: bool) -> None:
+    exercise_everything(harness)
+    harness.done(placing(40, "a", op="take", owner="mine", ttl=50))
+    before = _everything(harness)
+    harness.reopen(close=close)
+    require_equal(_everything(harness), before, "everything, after it was opened again")
+    harness.verify()
+    again = harness.done(placing(40, "a", op="take", owner="mine", ttl=50))
+    require_equal(
+        (again.replayed, again.token), (True, "mine"), "an operation asked again after the engine was opened again"
+    )
+    harness.done(ConfirmHold(id=hold_id(40), owner="mine"))
+    harness.at(500)
+    harness.place(41, "a")
+    harness.reopen(close=close)
+    harness.verify()
 
 
-def fences_survive(rig: Rig) -> None:
+def fences_survive(harness: Harness) -> None:
     """The fence of a pool that was removed is remembered across opening again."""
-    first = rig.done(placing(1, [Leg("fleeting", 1, 1)])).hold
-    rig.done(ReleaseHold(id=hold_id(1), owner=TOKEN))
-    rig.done(Sweep())
-    rig.reopen(close=True)
-    second = rig.done(placing(2, [Leg("fleeting", 1, 1)])).hold
+    first = harness.done(placing(1, [Leg("fleeting", 1, 1)])).hold
+    harness.done(ReleaseHold(id=hold_id(1), owner=TOKEN))
+    harness.done(Sweep())
+    harness.reopen(close=True)
+    second = harness.done(placing(2, [Leg("fleeting", 1, 1)])).hold
     assert first is not None
     assert second is not None
-    demand(second.fence > first.fence, f"the fence went from {first.fence} to {second.fence} across a reopening")
-    rig.sound()
+    require(second.fence > first.fence, f"the fence went from {first.fence} to {second.fence} across a reopening")
+    harness.verify()
 
 
-def failed_batch_stays_gone(rig: Rig) -> None:
+def failed_batch_stays_gone(harness: Harness) -> None:
     """A failed batch is gone for good, also after opening again."""
-    rig.pools(a=5)
-    before = rig.rows()
+    harness.pools(a=5)
+    before = harness.rows()
     poison = placing(2, metadata={"poison": object()})
     with suppress(Exception):  # whatever it is: what counts is what it leaves
-        rig.engine.apply([Group((placing(1),)), Group((poison,))])
-    rig.refused(placing(3, quantity=6), Reason.INSUFFICIENT_CAPACITY)
-    rig.reopen(close=False)
-    equal(rig.rows(), before, "the journal after a failed batch and a refusal")
-    rig.place(1)
-    rig.sound()
+        harness.engine.apply([Group((placing(1),)), Group((poison,))])
+    harness.refused(placing(3, quantity=6), Reason.INSUFFICIENT_CAPACITY)
+    harness.reopen(close=False)
+    require_equal(harness.rows(), before, "the journal after a failed batch and a refusal")
+    harness.place(1)
+    harness.verify()
 
 
-def _everything(rig: Rig) -> list[Any]:
+def _everything(harness: Harness) -> list[Any]:
     return [
-        rig.rows(),
-        rig.engine.read(ListPools("")),
-        rig.engine.read(ListHolds("")),
-        rig.engine.read(ListRecords("", "k")),
-        rig.engine.read(ReadGeneration()),
+        harness.rows(),
+        harness.engine.read(ListPools("")),
+        harness.engine.read(ListHolds("")),
+        harness.engine.read(ListRecords("", "k")),
+        harness.engine.read(ReadGeneration()),
     ]
 
 
-def changed_limits_survive(rig: Rig) -> None:
+def changed_limits_survive(harness: Harness) -> None:
     """Limits that were changed are in force after opening again, and the past with them."""
-    rig.open(retention=1_000)
-    rig.pools(a=9)
-    rig.done(ChangeLimits(changes={"retention": 500}))
-    rig.at(5)
-    rig.done(ChangeLimits(changes={"retention": 2_000, "max_legs": 7}))
-    rig.place(1)
-    before = rig.engine.limits
-    equal((before.retention, before.max_legs, before.version, len(before.past)), (2_000, 7, 2, 1), "the limits")
+    harness.open(retention=1_000)
+    harness.pools(a=9)
+    harness.done(ChangeLimits(changes={"retention": 500}))
+    harness.at(5)
+    harness.done(ChangeLimits(changes={"retention": 2_000, "max_legs": 7}))
+    harness.place(1)
+    before = harness.engine.limits
+    require_equal((before.retention, before.max_legs, before.version, len(before.past)), (2_000, 7, 2, 1), "the limits")
     for close in (True, False):
-        rig.reopen(close=close)
-        equal(rig.engine.limits, before, "the limits, after it was opened again")
-        rig.sound()
+        harness.reopen(close=close)
+        require_equal(harness.engine.limits, before, "the limits, after it was opened again")
+        harness.verify()
 
 
 CHECKS = (survives_close, survives_a_crash, fences_survive, failed_batch_stays_gone, changed_limits_survive)

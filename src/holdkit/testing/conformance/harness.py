@@ -1,6 +1,6 @@
 """The rig: one engine under test, its clock, and short words for asking it things.
 
-A check gets a fresh rig. Whatever the engine does wrong ends as `Broken`, with a sentence that says what was promised, what
+A check gets a fresh rig. Whatever the engine does wrong ends as `NotConforming`, with a sentence that says what was promised, what
 was asked and what came instead. The rig trusts nothing that the engine says of itself: state is folded from the journal.
 """
 
@@ -36,19 +36,19 @@ TOKEN = "owner"
 """The owner token of every hold a check places, where it says no other."""
 
 
-class Broken(AssertionError):
+class NotConforming(AssertionError):
     """The engine broke a promise."""
 
 
-def demand(kept: object, message: str) -> None:
+def require(kept: object, message: str) -> None:
     """Say what is broken unless the promise was kept."""
     if not kept:
-        raise Broken(message)
+        raise NotConforming(message)
 
 
-def equal(got: object, expected: object, what: str) -> None:
+def require_equal(got: object, expected: object, what: str) -> None:
     """Two values must be the same."""
-    demand(got == expected, f"{what}: expected {expected!r}, got {got!r}")
+    require(got == expected, f"{what}: expected {expected!r}, got {got!r}")
 
 
 def hold_id(number: int) -> str:
@@ -56,7 +56,7 @@ def hold_id(number: int) -> str:
     return f"{number:032x}"
 
 
-class Rig:
+class Harness:
     """An engine under test."""
 
     def __init__(self, make: Make, reopen: Reopen | None = None) -> None:
@@ -95,15 +95,15 @@ class Rig:
     def apply(self, *groups: Group) -> Applied:
         """One batch."""
         applied = self.engine.apply([prepared(group) for group in groups])
-        equal([len(answers) for answers in applied.outcomes], [len(group.commands) for group in groups],
+        require_equal([len(answers) for answers in applied.outcomes], [len(group.commands) for group in groups],
               "outcomes per group")  # fmt: skip
         return applied
 
-    def do(self, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
+    def execute(self, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
         """One group in a batch of its own."""
         return self.apply(Group(commands, atomic)).replies(None)[0]
 
-    def under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
+    def execute_under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
         """One group under one operation id, as the kernel would hand it over."""
         numbered = tuple(structs.replace(command, op=f"{key}#{n}") for n, command in enumerate(commands))
         group = guarded(prepared(Group(numbered)).commands, atomic, key)
@@ -111,16 +111,18 @@ class Rig:
 
     def done(self, command: AnyCommand) -> Receipt:
         """A command that must be done."""
-        (outcome,) = self.do(command)
+        (outcome,) = self.execute(command)
         if not isinstance(outcome, Receipt):
-            raise Broken(f"{spoken(command)} at slot {self.now} must be done, but the answer is {outcome}")
+            raise NotConforming(f"{describe(command)} at slot {self.now} must be done, but the answer is {outcome}")
         return outcome
 
     def refused(self, command: AnyCommand, reason: Reason) -> Refusal:
         """A command that must be refused for this reason."""
-        (outcome,) = self.do(command)
+        (outcome,) = self.execute(command)
         if not isinstance(outcome, Refusal) or outcome.reason is not reason:
-            raise Broken(f"{spoken(command)} at slot {self.now} must be refused: {reason}, but the answer is {outcome}")
+            raise NotConforming(
+                f"{describe(command)} at slot {self.now} must be refused: {reason}, but the answer is {outcome}"
+            )
         return outcome
 
     def pools(self, tenant: str = "", **totals: int) -> None:
@@ -147,7 +149,7 @@ class Rig:
         """A pool that must be there."""
         found = self.engine.read(FindPool((tenant, pool)))
         if found is None:
-            raise Broken(f"pool {pool!r} of tenant {tenant!r} is gone")
+            raise NotConforming(f"pool {pool!r} of tenant {tenant!r} is gone")
         return found
 
     def hold(self, number: int, tenant: str = "") -> StoredHold | None:
@@ -157,7 +159,7 @@ class Rig:
     def ends(self) -> dict[int, int]:
         """The last number of each lane."""
         ends = self.engine.read(FindEnds())
-        equal([end.lane for end in ends], sorted({end.lane for end in ends}), "lanes of the journal's ends")
+        require_equal([end.lane for end in ends], sorted({end.lane for end in ends}), "lanes of the journal's ends")
         return {end.lane: end.seq for end in ends}
 
     def rows(
@@ -168,10 +170,10 @@ class Rig:
         rows: list[JournalRow] = []
         while True:
             found = self.engine.read(ReadJournal(tenant, dict(seen), page))
-            demand(len(found) <= page, f"a page of at most {page} entries has {len(found)}")
+            require(len(found) <= page, f"a page of at most {page} entries has {len(found)}")
             for row in found:
                 last = seen.get(row.lane, 0)
-                demand(row.seq > last, f"entry {row.seq} of lane {row.lane} was read after entry {last}")
+                require(row.seq > last, f"entry {row.seq} of lane {row.lane} was read after entry {last}")
                 seen[row.lane] = row.seq
             rows += found
             if len(found) < page:
@@ -181,7 +183,7 @@ class Rig:
         """The same, decoded. A change that touches several lanes has its entry in one, and a part in each of the others."""
         return [entry_of(row) for row in self.rows(after)]
 
-    def along(self, pool: str, after: Mapping[int, int] | None = None) -> list[Entry]:
+    def entries_of_pool(self, pool: str, after: Mapping[int, int] | None = None) -> list[Entry]:
         """Entries that changed a pool, which are all in one lane, so in order; some may be parts."""
         return [entry for entry in self.journal(after) if any(effect.pool.id == pool for effect in entry.effects)]
 
@@ -189,7 +191,7 @@ class Rig:
         """What the journal says happened after a place, in its own words, each change once."""
         return [entry.action.value for entry in self.journal(after) if not entry.part]
 
-    def story(self, number: int, tenant: str = "") -> list[Entry]:
+    def history_of(self, number: int, tenant: str = "") -> list[Entry]:
         """A hold's history, without parts: in the order it happened."""
         rows = self.engine.read(ReadHistory(tenant, hold_id(number)))
         return [entry for entry in map(entry_of, rows) if not entry.part]
@@ -201,10 +203,10 @@ class Rig:
             fold(state, entry)
         return state
 
-    def sound(self) -> None:
+    def verify(self) -> None:
         """The engine's own `verify` finds nothing, and no lane of the journal has a gap."""
         differences = [str(difference) for difference in self.engine.verify()]
-        demand(not differences, f"verify must find nothing, but says: {'; '.join(differences[:5])}")
+        require(not differences, f"verify must find nothing, but says: {'; '.join(differences[:5])}")
         self.gap_free()
 
     def gap_free(self) -> None:
@@ -213,7 +215,7 @@ class Rig:
         for row in self.rows():
             numbers.setdefault(row.lane, []).append(row.seq)
         counted = {lane: list(range(1, end + 1)) for lane, end in self.ends().items()}
-        equal(numbers, counted, "journal numbers without gaps, by lane")
+        require_equal(numbers, counted, "journal numbers without gaps, by lane")
 
 
 def prepared(group: Group) -> Group:
@@ -230,12 +232,12 @@ def prepared(group: Group) -> Group:
 def placing(
     number: int, pool: str | Sequence[Leg] = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any
 ) -> PlaceHold:
-    """The command behind `Rig.place`."""
+    """The command behind `Harness.place`."""
     legs = (Leg(pool, quantity),) if isinstance(pool, str) else tuple(pool)
     return PlaceHold(id=hold_id(number), legs=legs, ttl_slots=ttl, **{"owner": TOKEN, **more})
 
 
-def spoken(command: AnyCommand) -> str:
+def describe(command: AnyCommand) -> str:
     """A command in a few words."""
     parts = [f"{name}={value!r}" for name, value in structs.asdict(command).items() if value not in (None, "", ())]
     return f"{type(command).__name__}({', '.join(parts)})"

@@ -22,7 +22,7 @@ from ...core.model import Key, Pool, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal, Reply
 from ...core.reading import FindEnds, FindHold, FindPool, Query
 from ...engines.port import Engine
-from .harness import Broken, demand, prepared
+from .harness import NotConforming, prepared, require
 
 
 class Answer(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Answer(Struct, frozen=True):
     """`last_seq` of the answer: the state it was decided on is the one after that entry."""
 
 
-class Look(Struct, frozen=True):
+class Read(Struct, frozen=True):
     """One read, of a pool or a hold, that must show the state after some entry between two positions."""
 
     query: FindPool | FindHold
@@ -55,7 +55,7 @@ class Recorder:
         self.linear = engine.lanes == 1
         """Whether the history can be checked."""
         self.answers: list[Answer] = []
-        self.looks: list[Look] = []
+        self.reads: list[Read] = []
 
     def ask(self, command: AnyCommand) -> Reply:
         """One command in a batch of its own."""
@@ -72,14 +72,14 @@ class Recorder:
             self.answers.append(Answer(command, outcome, before, at))
         return outcome
 
-    def look(self, query: FindPool | FindHold) -> None:
+    def read_back(self, query: FindPool | FindHold) -> None:
         """One read."""
         before = self._known
         asked: Query[Any] = query
         result = self._engine.read(asked)
         after = sum(end.seq for end in self._engine.read(FindEnds()))
         with self._lock:
-            self.looks.append(Look(query, result, before, after))
+            self.reads.append(Read(query, result, before, after))
 
 
 class _Past:
@@ -112,27 +112,27 @@ CLAIMED = frozenset({Action.HOLD_HELD, Action.HOLD_CONFIRMED, Action.HOLD_RELEAS
 """Entries that somebody must have been told about."""
 
 
-def check_history(journal: Sequence[Entry], answers: Sequence[Answer], looks: Sequence[Look] = ()) -> None:
-    """Raise `Broken` at the first answer or read that the journal contradicts. Needs a clock that stood still."""
+def check_history(journal: Sequence[Entry], answers: Sequence[Answer], reads: Sequence[Read] = ()) -> None:
+    """Raise `NotConforming` at the first answer or read that the journal contradicts. Needs a clock that stood still."""
     done = _claims(answers)
     past, state = _Past(), Folded()
     for number, entry in enumerate(journal, start=1):
-        _counters(state, number, entry)
+        _check_counters(state, number, entry)
         fold(state, entry)
         past.write(number, entry, state)
         answer = done.pop(number, None)
         if answer is not None:
-            _agrees(answer, number, entry, state)
+            _check_answer(answer, number, entry, state)
         elif entry.action in CLAIMED and entry.op is None:
             follows = done.get(number + 1)
             told = follows is not None and getattr(follows.command, "id", None) == entry.subject
-            demand(told, f"entry {number} ({entry.action.value} {entry.subject}) was told to nobody")
-    demand(not done, f"positions {sorted(done)} were answered, but are not in the journal")
+            require(told, f"entry {number} ({entry.action.value} {entry.subject}) was told to nobody")
+    require(not done, f"positions {sorted(done)} were answered, but are not in the journal")
     for answer in answers:
         if isinstance(answer.outcome, Refusal):
-            _was_true(answer, answer.outcome, past)
-    for look in looks:
-        _was_seen(look, past)
+            _refusal_was_true(answer, answer.outcome, past)
+    for read_back in reads:
+        _read_was_true(read_back, past)
 
 
 def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
@@ -140,44 +140,46 @@ def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
     done: dict[int, Answer] = {}
     for answer in answers:
         outcome = answer.outcome
-        demand(answer.at >= answer.before, f"decided on entry {answer.at}, though {answer.before} was committed before")
+        require(
+            answer.at >= answer.before, f"decided on entry {answer.at}, though {answer.before} was committed before"
+        )
         if not isinstance(outcome, Receipt) or outcome.replayed or outcome.position is None:
             continue
         seq = outcome.position.seq
-        demand(answer.before < seq <= answer.at, f"position {seq} lies not between {answer.before} and {answer.at}")
-        demand(seq not in done, f"position {seq} was answered twice")
+        require(answer.before < seq <= answer.at, f"position {seq} lies not between {answer.before} and {answer.at}")
+        require(seq not in done, f"position {seq} was answered twice")
         done[seq] = answer
     return done
 
 
-def _counters(state: Folded, seq: int, entry: Entry) -> None:
+def _check_counters(state: Folded, seq: int, entry: Entry) -> None:
     """Never more in use than there is, never less than nothing, and fences only grow."""
     for effect in entry.effects:
         pool, before = effect.pool, state.pools.get(effect.pool.key)
         where = f"entry {seq} leaves pool {pool.id}"
-        demand(pool.held >= 0 and pool.consumed >= 0, f"{where} below nothing: {pool}")
-        demand(pool.held + pool.consumed <= pool.total, f"{where} oversold: {pool}")
+        require(pool.held >= 0 and pool.consumed >= 0, f"{where} below nothing: {pool}")
+        require(pool.held + pool.consumed <= pool.total, f"{where} oversold: {pool}")
         was = (0, 0, 0) if before is None else (before.total, before.held, before.consumed)
         says = (pool.total - effect.total, pool.held - effect.held, pool.consumed - effect.consumed)
-        demand(was == says, f"{where} from {says}, but it stood at {was}")
+        require(was == says, f"{where} from {says}, but it stood at {was}")
         grows = before is None or pool.fence > before.fence or entry.action is not Action.HOLD_HELD
-        demand(grows, f"{where} with a fence that did not grow")
+        require(grows, f"{where} with a fence that did not grow")
 
 
-def _agrees(answer: Answer, seq: int, entry: Entry, state: Folded) -> None:
+def _check_answer(answer: Answer, seq: int, entry: Entry, state: Folded) -> None:
     """The entry an answer claims says what the answer says."""
     outcome = answer.outcome
     assert isinstance(outcome, Receipt)
     subject = getattr(answer.command, "id", entry.subject)
     told = (answer.command.tenant, subject, outcome.slot)
-    demand(told[1] in entry.subject and (entry.tenant, entry.slot) == (told[0], told[2]),
+    require(told[1] in entry.subject and (entry.tenant, entry.slot) == (told[0], told[2]),
            f"the answer at {seq} is about {told}, the entry about {entry.subject} at {entry.slot}")  # fmt: skip
     if outcome.hold is not None:
         stands = state.holds.get(outcome.hold.key)
-        demand(stands == outcome.hold, f"the answer at {seq} shows {outcome.hold}, the journal {stands}")
+        require(stands == outcome.hold, f"the answer at {seq} shows {outcome.hold}, the journal {stands}")
 
 
-def _was_true(answer: Answer, refusal: Refusal, past: _Past) -> None:
+def _refusal_was_true(answer: Answer, refusal: Refusal, past: _Past) -> None:
     """A refusal's figures are those of the position it was decided at."""
     tenant = answer.command.tenant
     if refusal.reason is Reason.INSUFFICIENT_CAPACITY:
@@ -185,12 +187,12 @@ def _was_true(answer: Answer, refusal: Refusal, past: _Past) -> None:
             for pool in past.between(past.pools, (tenant, leg.pool), answer.at, answer.at):
                 figures = None if pool is None else (pool.available, pool.total)
                 if figures is not None and figures != (leg.available, leg.total):
-                    raise Broken(f"refused at {answer.at} with {leg}, but there pool {leg.pool} had {figures}")
-                demand(leg.requested > leg.available, f"refused though there was enough: {leg}")
+                    raise NotConforming(f"refused at {answer.at} with {leg}, but there pool {leg.pool} had {figures}")
+                require(leg.requested > leg.available, f"refused though there was enough: {leg}")
     elif refusal.reason in ENDED:
         for hold in past.between(past.holds, (tenant, refusal.subject), answer.at, answer.at):
             state = None if hold is None else hold.state.value
-            demand(
+            require(
                 state == ENDED[refusal.reason], f"refused at {answer.at}: {refusal.reason}, but the hold was {state}"
             )
 
@@ -203,9 +205,12 @@ ENDED = {
 }
 
 
-def _was_seen(look: Look, past: _Past) -> None:
+def _read_was_true(read_back: Read, past: _Past) -> None:
     """A read shows a state from between the start and the end of the call."""
-    key = look.query.key
-    table: dict[Key, list[Any]] = past.pools if isinstance(look.query, FindPool) else past.holds
-    shown = any(row == look.result for row in past.between(table, key, look.before, look.after))
-    demand(shown, f"a read between {look.before} and {look.after} shows {look.result}: never so at that time")
+    key = read_back.query.key
+    table: dict[Key, list[Any]] = past.pools if isinstance(read_back.query, FindPool) else past.holds
+    shown = any(row == read_back.result for row in past.between(table, key, read_back.before, read_back.after))
+    require(
+        shown,
+        f"a read between {read_back.before} and {read_back.after} shows {read_back.result}: never so at that time",
+    )

@@ -36,17 +36,17 @@ from ...core.reading import (
     entry_of,
     touches,
 )
-from .harness import TOKEN, Rig, demand, equal, hold_id, placing
+from .harness import TOKEN, Harness, hold_id, placing, require, require_equal
 
 LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE}
 """Actions that ordinary commands lead to."""
 
 
-def tour(rig: Rig) -> list[Receipt]:
+def exercise_everything(harness: Harness) -> list[Receipt]:
     """A little of everything; ends with holds in every state, due legs, records and a pool swept away."""
-    answers = [rig.done(command) for command in _before()]
-    rig.at(10)
-    answers += [rig.done(command) for command in (placing(20, "a"), Sweep(), Sweep(), *_after())]
+    answers = [harness.done(command) for command in _before()]
+    harness.at(10)
+    answers += [harness.done(command) for command in (placing(20, "a"), Sweep(), Sweep(), *_after())]
     return answers
 
 
@@ -87,105 +87,111 @@ def _after() -> tuple[AnyCommand, ...]:
     )
 
 
-def gap_free(rig: Rig) -> None:
+def gap_free(harness: Harness) -> None:
     """Each lane counts 1, 2, 3 …; a done answer names the entry that says what it did; refusals take no position."""
-    answers = tour(rig)
-    rig.gap_free()
-    rows = rig.rows()
+    answers = exercise_everything(harness)
+    harness.gap_free()
+    rows = harness.rows()
     by_position = {Position(row.lane, row.seq): row for row in rows}
     for answer in answers:
         if answer.hold is not None:
             assert answer.position is not None, f"a change without a position: {answer}"
             entry = entry_of(by_position[answer.position])
             told = (entry.subject, entry.slot, entry.part)
-            equal(told, (answer.hold.id, answer.slot, False), f"subject and slot of the entry at {answer.position}")
+            require_equal(
+                told, (answer.hold.id, answer.slot, False), f"subject and slot of the entry at {answer.position}"
+            )
     last = {row.lane: row for row in rows}
-    ends = rig.engine.read(FindEnds())
-    equal(ends, [last[lane] for lane in sorted(last)], "the journal's ends")
+    ends = harness.engine.read(FindEnds())
+    require_equal(ends, [last[lane] for lane in sorted(last)], "the journal's ends")
     some = (rows[-1], rows[0], rows[len(rows) // 2])
-    gone = [(end.lane, end.seq + 1) for end in ends] + [(rig.engine.lanes, 1), (0, 0)]
-    found = rig.engine.read(FindEntries((*((row.lane, row.seq) for row in some), *gone)))
-    equal(found, sorted(some, key=lambda row: (row.lane, row.seq)), "entries by their positions, in order")
-    applied = rig.apply(Group((placing(30, "none"),)))
-    demand(not applied.wrote, "a batch of refusals says that it wrote something")
+    gone = [(end.lane, end.seq + 1) for end in ends] + [(harness.engine.lanes, 1), (0, 0)]
+    found = harness.engine.read(FindEntries((*((row.lane, row.seq) for row in some), *gone)))
+    require_equal(found, sorted(some, key=lambda row: (row.lane, row.seq)), "entries by their positions, in order")
+    applied = harness.apply(Group((placing(30, "none"),)))
+    require(not applied.wrote, "a batch of refusals says that it wrote something")
     if applied.last_seq is not None:
-        equal(applied.last_seq, rows[-1].seq, "last_seq of a batch of refusals")
+        require_equal(applied.last_seq, rows[-1].seq, "last_seq of a batch of refusals")
 
 
-def every_change_has_its_entry(rig: Rig) -> None:
+def every_change_has_its_entry(harness: Harness) -> None:
     """Every kind of change is journaled under its own action, extensions, expiries and removals included."""
-    tour(rig)
-    rig.at(500 * DAY)
-    rig.done(Sweep())
-    rig.done(ReturnToPool(id="a", quantity=2, force=True, reason="refund"))
-    missing = sorted(action.value for action in LIVED - {entry.action for entry in rig.journal()})
-    equal(missing, [], "actions that must have been journaled and were not")
-    forced = [entry.reason for entry in rig.journal() if entry.forced and not entry.part]
-    equal(sorted(map(str, forced)), ["admin_override", "refund"], "reasons of forced entries")
+    exercise_everything(harness)
+    harness.at(500 * DAY)
+    harness.done(Sweep())
+    harness.done(ReturnToPool(id="a", quantity=2, force=True, reason="refund"))
+    missing = sorted(action.value for action in LIVED - {entry.action for entry in harness.journal()})
+    require_equal(missing, [], "actions that must have been journaled and were not")
+    forced = [entry.reason for entry in harness.journal() if entry.forced and not entry.part]
+    require_equal(sorted(map(str, forced)), ["admin_override", "refund"], "reasons of forced entries")
 
 
-def replay_is_state(rig: Rig) -> None:
+def replay_is_state(harness: Harness) -> None:
     """Folding the journal rebuilds exactly the pools, holds and records that reads show; `verify` agrees."""
-    tour(rig)
-    state = rig.folded()
-    for pool_key in sorted({effect.pool.key for entry in rig.journal() for effect in entry.effects}):
-        shown, pool = rig.engine.read(FindPool(pool_key)), state.pools.get(pool_key)
+    exercise_everything(harness)
+    state = harness.folded()
+    for pool_key in sorted({effect.pool.key for entry in harness.journal() for effect in entry.effects}):
+        shown, pool = harness.engine.read(FindPool(pool_key)), state.pools.get(pool_key)
         if shown is not None and pool is not None and pool_key[1] == "a":
-            equal(shown.held, pool.held, "units held in pool a")
-        equal(shown is None, pool is None, f"pool {pool_key[1]!r} is missing")
+            require_equal(shown.held, pool.held, "units held in pool a")
+        require_equal(shown is None, pool is None, f"pool {pool_key[1]!r} is missing")
         if shown is not None and pool is not None:
             fields = ("total", "consumed", "loose", "fence", "slot", "version", "on_demand", "label", "closes", "holder",
                       "entity")  # fmt: skip
             for field in fields:
-                equal(getattr(shown, field), getattr(pool, field), f"{field} of pool {pool_key[1]!r}")
+                require_equal(getattr(shown, field), getattr(pool, field), f"{field} of pool {pool_key[1]!r}")
     for number in (1, 4, 5, 6, 7):
-        equal(rig.hold(number), state.holds.get(("", hold_id(number))), f"hold {number}")
-    for record_key in sorted({entry.record.key for entry in rig.journal() if entry.record is not None}):
-        equal(rig.engine.read(FindRecord(record_key)), state.records.get(record_key), f"record {record_key[2]!r}")
-    rig.sound()
+        require_equal(harness.hold(number), state.holds.get(("", hold_id(number))), f"hold {number}")
+    for record_key in sorted({entry.record.key for entry in harness.journal() if entry.record is not None}):
+        require_equal(
+            harness.engine.read(FindRecord(record_key)), state.records.get(record_key), f"record {record_key[2]!r}"
+        )
+    harness.verify()
 
 
-def history_is_the_journal(rig: Rig) -> None:
+def history_is_the_journal(harness: Harness) -> None:
     """A subject's history is its entries in journal order, and folds to the hold; pages and tenants cut nothing off."""
-    rig.pools("other", a=5)
-    tour(rig)
-    rig.done(placing(1, tenant="other"))
-    rows = rig.rows()
+    harness.pools("other", a=5)
+    exercise_everything(harness)
+    harness.done(placing(1, tenant="other"))
+    rows = harness.rows()
     for tenant, subject in (("", hold_id(1)), ("other", hold_id(1)), ("", "a"), ("", "k/two"), ("", "nobody")):
         mine = [row for row in rows if (entry_of(row).tenant, entry_of(row).subject) == (tenant, subject)]
-        story = rig.engine.read(ReadHistory(tenant, subject))
-        equal(_whole(story), _whole(mine), f"history of {subject!r} of tenant {tenant!r}")
-        first = rig.engine.read(ReadHistory(tenant, subject, 1))
-        equal(first, story[:1], f"the first entry of {subject!r} of tenant {tenant!r}")
-    equal(reconstruct(rig.story(1)), rig.hold(1), "the hold its history folds to")
+        history_of = harness.engine.read(ReadHistory(tenant, subject))
+        require_equal(_whole(history_of), _whole(mine), f"history of {subject!r} of tenant {tenant!r}")
+        first = harness.engine.read(ReadHistory(tenant, subject, 1))
+        require_equal(first, history_of[:1], f"the first entry of {subject!r} of tenant {tenant!r}")
+    require_equal(reconstruct(harness.history_of(1)), harness.hold(1), "the hold its history folds to")
     for tenant in ("", "other"):
         mine = [row for row in rows if entry_of(row).tenant == tenant]
-        equal(rig.rows(tenant=tenant, page=3), mine, f"the journal of tenant {tenant!r}, three at a time")
-    equal(rig.rows(page=3), rows, "the journal of all, three at a time")
+        require_equal(harness.rows(tenant=tenant, page=3), mine, f"the journal of tenant {tenant!r}, three at a time")
+    require_equal(harness.rows(page=3), rows, "the journal of all, three at a time")
 
 
-def pools_have_their_history(rig: Rig) -> None:
+def pools_have_their_history(harness: Harness) -> None:
     """A pool's history is all that touched it, in order of its lane: its own entries, those of holds, parts; in pages."""
-    rig.pools("other", a=5)
-    tour(rig)
-    rig.done(placing(1, tenant="other"))
-    rows = rig.rows()
+    harness.pools("other", a=5)
+    exercise_everything(harness)
+    harness.done(placing(1, tenant="other"))
+    rows = harness.rows()
     seen = 0
     for tenant, pool in (("", "a"), ("", "b"), ("other", "a"), ("", "nobody")):
         entries = [(row, entry_of(row)) for row in rows]
         touched = [row for row, entry in entries if entry.tenant == tenant and touches(entry, pool)]
         seen += len(touched)
         for page in (1, 2, 1_000):
-            equal(
-                _touched(rig, tenant, pool, page), touched, f"history of pool {pool!r} of {tenant!r}, {page} at a time"
+            require_equal(
+                _touched(harness, tenant, pool, page),
+                touched,
+                f"history of pool {pool!r} of {tenant!r}, {page} at a time",
             )
-    demand(seen > 8, "the tour touches its pools")
+    require(seen > 8, "the tour touches its pools")
 
 
-def _touched(rig: Rig, tenant: str, pool: str, page: int) -> list[JournalRow]:
+def _touched(harness: Harness, tenant: str, pool: str, page: int) -> list[JournalRow]:
     found: list[JournalRow] = []
     behind: dict[int, int] = {}
-    while rows := rig.engine.read(ReadPoolHistory(tenant, pool, dict(behind), page)):
+    while rows := harness.engine.read(ReadPoolHistory(tenant, pool, dict(behind), page)):
         found += rows
         behind = {rows[-1].lane: rows[-1].seq}
     return found

@@ -23,142 +23,162 @@ from ...core.reading import (
     TakeSurvey,
     entry_of,
 )
-from .harness import START, TOKEN, Rig, demand, equal, hold_id, placing
+from .harness import START, TOKEN, Harness, hold_id, placing, require, require_equal
 
 AWKWARD = ("a%b", "a_b", "a'b", 'a"b', "a\\b", "aéb", "ae\u0301b", "AB", "ab", "a b", "\U0001f642", "z" * 512)
 """Pool ids that must be taken as they are: no pattern, no quoting, no folding, no trimming."""
 
 
-def pages_in_order(rig: Rig) -> None:
+def pages_in_order(harness: Harness) -> None:
     """Lists are ordered by id, begin after the one named, keep to their limit, and take texts as they are."""
     for number, pool in enumerate(AWKWARD):
-        rig.done(CreatePool(id=pool, total=number + 1))
-        rig.done(placing(number, pool, entity=f"order:{number % 2}"))
-    rig.done(CreatePool(id="~reserved", total=1))
+        harness.done(CreatePool(id=pool, total=number + 1))
+        harness.done(placing(number, pool, entity=f"order:{number % 2}"))
+    harness.done(CreatePool(id="~reserved", total=1))
     ids = sorted(AWKWARD)
-    equal([pool.id for pool in rig.engine.read(ListPools(""))], ids, "pools in order, reserved ones not shown")
-    equal([pool.id for pool in rig.engine.read(ListPools("", after=ids[2], limit=3))], ids[3:6], "a page of pools")
+    require_equal(
+        [pool.id for pool in harness.engine.read(ListPools(""))], ids, "pools in order, reserved ones not shown"
+    )
+    require_equal(
+        [pool.id for pool in harness.engine.read(ListPools("", after=ids[2], limit=3))], ids[3:6], "a page of pools"
+    )
     for prefix in ("a%", "a_", "a", "A", "\U0001f642", "~"):
         expected = [pool for pool in (*ids, "~reserved") if pool.startswith(prefix)]
-        found = [pool.id for pool in rig.engine.read(ListPools("", prefix=prefix))]
-        equal(found, expected, f"pools that begin with {prefix!r}")
+        found = [pool.id for pool in harness.engine.read(ListPools("", prefix=prefix))]
+        require_equal(found, expected, f"pools that begin with {prefix!r}")
     numbers = list(range(len(AWKWARD)))
-    everything = [hold.id for hold in rig.engine.read(ListHolds(""))]
-    equal(everything, [hold_id(number) for number in numbers], "holds in order")
-    page = [hold.id for hold in rig.engine.read(ListHolds("", entity="order:1", after=hold_id(3), limit=2))]
-    equal(page, [hold_id(5), hold_id(7)], "a page of holds by entity")
+    everything = [hold.id for hold in harness.engine.read(ListHolds(""))]
+    require_equal(everything, [hold_id(number) for number in numbers], "holds in order")
+    page = [hold.id for hold in harness.engine.read(ListHolds("", entity="order:1", after=hold_id(3), limit=2))]
+    require_equal(page, [hold_id(5), hold_id(7)], "a page of holds by entity")
     for number, pool in enumerate(AWKWARD):
-        found = [hold.id for hold in rig.engine.read(ListHolds("", pool=pool))]
-        equal(found, [hold_id(number)], f"holds on pool {pool!r}")
+        found = [hold.id for hold in harness.engine.read(ListHolds("", pool=pool))]
+        require_equal(found, [hold_id(number)], f"holds on pool {pool!r}")
     for number in (3, 8):
-        rig.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
-    found = [hold.id for hold in rig.engine.read(ListHolds("", state=State.RELEASED))]
-    equal(found, [hold_id(3), hold_id(8)], "holds by state")
-    rig.sound()
+        harness.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+    found = [hold.id for hold in harness.engine.read(ListHolds("", state=State.RELEASED))]
+    require_equal(found, [hold_id(3), hold_id(8)], "holds by state")
+    harness.verify()
 
 
-def labelled_pools_remember(rig: Rig) -> None:
+def labelled_pools_remember(harness: Harness) -> None:
     """A labelled pool says who had it last and for what, is found by that, and can be looked up while it rests."""
-    rig.open(retention=50)
+    harness.open(retention=50)
     for number, key in enumerate(("z", "é", "a"), 1):
-        rig.done(placing(number, [Leg(f"~key/{key}", 1, 1, label=f"type:{key}")], ttl=20))
-    rig.done(ConfirmHold(id=hold_id(1), owner=TOKEN, entity="user:7"))
-    rig.done(ConfirmHold(id=hold_id(2), owner=TOKEN, entity="user:7"))
+        harness.done(placing(number, [Leg(f"~key/{key}", 1, 1, label=f"type:{key}")], ttl=20))
+    harness.done(ConfirmHold(id=hold_id(1), owner=TOKEN, entity="user:7"))
+    harness.done(ConfirmHold(id=hold_id(2), owner=TOKEN, entity="user:7"))
     asked = tuple(("", f"~key/{key}") for key in ("a", "missing", "z", "é", "a"))
-    found = rig.engine.read(FindPools(asked))
-    equal([row and (row.label, row.holder, row.entity) for row in found],
+    found = harness.engine.read(FindPools(asked))
+    require_equal([row and (row.label, row.holder, row.entity) for row in found],
           [("type:a", hold_id(3), None), None, ("type:z", hold_id(1), "user:7"), ("type:é", hold_id(2), "user:7"),
            ("type:a", hold_id(3), None)], "pools in the order asked")  # fmt: skip
-    equal(rig.engine.read(FindPools(())), [], "no pools asked for")
-    linked = [row.id for row in rig.engine.read(ListPools("", prefix="~", entity="user:7"))]
-    equal(linked, ["~key/z", "~key/é"], "pools of an entity, in order")
+    require_equal(harness.engine.read(FindPools(())), [], "no pools asked for")
+    linked = [row.id for row in harness.engine.read(ListPools("", prefix="~", entity="user:7"))]
+    require_equal(linked, ["~key/z", "~key/é"], "pools of an entity, in order")
     for narrowed, names in (
         ({"after": "~key/z"}, ["~key/é"]),
         ({"limit": 1}, ["~key/z"]),
         ({"prefix": "~key/é"}, ["~key/é"]),
     ):
         query = ListPools("", **{"prefix": "~", "entity": "user:7", **narrowed})  # type: ignore[arg-type]
-        equal([row.id for row in rig.engine.read(query)], names, f"pools of an entity with {narrowed}")
+        require_equal([row.id for row in harness.engine.read(query)], names, f"pools of an entity with {narrowed}")
     for other in (ListPools("", entity="user:7"), ListPools("", prefix="~", entity="user"),
                   ListPools("acme", prefix="~", entity="user:7")):  # fmt: skip
-        equal(rig.engine.read(other), [], f"{other}")
-    rig.done(ReturnUnits(id=hold_id(1), owner=TOKEN))
-    equal([row.id for row in rig.engine.read(ListPools("", prefix="~", entity="user:7"))], ["~key/é"], "what is linked")
-    rig.at(20)
-    equal(rig.pool("~key/a").held, 0, "units held at the deadline")
-    rig.done(Sweep())
-    rig.at(49)
-    rig.done(Sweep())
-    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/z", "~key/é"], "what rests")
-    rig.at(50)
-    rig.done(Sweep())
-    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/é"], "what rested enough")
-    rig.at(70)
-    rig.done(Sweep())
-    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/é"], "what was confirmed stays")
-    rig.sound()
+        require_equal(harness.engine.read(other), [], f"{other}")
+    harness.done(ReturnUnits(id=hold_id(1), owner=TOKEN))
+    require_equal(
+        [row.id for row in harness.engine.read(ListPools("", prefix="~", entity="user:7"))],
+        ["~key/é"],
+        "what is linked",
+    )
+    harness.at(20)
+    require_equal(harness.pool("~key/a").held, 0, "units held at the deadline")
+    harness.done(Sweep())
+    harness.at(49)
+    harness.done(Sweep())
+    require_equal(
+        [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/z", "~key/é"], "what rests"
+    )
+    harness.at(50)
+    harness.done(Sweep())
+    require_equal(
+        [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/é"], "what rested enough"
+    )
+    harness.at(70)
+    harness.done(Sweep())
+    require_equal(
+        [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/é"], "what was confirmed stays"
+    )
+    harness.verify()
 
 
-def windows_close(rig: Rig) -> None:
+def windows_close(harness: Harness) -> None:
     """A leg is granted within its window only; a finished window goes, whatever was consumed, once nothing is held."""
     leg = Leg("~rate/0", 2, 5, opens=START, closes=START + 10)
-    rig.done(Consume(id=hold_id(1), legs=(leg,), owner=TOKEN))
-    rig.done(placing(2, [leg], ttl=30))
-    equal(rig.pool("~rate/0").closes, START + 10, "the end of the window")
-    rig.at(10)
-    equal(rig.refused(placing(3, [leg]), Reason.WINDOW_CLOSED).found, START + 10, "the slot that was too late")
-    rig.done(Sweep())
-    equal(rig.pool("~rate/0").held, 2, "units held in a window that is over")
-    rig.done(ConfirmHold(id=hold_id(2), owner=TOKEN))
-    rig.done(Sweep())
-    equal(rig.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
-    rig.done(ReturnUnits(id=hold_id(1), owner=TOKEN, quantity=1))
-    equal(rig.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
+    harness.done(Consume(id=hold_id(1), legs=(leg,), owner=TOKEN))
+    harness.done(placing(2, [leg], ttl=30))
+    require_equal(harness.pool("~rate/0").closes, START + 10, "the end of the window")
+    harness.at(10)
+    require_equal(
+        harness.refused(placing(3, [leg]), Reason.WINDOW_CLOSED).found, START + 10, "the slot that was too late"
+    )
+    harness.done(Sweep())
+    require_equal(harness.pool("~rate/0").held, 2, "units held in a window that is over")
+    harness.done(ConfirmHold(id=hold_id(2), owner=TOKEN))
+    harness.done(Sweep())
+    require_equal(harness.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
+    harness.done(ReturnUnits(id=hold_id(1), owner=TOKEN, quantity=1))
+    require_equal(harness.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
     later = Leg("~rate/0", 1, 5, opens=START + 10, closes=START + 20)
-    rig.done(placing(4, [later], ttl=5))
-    equal((rig.pool("~rate/0").held, rig.pool("~rate/0").closes), (1, START + 20), "a window in the same place")
-    rig.sound()
+    harness.done(placing(4, [later], ttl=5))
+    require_equal(
+        (harness.pool("~rate/0").held, harness.pool("~rate/0").closes), (1, START + 20), "a window in the same place"
+    )
+    harness.verify()
 
 
-def a_full_table_keeps_no_memories(rig: Rig) -> None:
+def a_full_table_keeps_no_memories(harness: Harness) -> None:
     """Where the table of pools is full, labelled ones that are only kept to be looked up make room, oldest first."""
-    rig.open(max_pools=2)
+    harness.open(max_pools=2)
     for number in (1, 2, 3):
-        rig.at(number)
-        rig.done(placing(number, [Leg(f"~key/{number}", 1, 1, label=f"{number}")], ttl=20))
-        rig.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
-    equal([row.id for row in rig.engine.read(ListPools("", prefix="~"))], ["~key/2", "~key/3"], "pools that are left")
-    rig.sound()
+        harness.at(number)
+        harness.done(placing(number, [Leg(f"~key/{number}", 1, 1, label=f"{number}")], ttl=20))
+        harness.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+    require_equal(
+        [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/2", "~key/3"], "pools that are left"
+    )
+    harness.verify()
 
 
-def records_compare_and_set(rig: Rig) -> None:
+def records_compare_and_set(harness: Harness) -> None:
     """A record is written only over the version its writer saw; records are listed by id within their kind."""
-    put = rig.done(PutRecord(kind="k", id="b", body='{"n": 1}', if_version=0))
-    equal(
+    put = harness.done(PutRecord(kind="k", id="b", body='{"n": 1}', if_version=0))
+    require_equal(
         (put.record and put.record.version, put.position and put.position.seq),
         (1, 1),
         "version and position of a new record",
     )
-    rig.refused(PutRecord(kind="k", id="b", body="2", if_version=0), Reason.VERSION_CONFLICT)
-    rig.done(PutRecord(kind="k", id="b", body="2", if_version=1))
+    harness.refused(PutRecord(kind="k", id="b", body="2", if_version=0), Reason.VERSION_CONFLICT)
+    harness.done(PutRecord(kind="k", id="b", body="2", if_version=1))
     for kind, name in (("k", "c"), ("k", "a"), ("other", "a")):
-        rig.done(PutRecord(kind=kind, id=name, body="0"))
-    equal([row.id for row in rig.engine.read(ListRecords("", "k"))], ["a", "b", "c"], "records in order")
-    page = [row.id for row in rig.engine.read(ListRecords("", "k", after="a", limit=1))]
-    equal(page, ["b"], "a page of records")
-    rig.done(PutRecord(kind="k", id="b", body=None, if_version=2))
-    equal(rig.engine.read(FindRecord(("", "k", "b"))), None, "a removed record")
-    again = rig.done(PutRecord(kind="k", id="b", body="3", if_version=0))
-    equal(again.record, rig.engine.read(FindRecord(("", "k", "b"))), "a record written anew")
-    rig.sound()
+        harness.done(PutRecord(kind=kind, id=name, body="0"))
+    require_equal([row.id for row in harness.engine.read(ListRecords("", "k"))], ["a", "b", "c"], "records in order")
+    page = [row.id for row in harness.engine.read(ListRecords("", "k", after="a", limit=1))]
+    require_equal(page, ["b"], "a page of records")
+    harness.done(PutRecord(kind="k", id="b", body=None, if_version=2))
+    require_equal(harness.engine.read(FindRecord(("", "k", "b"))), None, "a removed record")
+    again = harness.done(PutRecord(kind="k", id="b", body="3", if_version=0))
+    require_equal(again.record, harness.engine.read(FindRecord(("", "k", "b"))), "a record written anew")
+    harness.verify()
 
 
-def durable_looks_show_the_same(rig: Rig) -> None:
+def durable_looks_show_the_same(harness: Harness) -> None:
     """A look that a command's answer rests on shows what any look shows, and leaves nothing behind."""
     for number, pool in enumerate(("a", "b")):
-        rig.done(CreatePool(id=pool, total=2))
-        rig.done(placing(number, pool))
-        rig.done(PutRecord(kind="k", id=pool, body="{}"))
+        harness.done(CreatePool(id=pool, total=2))
+        harness.done(placing(number, pool))
+        harness.done(PutRecord(kind="k", id=pool, body="{}"))
     missing = hold_id(9)
     asked: tuple[Query[Any], ...] = (
         *(FindPool(("", pool)) for pool in ("a", "b", "none")),
@@ -170,114 +190,132 @@ def durable_looks_show_the_same(rig: Rig) -> None:
         ListRecords("", "k"),
         *(ReadHistory("", subject) for subject in (hold_id(1), "a", "k/b", missing)),
     )
-    ends = rig.engine.read(FindEnds())
-    found = [query for query in asked if rig.engine.read(query)]
-    equal(len(found), 10, "looks that find something")
+    ends = harness.engine.read(FindEnds())
+    found = [query for query in asked if harness.engine.read(query)]
+    require_equal(len(found), 10, "looks that find something")
     for query in asked:
-        equal(rig.engine.read(query, durable=True), rig.engine.read(query), f"a durable look, {query}")
-    equal(rig.engine.read(FindEnds()), ends, "the journal's ends after durable looks")
-    rig.sound()
+        require_equal(harness.engine.read(query, durable=True), harness.engine.read(query), f"a durable look, {query}")
+    require_equal(harness.engine.read(FindEnds()), ends, "the journal's ends after durable looks")
+    harness.verify()
 
 
-def large_numbers(rig: Rig) -> None:
+def large_numbers(harness: Harness) -> None:
     """Quantities up to 2^53-1 and slots up to 2^63-1 are kept to the last digit; one more slot overflows."""
-    rig.open(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
-    rig.done(CreatePool(id="a", total=MAX_QUANTITY))
+    harness.open(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
+    harness.done(CreatePool(id="a", total=MAX_QUANTITY))
     far = placing(1, quantity=MAX_QUANTITY - 1, ttl=MAX_SLOT - START)
-    hold = rig.done(far).hold
-    equal((hold and hold.deadline, rig.pool().available), (MAX_SLOT, 1), "deadline and available")
-    rig.refused(placing(2, ttl=MAX_SLOT - START + 1), Reason.SLOT_OVERFLOW)
-    rig.done(ConfirmHold(id=hold_id(1), owner=TOKEN, quantity=MAX_QUANTITY, overage="if_available"))
-    equal((rig.pool().consumed, rig.pool().available), (MAX_QUANTITY, 0), "consumed and available")
-    rig.sound()
+    hold = harness.done(far).hold
+    require_equal((hold and hold.deadline, harness.pool().available), (MAX_SLOT, 1), "deadline and available")
+    harness.refused(placing(2, ttl=MAX_SLOT - START + 1), Reason.SLOT_OVERFLOW)
+    harness.done(ConfirmHold(id=hold_id(1), owner=TOKEN, quantity=MAX_QUANTITY, overage="if_available"))
+    require_equal((harness.pool().consumed, harness.pool().available), (MAX_QUANTITY, 0), "consumed and available")
+    harness.verify()
 
 
-def nothing_crosses_tenants(rig: Rig) -> None:
+def nothing_crosses_tenants(harness: Harness) -> None:
     """The same ids in two tenants are two things: pools, holds, operations, records, due legs, lists and journals."""
     for tenant, total in (("", 1), ("acme", 2), ("acme2", 3)):
-        rig.pools(tenant, a=total)
-        rig.done(placing(1, tenant=tenant, op="take", quantity=total, ttl=10 * total))
-        rig.done(PutRecord(kind="k", id="r", body=f'"{tenant}"', tenant=tenant, if_version=0))
-        rig.done(Consume(id=hold_id(2), legs=(Leg("b", 1, 1),), owner=tenant or "none", entity="same", tenant=tenant))
-    rig.refused(ConfirmHold(id=hold_id(2), owner="acme", tenant="acme2"), Reason.NOT_OWNER)
-    rig.refused(ConfirmHold(id=hold_id(1), owner=TOKEN, tenant="stranger"), Reason.HOLD_NOT_FOUND)
-    rig.refused(placing(3, tenant="stranger"), Reason.POOL_NOT_FOUND)
-    rig.at(10)
-    rig.place(3, tenant="")
-    rig.refused(placing(3, tenant="acme"), Reason.INSUFFICIENT_CAPACITY)
+        harness.pools(tenant, a=total)
+        harness.done(placing(1, tenant=tenant, op="take", quantity=total, ttl=10 * total))
+        harness.done(PutRecord(kind="k", id="r", body=f'"{tenant}"', tenant=tenant, if_version=0))
+        harness.done(
+            Consume(id=hold_id(2), legs=(Leg("b", 1, 1),), owner=tenant or "none", entity="same", tenant=tenant)
+        )
+    harness.refused(ConfirmHold(id=hold_id(2), owner="acme", tenant="acme2"), Reason.NOT_OWNER)
+    harness.refused(ConfirmHold(id=hold_id(1), owner=TOKEN, tenant="stranger"), Reason.HOLD_NOT_FOUND)
+    harness.refused(placing(3, tenant="stranger"), Reason.POOL_NOT_FOUND)
+    harness.at(10)
+    harness.place(3, tenant="")
+    harness.refused(placing(3, tenant="acme"), Reason.INSUFFICIENT_CAPACITY)
     for tenant, total in (("", 1), ("acme", 2), ("acme2", 3)):
-        equal(rig.pool("a", tenant).held, total, f"units held of tenant {tenant!r}")
-        equal([pool.tenant for pool in rig.engine.read(ListPools(tenant))], [tenant, tenant], "tenants of listed pools")
-        equal({hold.tenant for hold in rig.engine.read(ListHolds(tenant, entity="same"))}, {tenant}, "tenants of holds")
-        record = rig.engine.read(FindRecord((tenant, "k", "r")))
-        equal(record and record.body, f'"{tenant}"', f"the record of tenant {tenant!r}")
-        mine = [row for row in rig.rows() if entry_of(row).tenant == tenant]
-        equal(rig.rows(tenant=tenant), mine, f"the journal of tenant {tenant!r}")
+        require_equal(harness.pool("a", tenant).held, total, f"units held of tenant {tenant!r}")
+        require_equal(
+            [pool.tenant for pool in harness.engine.read(ListPools(tenant))],
+            [tenant, tenant],
+            "tenants of listed pools",
+        )
+        require_equal(
+            {hold.tenant for hold in harness.engine.read(ListHolds(tenant, entity="same"))},
+            {tenant},
+            "tenants of holds",
+        )
+        record = harness.engine.read(FindRecord((tenant, "k", "r")))
+        require_equal(record and record.body, f'"{tenant}"', f"the record of tenant {tenant!r}")
+        mine = [row for row in harness.rows() if entry_of(row).tenant == tenant]
+        require_equal(harness.rows(tenant=tenant), mine, f"the journal of tenant {tenant!r}")
     for query in (FindPool(("stranger", "a")), FindHold(("stranger", hold_id(1))), FindRecord(("stranger", "k", "r"))):
-        equal(rig.engine.read(query), None, f"a stranger's {type(query).__name__}")
+        require_equal(harness.engine.read(query), None, f"a stranger's {type(query).__name__}")
     for lists in (ListPools("stranger"), ListHolds("stranger"), ReadJournal("stranger"), ReadHistory("stranger", "a")):
-        equal(rig.engine.read(lists), [], f"a stranger's {type(lists).__name__}")
-    rig.at(40)
-    swept = rig.done(Sweep())
-    equal(swept.expired, 2, "holds of all tenants that one sweep expired")
-    equal(swept.swept, (("acme", hold_id(1)), ("acme2", hold_id(1))), "which they are")
+        require_equal(harness.engine.read(lists), [], f"a stranger's {type(lists).__name__}")
+    harness.at(40)
+    swept = harness.done(Sweep())
+    require_equal(swept.expired, 2, "holds of all tenants that one sweep expired")
+    require_equal(swept.swept, (("acme", hold_id(1)), ("acme2", hold_id(1))), "which they are")
     for tenant in ("acme", "acme2"):
-        rig.place(4, tenant=tenant, ttl=10)
-    rig.at(50)
-    equal(rig.done(Sweep(tenant="acme")).swept, (("acme", hold_id(4)),), "what one of two tenants is told of a sweep")
-    equal(rig.done(Sweep(tenant="acme2")).swept, (), "holds left for the other tenant's sweep")
-    rig.sound()
+        harness.place(4, tenant=tenant, ttl=10)
+    harness.at(50)
+    require_equal(
+        harness.done(Sweep(tenant="acme")).swept, (("acme", hold_id(4)),), "what one of two tenants is told of a sweep"
+    )
+    require_equal(harness.done(Sweep(tenant="acme2")).swept, (), "holds left for the other tenant's sweep")
+    harness.verify()
 
 
-def tenants_in_order(rig: Rig) -> None:
+def tenants_in_order(harness: Harness) -> None:
     """Tenants that have pools are listed by name, page by page; the default one has no name. All have one journal."""
-    equal(rig.engine.read(ListTenants()), [], "tenants of nothing")
+    require_equal(harness.engine.read(ListTenants()), [], "tenants of nothing")
     names = sorted(("acme", "Acme", "acme2", "a%", "é", "\U0001f642", "~"))
     for tenant in ("", *reversed(names)):
-        rig.pools(tenant, **{f"pool{number}": 1 for number in range(4)})
-    equal(rig.engine.read(ListTenants()), names, "tenants in order, each once")
-    equal(rig.engine.read(ListTenants("", 2)), names[:2], "the first page of tenants")
-    equal(rig.engine.read(ListTenants(names[1], 3)), names[2:5], "a page of tenants")
-    equal(rig.engine.read(ListTenants("acme1")), [name for name in names if name > "acme1"], "tenants after no tenant")
-    equal(rig.engine.read(ListTenants(names[-1])), [], "tenants behind the last")
-    rig.done(PutRecord(kind="k", id="r", body="0", tenant="no-pools"))
-    equal(rig.engine.read(ListTenants()), names, "tenants that have pools")
-    found = {entry_of(row).tenant for row in rig.engine.read(ReadJournal(None))}
-    equal(found, {"", "no-pools", *names}, "tenants of the whole journal")
-    rig.sound()
+        harness.pools(tenant, **{f"pool{number}": 1 for number in range(4)})
+    require_equal(harness.engine.read(ListTenants()), names, "tenants in order, each once")
+    require_equal(harness.engine.read(ListTenants("", 2)), names[:2], "the first page of tenants")
+    require_equal(harness.engine.read(ListTenants(names[1], 3)), names[2:5], "a page of tenants")
+    require_equal(
+        harness.engine.read(ListTenants("acme1")), [name for name in names if name > "acme1"], "tenants after no tenant"
+    )
+    require_equal(harness.engine.read(ListTenants(names[-1])), [], "tenants behind the last")
+    harness.done(PutRecord(kind="k", id="r", body="0", tenant="no-pools"))
+    require_equal(harness.engine.read(ListTenants()), names, "tenants that have pools")
+    found = {entry_of(row).tenant for row in harness.engine.read(ReadJournal(None))}
+    require_equal(found, {"", "no-pools", *names}, "tenants of the whole journal")
+    harness.verify()
 
 
-def tokens_are_never_shown(rig: Rig) -> None:
+def tokens_are_never_shown(harness: Harness) -> None:
     """Owner tokens are in no hold, list, journal entry or history."""
-    rig.pools(a=2)
-    rig.done(placing(1, owner="the-secret-token", op="take"))
-    rig.done(ConfirmHold(id=hold_id(1), owner="the-secret-token", op="keep"))
-    shown = [repr(rig.hold(1)), repr(rig.engine.read(ListHolds(""))), *(row.text for row in rig.rows())]
-    demand(not any("the-secret-token" in text for text in shown), "an owner token is shown by a read")
+    harness.pools(a=2)
+    harness.done(placing(1, owner="the-secret-token", op="take"))
+    harness.done(ConfirmHold(id=hold_id(1), owner="the-secret-token", op="keep"))
+    shown = [repr(harness.hold(1)), repr(harness.engine.read(ListHolds(""))), *(row.text for row in harness.rows())]
+    require(not any("the-secret-token" in text for text in shown), "an owner token is shown by a read")
 
 
-def surveys_count_everything(rig: Rig) -> None:
+def surveys_count_everything(harness: Harness) -> None:
     """A survey counts pools, live holds and entries of all tenants, and names the earliest deadline not yet seen to."""
-    empty = rig.engine.read(TakeSurvey())
-    equal((empty.pools, empty.live_holds, empty.entries, empty.oldest_due), (0, 0, 0, None), "a survey of nothing")
-    rig.pools(a=5)
-    rig.pools("acme", a=5)
-    rig.place(1, ttl=10)
-    rig.place(2, ttl=20, tenant="acme")
-    rig.place(3, ttl=30)
-    rig.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
-    found = rig.engine.read(TakeSurvey())
-    entries = len(rig.engine.read(ReadJournal(None)))  # with several lanes there are parts
-    equal((found.pools, found.live_holds, found.entries), (2, 2, entries), "pools, live holds and entries")
-    equal((found.oldest_due, found.now), (None, START + rig.now), "nothing is due; the engine's own clock")
-    rig.at(20)
-    found = rig.engine.read(TakeSurvey())
-    equal((found.live_holds, found.oldest_due), (0, START + 10), "live holds, and the earliest that is due")
-    rig.done(Sweep())
-    equal(rig.engine.read(TakeSurvey()).oldest_due, None, "what is due after a sweep")
-    rig.at(15)
-    found = rig.engine.read(TakeSurvey())
-    equal((found.now, found.latest), (START + 15, START + 20), "a clock that was set back, and the last decision")
+    empty = harness.engine.read(TakeSurvey())
+    require_equal(
+        (empty.pools, empty.live_holds, empty.entries, empty.oldest_due), (0, 0, 0, None), "a survey of nothing"
+    )
+    harness.pools(a=5)
+    harness.pools("acme", a=5)
+    harness.place(1, ttl=10)
+    harness.place(2, ttl=20, tenant="acme")
+    harness.place(3, ttl=30)
+    harness.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
+    found = harness.engine.read(TakeSurvey())
+    entries = len(harness.engine.read(ReadJournal(None)))  # with several lanes there are parts
+    require_equal((found.pools, found.live_holds, found.entries), (2, 2, entries), "pools, live holds and entries")
+    require_equal((found.oldest_due, found.now), (None, START + harness.now), "nothing is due; the engine's own clock")
+    harness.at(20)
+    found = harness.engine.read(TakeSurvey())
+    require_equal((found.live_holds, found.oldest_due), (0, START + 10), "live holds, and the earliest that is due")
+    harness.done(Sweep())
+    require_equal(harness.engine.read(TakeSurvey()).oldest_due, None, "what is due after a sweep")
+    harness.at(15)
+    found = harness.engine.read(TakeSurvey())
+    require_equal(
+        (found.now, found.latest), (START + 15, START + 20), "a clock that was set back, and the last decision"
+    )
 
 
 CHECKS = (

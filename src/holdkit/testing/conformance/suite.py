@@ -11,10 +11,10 @@ from ...core.model import Limits
 from ...engines.clocks import Clock
 from ...engines.port import Engine
 from . import batches, bounds, concurrency, deadlines, durability, journal, pool_ends, reads, retries
-from .harness import Broken, Make, Reopen, Rig
+from .harness import Harness, Make, NotConforming, Reopen
 
-Check: TypeAlias = Callable[[Rig], None]
-"""Asks an engine for something and raises `Broken` if it was not kept; its first docstring line is the promise."""
+Check: TypeAlias = Callable[[Harness], None]
+"""Asks an engine for something and raises `NotConforming` if it was not kept; its first docstring line is the promise."""
 
 CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *journal.CHECKS,
                                     *bounds.CHECKS, *reads.CHECKS, *pool_ends.CHECKS, *concurrency.CHECKS)  # fmt: skip
@@ -36,16 +36,16 @@ class Failure(Struct, frozen=True):
 
 
 def run_check(check: Check, make: Make, reopen: Reopen | None = None) -> None:
-    """Run one check on a new engine; `Broken` if the engine fails it, be it by an answer or by an error."""
-    rig = Rig(make, reopen)
+    """Run one check on a new engine; `NotConforming` if the engine fails it, be it by an answer or by an error."""
+    harness = Harness(make, reopen)
     try:
-        check(rig)
-    except Broken:
+        check(harness)
+    except NotConforming:
         raise
     except Exception as error:
-        raise Broken(f"the engine raised {type(error).__name__}: {error}") from error
+        raise NotConforming(f"the engine raised {type(error).__name__}: {error}") from error
     finally:
-        rig.close()
+        harness.close()
 
 
 def check_engine(make: Make, reopen: Reopen | None = None, *, only: Sequence[str] = ()) -> list[Failure]:
@@ -60,7 +60,7 @@ def check_engine(make: Make, reopen: Reopen | None = None, *, only: Sequence[str
             continue
         try:
             run_check(check, make, reopen)
-        except Broken as broken:
+        except NotConforming as broken:
             failures.append(Failure(check.__name__, promise(check), str(broken)))
     return failures
 

@@ -1,8 +1,8 @@
 """The simulator: seeds become lives of the log engine, with crashes, errors, rot, and clocks that jump."""
 
-from .checker import Broken
+from .checker import SimulationFailed
 from .plan import Plan, draw_plan
 from .seeds import Totals, run_seed, run_seeds
 from .world import World
 
-__all__ = ["Broken", "Plan", "Totals", "World", "draw_plan", "run_seed", "run_seeds"]
+__all__ = ["Plan", "SimulationFailed", "Totals", "World", "draw_plan", "run_seed", "run_seeds"]

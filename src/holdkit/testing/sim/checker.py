@@ -23,14 +23,14 @@ from .disk import Faults
 from .plan import Apply
 
 
-class Witness:
+class Checker:
     """Knows what was acknowledged, and what is in doubt."""
 
     def __init__(self, clock: Clock, limits: Limits, faults: Faults, reached: Counter[str]) -> None:
         self._clock, self._faults, self._reached = clock, faults, reached
         self._transcript = blake2b(digest_size=16)
-        self._shadow = MemoryEngine(clock=clock, limits=limits, journal=1_000_000)
-        self._wholes: list[MemoryEngine] = []
+        self._reference = MemoryEngine(clock=clock, limits=limits, journal=1_000_000)
+        self._unknown_results: list[MemoryEngine] = []
         """How each batch that was unknown would have ended, decided on what was there then."""
         self.pending: list[Apply] = []
         """Batches whose fate is not known."""
@@ -45,7 +45,7 @@ class Witness:
     @property
     def at_rest(self) -> bool:
         """Whether nothing that was acknowledged is held any more."""
-        return not (self._shadow._tables.live or self._shadow._tables.leftover)
+        return not (self._reference._tables.live or self._reference._tables.leftover)
 
     def note(self, text: str) -> None:
         """Something that must be the same when the plan is lived through again."""
@@ -55,29 +55,29 @@ class Witness:
         """The engine has answered: the shadow must answer the same."""
         if answer.wrote:
             self.forget_pending()  # what was unknown before is left out for certain
-        expected = self._shadow.apply(step.groups)
+        expected = self._reference.apply(step.groups)
         said, known = answer.replies(None), expected.replies(None)
         self.note(repr(said))
         if said != known:
-            raise Broken(f"answers differ: {said} instead of {known}")
+            raise SimulationFailed(f"answers differ: {said} instead of {known}")
         for outcome in (outcome for outcomes in answer.outcomes for outcome in outcomes):
             self._reached[str(getattr(outcome, "reason", "done"))] += 1
             self._reached["replayed"] += getattr(outcome, "replayed", False)
 
-    def doubt(self, step: Apply) -> None:
+    def note_unknown(self, step: Apply) -> None:
         """Its fate is not known. Decided anew on what its first part left, it might do more: so it is decided now."""
-        self._wholes.append(after(self._shadow, step))
+        self._unknown_results.append(after(self._reference, step))
 
     def forget_pending(self) -> None:
         """Nothing is in doubt any more."""
         self.pending.clear()
-        self._wholes.clear()
+        self._unknown_results.clear()
 
-    def resettle(self, why: str, engine: LogEngine) -> None:
+    def reconcile(self, why: str, engine: LogEngine) -> None:
         """After a crash or an error: the engine has what was acknowledged, and of what was in doubt a part or nothing."""
         self._faults.paused = True
-        twins = [*(after(self._shadow, step) for step in self.pending), *self._wholes]
-        self._shadow, fate = resettled(why, self._shadow, engine, twins, self._clock)
+        candidates = [*(after(self._reference, step) for step in self.pending), *self._unknown_results]
+        self._reference, fate = reconciled(why, self._reference, engine, candidates, self._clock)
         self._reached[f"in flight {fate}"] += bool(self.pending)
         self._faults.paused = False
         self.note(f"{why} {fate}")
@@ -85,17 +85,17 @@ class Witness:
     def check(self, where: str, engine: LogEngine, *, opened: bool) -> list[JournalRow]:
         """Compare everything; gives what the follower had not seen yet."""
         self._faults.paused = True
-        different = difference(self._shadow, engine)
+        different = difference(self._reference, engine)
         if different is not None:
-            raise Broken(f"{where}: {different}")
+            raise SimulationFailed(f"{where}: {different}")
         fresh = engine.read(ReadJournal(None, {0: len(self.followed)}, 1_000_000))
         self.followed += fresh
         if [row.seq for row in self.followed] != list(range(1, len(self.followed) + 1)):
-            raise Broken(f"{where}: a follower saw a gap")
-        if journal_of(self._shadow) != self.followed:
-            raise Broken(f"{where}: a follower saw what is not in the journal")
+            raise SimulationFailed(f"{where}: a follower saw a gap")
+        if journal_of(self._reference) != self.followed:
+            raise SimulationFailed(f"{where}: a follower saw what is not in the journal")
         for found in engine.verify() if fresh or opened else ():  # it reads all: only where that may differ
-            raise Broken(f"{where}: {found}")
+            raise SimulationFailed(f"{where}: {found}")
         self._faults.paused = False
         return fresh
 
@@ -106,7 +106,7 @@ TABLES = (
 )  # fmt: skip
 
 
-class Broken(AssertionError):
+class SimulationFailed(AssertionError):
     """A promise was broken in a simulated life."""
 
 
@@ -128,8 +128,8 @@ def difference(mine: ResidentEngine, theirs: ResidentEngine) -> str | None:
 
 def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow]) -> MemoryEngine:
     """A memory engine in the same state, with the same journal."""
-    twin = MemoryEngine(clock=clock, limits=engine.stored.created, journal=1_000_000)
-    mine, theirs = twin._tables, engine._tables
+    candidate = MemoryEngine(clock=clock, limits=engine.stored.created, journal=1_000_000)
+    mine, theirs = candidate._tables, engine._tables
     for pool in theirs.pools.values():
         mine.put_pool(pool.key, pool)
     for hold in theirs.holds.values():
@@ -138,47 +138,49 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
         mine.operations.put(operation)
     for record in theirs.records.values():
         mine.put_record(record.key, record)
-    twin.stored.adopt(mine.records.get(LIMITS_KEY))
+    candidate.stored.adopt(mine.records.get(LIMITS_KEY))
     mine.fence_floor, mine.last_slot = theirs.fence_floor, theirs.last_slot
-    twin._journal.append([entry_of(row) for row in journal])
-    return twin
+    candidate._journal.append([entry_of(row) for row in journal])
+    return candidate
 
 
-def after(shadow: MemoryEngine, step: Apply) -> MemoryEngine:
+def after(reference: MemoryEngine, step: Apply) -> MemoryEngine:
     """The shadow as it would be if this batch had been applied too."""
-    twin = copy_of(shadow, lambda: step.slot, journal_of(shadow))
-    twin.apply(step.groups)
-    return twin
+    candidate = copy_of(reference, lambda: step.slot, journal_of(reference))
+    candidate.apply(step.groups)
+    return candidate
 
 
-def resettled(
-    why: str, shadow: MemoryEngine, found: LogEngine, twins: list[MemoryEngine], clock: Clock
+def reconciled(
+    why: str, reference: MemoryEngine, found: LogEngine, candidates: list[MemoryEngine], clock: Clock
 ) -> tuple[MemoryEngine, str]:
     """The shadow after a crash or an error: what was acknowledged, and of one batch in flight a whole part or nothing.
 
-    `twins` are what each batch in flight would have come to. Also says which: lost, survived or survived in part.
+    `candidates` are what each batch in flight would have come to. Also says which: lost, survived or survived in part.
     """
-    mine, theirs = journal_of(shadow), journal_of(found)
+    mine, theirs = journal_of(reference), journal_of(found)
     if theirs[: len(mine)] != mine:
-        raise Broken(f"{why}: an acknowledged entry is gone: {len(theirs)} entries, {len(mine)} acknowledged")
-    for candidate in (shadow, *twins):
+        raise SimulationFailed(f"{why}: an acknowledged entry is gone: {len(theirs)} entries, {len(mine)} acknowledged")
+    for candidate in (reference, *candidates):
         if journal_of(candidate) == theirs and difference(candidate, found) is None:
-            return copy_of(candidate, clock, theirs), "lost" if candidate is shadow else "survived"
-    if not any(len(theirs) > len(mine) and journal_of(twin)[: len(theirs)] == theirs for twin in twins):
-        reason = difference(shadow, found) or f"{len(theirs)} entries, {len(mine)} acknowledged"
-        raise Broken(f"{why}: neither what was acknowledged nor a part of what was in flight: {reason}")
+            return copy_of(candidate, clock, theirs), "lost" if candidate is reference else "survived"
+    if not any(len(theirs) > len(mine) and journal_of(candidate)[: len(theirs)] == theirs for candidate in candidates):
+        reason = difference(reference, found) or f"{len(theirs)} entries, {len(mine)} acknowledged"
+        raise SimulationFailed(f"{why}: neither what was acknowledged nor a part of what was in flight: {reason}")
     latest = max(clock(), found._tables.last_slot)  # a part that survived has pruned by its own slot
-    check_operations(why, shadow, twins, found, latest)
+    check_operations(why, reference, candidates, found, latest)
     return copy_of(found, clock, theirs), "survived in part"  # its expiries; `verify` vouches for the rows
 
 
-def check_operations(why: str, shadow: MemoryEngine, twins: list[MemoryEngine], found: LogEngine, now: Slot) -> None:
+def check_operations(
+    why: str, reference: MemoryEngine, candidates: list[MemoryEngine], found: LogEngine, now: Slot
+) -> None:
     """Each record is as acknowledged, or as a batch in flight would have it, or past its window."""
-    before, there = shadow._tables.operations, found._tables.operations
+    before, there = reference._tables.operations, found._tables.operations
     for key in sorted({*before, *there}):
         old = before.get(key)
-        allowed = [old, *(twin._tables.operations.get(key) for twin in twins)]
+        allowed = [old, *(candidate._tables.operations.get(key) for candidate in candidates)]
         if old is not None and old.until <= now:
             allowed.append(None)
         if there.get(key) not in allowed:
-            raise Broken(f"{why}: the record of operation {key} is not what was acknowledged")
+            raise SimulationFailed(f"{why}: the record of operation {key} is not what was acknowledged")

@@ -89,7 +89,7 @@ class Plan(Struct, frozen=True):
     limits: Limits
     segment_bytes: int
     steps: tuple[Step, ...]
-    birth: Fault | None = None
+    first_fault: Fault | None = None
     """A fault that is armed before the log is there."""
 
 
@@ -124,7 +124,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
     clients, sagas = Clients(part(seed, "clients")), SagaClients(part(seed, "sagas"))
     operator = Operator(part(seed, "operator"))
     order, dice = part(seed, "order"), part(seed, "faults")
-    steps: list[Step] = [clients.founding()]
+    steps: list[Step] = [clients.first_batch()]
     for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
         match kind:
             case "apply":
@@ -138,9 +138,9 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
             case _:
                 steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32), dice.choice((1, 1, 2, 4))))
         steps += [*sagas.between(clients.slot), *operator.between(clients.slot)]
-    birth = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
+    first_fault = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
     steps += [Converge(clients.slot + 10_000), Reopen(clients.slot + 10_000), clients.batch()]
-    return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), birth)
+    return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), first_fault)
 
 
 class Clients:
@@ -152,7 +152,7 @@ class Clients:
         self._holds = [minted_id(START + n, random.randbytes(10)) for n in range(6)]
         self._sent: list[AnyCommand] = []
 
-    def founding(self) -> Apply:
+    def first_batch(self) -> Apply:
         """The first batch: some pools."""
         pools = [CreatePool(id=name, total=self._random.randrange(1, 12)) for name in ("a", "b", "c")]
         return Apply(self.slot, (Group(tuple(pools)),))

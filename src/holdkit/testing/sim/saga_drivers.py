@@ -49,7 +49,7 @@ class Request(Struct, frozen=True):
         return (yield self)
 
 
-class Outside:
+class Effects:
     """The world that no crash takes back: what effects have done there."""
 
     def __init__(self) -> None:
@@ -64,8 +64,8 @@ class Sale(Saga):
 
     name, ttl, lease, max_attempts = NAME, 0.0006, 0.001, MOST_FAILURES  # 600 and 1,000 slots
 
-    def __init__(self, outside: Outside, engine: Callable[[], LogEngine]) -> None:
-        self._outside, self._engine = outside, engine
+    def __init__(self, effects: Effects, engine: Callable[[], LogEngine]) -> None:
+        self._effects, self._engine = effects, engine
 
     def reserve(self, intent: Any, step: Step) -> dict[str, int]:  # noqa: ARG002  (as the base has it)
         """What the plan says."""
@@ -73,27 +73,27 @@ class Sale(Saga):
 
     def validate(self, intent: Any, step: Step) -> None:  # noqa: ARG002  (as the base has it)
         """Says no if the plan says so."""
-        if msgspec.convert(intent, Intent).doubts:
+        if msgspec.convert(intent, Intent).rejects:
             raise ValueError("on second thoughts, no")
 
     async def effect(self, intent: Any, step: Step) -> int:
         """Counts, outside; fails as often as the plan says."""
         await Request()
         self._look(step.id)
-        self._outside.tried[step.id] += 1
-        if self._outside.tried[step.id] <= msgspec.convert(intent, Intent).fails:
+        self._effects.tried[step.id] += 1
+        if self._effects.tried[step.id] <= msgspec.convert(intent, Intent).fails:
             raise ConnectionError("the other side does not answer")
-        self._outside.done[step.id] += 1
+        self._effects.done[step.id] += 1
         await Request()
-        return self._outside.done[step.id]
+        return self._effects.done[step.id]
 
     def _look(self, saga: str) -> None:
         record = self._engine().read(FindRecord(("", KIND, saga)))
         if record is not None and decode(record).phase in (Phase.RESERVING, Phase.ABORTED):
-            self._outside.early.append(saga)
+            self._effects.early.append(saga)
 
 
-class Driver:
+class SagaTask:
     """A coroutine of the face, and what it waits for."""
 
     def __init__(self, coroutine: Coroutine[Request, list[Outcome], Any]) -> None:
@@ -127,12 +127,12 @@ class Driver:
             log.disabled = quiet
 
 
-class Crew:
+class SagaTasks:
     """All who drive sagas on one machine. A crash ends them all; what they did outside stays."""
 
     def __init__(self, engine: Callable[[], LogEngine], randomness: Randomness, apply: Apply) -> None:
-        self.outside = Outside()
-        self.drivers: list[Driver] = []
+        self.effects = Effects()
+        self.drivers: list[SagaTask] = []
         self._engine, self._randomness, self._apply = engine, randomness, apply
 
     def crash(self) -> None:
@@ -143,25 +143,25 @@ class Crew:
         for driver in gone:
             driver.close()
 
-    def start(self, what: Callable[[AsyncSagas], Coroutine[Any, Any, Any]]) -> Driver:
+    def start(self, what: Callable[[AsyncSagas], Coroutine[Any, Any, Any]]) -> SagaTask:
         """One more driver; it stops before its first write."""
         executor = _Executor(self, self._engine(), self._randomness)
         sagas = AsyncSagas(executor, "")
-        sagas.register(Sale(self.outside, self._engine))
-        return self.start_worker(Driver(what(sagas)))
+        sagas.register(Sale(self.effects, self._engine))
+        return self.start_worker(SagaTask(what(sagas)))
 
-    def start_worker(self, driver: Driver) -> Driver:
+    def start_worker(self, driver: SagaTask) -> SagaTask:
         """It gets turns from now on, unless it has ended already."""
         if not driver.over:
             self.drivers.append(driver)
         return driver
 
-    def run(self, saga: str, intent: Intent) -> Driver:
+    def run(self, saga: str, intent: Intent) -> SagaTask:
         """Somebody runs a saga."""
         wanted = msgspec.to_builtins(intent)
-        return self.start(lambda sagas: sagas._leases.run(sagas._registered[NAME], saga, wanted))
+        return self.start(lambda sagas: sagas._store.run(sagas._registered[NAME], saga, wanted))
 
-    def turn(self, driver: Driver) -> None:
+    def advance(self, driver: SagaTask) -> None:
         """Give a driver what it waits for."""
         request = driver.request
         assert request is not None
@@ -177,9 +177,9 @@ class Crew:
                 if not driver.over:
                     driver.answer(outcomes)
         if driver.over:
-            self.leave(driver)
+            self.remove(driver)
 
-    def leave(self, driver: Driver) -> None:
+    def remove(self, driver: SagaTask) -> None:
         """It gets no turns of its own any more."""
         if driver in self.drivers:
             self.drivers.remove(driver)
@@ -203,10 +203,10 @@ class _GroupCommit:
 class _Executor(AsyncExecutor):
     """The kernel's desk, where the plan is the queue."""
 
-    def __init__(self, crew: Crew, engine: LogEngine, randomness: Randomness) -> None:
+    def __init__(self, tasks: SagaTasks, engine: LogEngine, randomness: Randomness) -> None:
         self.engine, self.mint = engine, Mint(engine.clock, randomness)
         self.group_commit = _GroupCommit(engine)  # type: ignore[assignment]
-        self._crew = crew
+        self._tasks = tasks
 
     @property
     def closed(self) -> bool:
@@ -221,19 +221,19 @@ class _Executor(AsyncExecutor):
             return 0
 
         stop.wait = wait  # type: ignore[assignment, method-assign]
-        return _Keeper(self._crew, self._crew.start_worker(Driver(work())), stop)  # type: ignore[arg-type]
+        return _Renewer(self._tasks, self._tasks.start_worker(SagaTask(work())), stop)  # type: ignore[arg-type]
 
 
-class _Keeper:
+class _Renewer:
     """Stands for the kernel's worker."""
 
-    def __init__(self, crew: Crew, driver: Driver, stop: AsyncSignal) -> None:
-        self._crew, self._driver, self._stop = crew, driver, stop
+    def __init__(self, tasks: SagaTasks, driver: SagaTask, stop: AsyncSignal) -> None:
+        self._tasks, self._driver, self._stop = tasks, driver, stop
 
     async def end(self) -> None:
         """It stops when it looks next; what it had begun to write is written first, in turns of whoever waits for it."""
         self._stop.closed = True
-        self._crew.leave(self._driver)
+        self._tasks.remove(self._driver)
         while not self._driver.over:
             assert self._driver.request is not None
             try:

@@ -23,7 +23,7 @@ class Intent(Struct, frozen=True):
     """What one saga wants, and how its application behaves."""
 
     take: dict[str, int]
-    doubts: bool = False
+    rejects: bool = False
     """Its validation says no."""
     fails: int = 0
     """So many runs of its effect fail before one succeeds."""
@@ -43,7 +43,7 @@ class Recover(Struct, frozen=True):
     slot: Slot
 
 
-class Turn(Struct, frozen=True):
+class Advance(Struct, frozen=True):
     """One of the drivers goes on, by so many requests; the others stand still."""
 
     slot: Slot
@@ -51,14 +51,14 @@ class Turn(Struct, frozen=True):
     times: int
 
 
-class Meddle(Struct, frozen=True):
+class ForceRelease(Struct, frozen=True):
     """An operator releases a saga's hold by force, wherever the saga is."""
 
     slot: Slot
     saga: str
 
 
-SagaStep: TypeAlias = Run | Recover | Turn | Meddle
+SagaStep: TypeAlias = Run | Recover | Advance | ForceRelease
 
 
 class SagaClients:
@@ -80,9 +80,9 @@ class SagaClients:
         if random.random() < 0.12:
             steps.append(Recover(slot + random.choice((0, LAPSED))))
         if self._intents and random.random() < 0.05:
-            steps.append(Meddle(slot, random.choice([*self._intents])))
+            steps.append(ForceRelease(slot, random.choice([*self._intents])))
         turns = random.choice((0, 1, 1))
-        return [*steps, *(Turn(slot, random.randrange(6), random.choice((1, 2, 4, 8))) for _ in range(turns))]
+        return [*steps, *(Advance(slot, random.randrange(6), random.choice((1, 2, 4, 8))) for _ in range(turns))]
 
     def _run(self, slot: Slot) -> Run:
         random = self._random
@@ -92,5 +92,5 @@ class SagaClients:
             saga = f"s{len(self._intents)}"
             take = {pool: random.choice((1, 1, 2)) for pool in sorted(random.sample("abc", random.choice((1, 1, 2))))}
             fails = random.choice((0, 0, 0, 1, 2, 5))
-            self._intents[saga] = Intent(take, doubts=random.random() < 0.15, fails=fails)
+            self._intents[saga] = Intent(take, rejects=random.random() < 0.15, fails=fails)
         return Run(slot, saga, self._intents[saga])

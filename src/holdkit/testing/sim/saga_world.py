@@ -22,9 +22,9 @@ from ...errors import HoldkitError
 from ...faces.saga_records import KIND, OPEN, PARKED, SagaBody, decode
 from ...faces.saga_steps import ENDED, Phase
 from ...kernel.prepare import Randomness
-from .checker import Broken
-from .saga_drivers import MOST_FAILURES, Apply, Crew, Driver, Outside
-from .saga_plan import Meddle, Recover, Run, SagaStep, Turn
+from .checker import SimulationFailed
+from .saga_drivers import MOST_FAILURES, Apply, Effects, SagaTask, SagaTasks
+from .saga_plan import Advance, ForceRelease, Recover, Run, SagaStep
 
 OPERATOR: Final = "the operator has looked"
 """The reason of whatever was done by hand."""
@@ -40,7 +40,7 @@ _MAY_FOLLOW: Final = {
 }
 
 
-class Life(Struct):
+class SagaHistory(Struct):
     """One saga, as far as the journal tells."""
 
     body: SagaBody | None = None
@@ -48,84 +48,86 @@ class Life(Struct):
     last: Phase | None = None
     by_hand: bool = False
     confirmed: int = 0
-    meddled: bool = False
+    forced: bool = False
     again: bool = False
     """It was begun once more after it had been forgotten: its effects can no longer be told apart."""
 
 
-class Judge:
+class SagaJournalCheck:
     """Reads the journal, entry by entry."""
 
-    def __init__(self, outside: Outside) -> None:
-        self._outside = outside
-        self.lives: dict[str, Life] = {}
-        self._bound: dict[str, str] = {}  # holds behind a point of no return, and whose
-        self._known: dict[str, str] = {}  # all holds of sagas, and whose
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
+        self.histories: dict[str, SagaHistory] = {}
+        self._committed_holds: dict[str, str] = {}  # holds behind a point of no return, and whose
+        self._holds: dict[str, str] = {}  # all holds of sagas, and whose
 
     def read(self, entry: Entry) -> None:
         """One more entry."""
         if entry.action is Action.RECORD_PUT:
             if entry.subject.startswith(f"{KIND}/"):
                 self._record(entry)
-        elif entry.subject in self._known:
+        elif entry.subject in self._holds:
             self._hold(entry)
 
     def _record(self, entry: Entry) -> None:
         assert entry.record is not None
         saga = entry.record.id
-        life = self.lives.setdefault(saga, Life())
+        history = self.histories.setdefault(saga, SagaHistory())
         if entry.removed:
-            if life.last not in ENDED:
-                raise Broken(f"saga {saga} was forgotten while it was {life.last}")
-            life.body = None
+            if history.last not in ENDED:
+                raise SimulationFailed(f"saga {saga} was forgotten while it was {history.last}")
+            history.body = None
             return
         body = decode(entry.record)
-        life.again |= life.last is not None and life.body is None
-        before = None if life.body is None else life.body.phase
+        history.again |= history.last is not None and history.body is None
+        before = None if history.body is None else history.body.phase
         if body.phase not in _MAY_FOLLOW[before]:
-            raise Broken(f"saga {saga} went from {before} to {body.phase}")
-        if life.body is not None and body.epoch < life.body.epoch:
-            raise Broken(f"saga {saga} was written by a driver of an older epoch")
-        if body.phase is Phase.PARKED and body.failures < MOST_FAILURES and not life.meddled:
-            raise Broken(f"saga {saga} was parked for no reason: {body.error}")
-        life.by_hand |= before is Phase.PARKED
-        life.body, life.last = body, body.phase
+            raise SimulationFailed(f"saga {saga} went from {before} to {body.phase}")
+        if history.body is not None and body.epoch < history.body.epoch:
+            raise SimulationFailed(f"saga {saga} was written by a driver of an older epoch")
+        if body.phase is Phase.PARKED and body.failures < MOST_FAILURES and not history.forced:
+            raise SimulationFailed(f"saga {saga} was parked for no reason: {body.error}")
+        history.by_hand |= before is Phase.PARKED
+        history.body, history.last = body, body.phase
         if body.hold is not None:
-            self._known[body.hold] = saga
+            self._holds[body.hold] = saga
             if body.phase is Phase.FINALIZING:
-                self._bound[body.hold] = saga
+                self._committed_holds[body.hold] = saga
 
     def _hold(self, entry: Entry) -> None:
-        saga = self._known[entry.subject]
-        life = self.lives[saga]
+        saga = self._holds[entry.subject]
+        history = self.histories[saga]
         by_hand = entry.forced or entry.reason == OPERATOR
-        life.meddled |= by_hand
+        history.forced |= by_hand
         if entry.action is Action.HOLD_CONFIRMED:
-            life.confirmed += 1
-            if entry.subject not in self._bound and not by_hand:
-                raise Broken(f"saga {saga} confirmed before its point of no return")
-        elif entry.action in _FREED and entry.subject in self._bound and not by_hand:
-            raise Broken(f"saga {saga}: {entry.action} behind the point of no return")
+            history.confirmed += 1
+            if entry.subject not in self._committed_holds and not by_hand:
+                raise SimulationFailed(f"saga {saga} confirmed before its point of no return")
+        elif entry.action in _FREED and entry.subject in self._committed_holds and not by_hand:
+            raise SimulationFailed(f"saga {saga}: {entry.action} behind the point of no return")
 
     def close(self) -> None:
         """Everything has come to rest: each saga has an end, and outside there is what its end says."""
-        for saga, life in self.lives.items():
-            if life.last not in ENDED:
-                raise Broken(f"saga {saga} never ended: it is {life.last}")
-            effects, done = self._outside.done[saga], life.last is Phase.DONE
-            if life.by_hand or life.again:
+        for saga, history in self.histories.items():
+            if history.last not in ENDED:
+                raise SimulationFailed(f"saga {saga} never ended: it is {history.last}")
+            effects, done = self._effects.done[saga], history.last is Phase.DONE
+            if history.by_hand or history.again:
                 continue
             if done and not effects:
-                raise Broken(f"saga {saga} is done, and its effect has never happened")
+                raise SimulationFailed(f"saga {saga} is done, and its effect has never happened")
             if not done and effects:
-                raise Broken(f"saga {saga} is aborted, and its effect has happened {effects} times")
-            if life.confirmed != done:
-                raise Broken(f"saga {saga} is {life.last}, and its units were confirmed {life.confirmed} times")
+                raise SimulationFailed(f"saga {saga} is aborted, and its effect has happened {effects} times")
+            if history.confirmed != done:
+                raise SimulationFailed(
+                    f"saga {saga} is {history.last}, and its units were confirmed {history.confirmed} times"
+                )
 
 
-PATIENCE: Final = 1_000
+MAX_TURNS: Final = 1_000
 """Turns within which every driver must have come to its end once all faults are over."""
-RECOVERIES: Final = 20
+MAX_RECOVERIES: Final = 20
 """Recoveries that must be enough then; the most failures that a saga may have is far below."""
 
 
@@ -136,48 +138,48 @@ class SagaWorld:
         self, engine: Callable[[], LogEngine], randomness: Randomness, apply: Apply, reached: Counter[str]
     ) -> None:
         self._engine, self._apply, self._reached = engine, apply, reached
-        self._crew = Crew(engine, randomness, self._send)
-        self._judge = Judge(self._crew.outside)
+        self._tasks = SagaTasks(engine, randomness, self._send)
+        self._journal_check = SagaJournalCheck(self._tasks.effects)
         self._any = self._at_rest = False
 
     def crash(self) -> None:
         """Whoever drove is gone with the machine."""
-        if self._crew.drivers:
+        if self._tasks.drivers:
             self._reached["saga: driver killed"] += 1
-            late = any(life.last is Phase.FINALIZING for life in self._judge.lives.values())
+            late = any(history.last is Phase.FINALIZING for history in self._journal_check.histories.values())
             self._reached["saga: killed behind the point of no return"] += late
-            self._crew.crash()
+            self._tasks.crash()
 
     def close(self) -> None:
         """The life is over, well or not."""
-        self._crew.crash()
+        self._tasks.crash()
 
     def step(self, step: SagaStep) -> None:
         """One step of the plan."""
         self._any = True
         match step:
             case Run():
-                life = self._judge.lives.get(step.saga)
-                if life is None or life.body is not None:  # a saga that was forgotten would be another one
-                    self._heard(self._crew.run(step.saga, step.intent))
+                history = self._journal_check.histories.get(step.saga)
+                if history is None or history.body is not None:  # a saga that was forgotten would be another one
+                    self._check_answer(self._tasks.run(step.saga, step.intent))
             case Recover():
                 self._recover()
-            case Turn():
+            case Advance():
                 for _ in range(step.times):
-                    if not self._crew.drivers:
+                    if not self._tasks.drivers:
                         break
-                    self._turn(self._crew.drivers[step.driver % len(self._crew.drivers)])
-            case Meddle():
-                self._meddle(step.saga)
+                    self._advance(self._tasks.drivers[step.driver % len(self._tasks.drivers)])
+            case ForceRelease():
+                self._force_release(step.saga)
 
-    def _recover(self) -> Driver:
-        driver = self._crew.start(lambda sagas: sagas.recover())
-        self._heard(driver)
+    def _recover(self) -> SagaTask:
+        driver = self._tasks.start(lambda sagas: sagas.recover())
+        self._check_answer(driver)
         return driver
 
-    def _turn(self, driver: Driver) -> None:
-        self._crew.turn(driver)
-        self._heard(driver)
+    def _advance(self, driver: SagaTask) -> None:
+        self._tasks.advance(driver)
+        self._check_answer(driver)
 
     def _send(self, group: Group) -> list[Outcome]:
         """What a driver writes."""
@@ -186,15 +188,15 @@ class SagaWorld:
         self._reached["saga: too late"] += isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT
         return outcomes
 
-    def _heard(self, driver: Driver) -> None:
+    def _check_answer(self, driver: SagaTask) -> None:
         """Whoever ran a saga hears one of the answers that are promised; and nothing happens outside too soon."""
-        for saga in self._crew.outside.early:
-            raise Broken(f"the effect of saga {saga} ran before its point of no return")
+        for saga in self._tasks.effects.early:
+            raise SimulationFailed(f"the effect of saga {saga} ran before its point of no return")
         if driver.error is not None and not isinstance(driver.error, HoldkitError | ValueError):
-            raise Broken(f"a driver of sagas broke: {driver.error!r}") from driver.error
+            raise SimulationFailed(f"a driver of sagas broke: {driver.error!r}") from driver.error
         self._reached["saga: unsettled"] += isinstance(driver.error, HoldkitError)
 
-    def _meddle(self, saga: str) -> None:
+    def _force_release(self, saga: str) -> None:
         record = self._engine().read(FindRecord(("", KIND, saga)))
         hold = None if record is None else decode(record).hold
         if hold is not None:
@@ -209,9 +211,9 @@ class SagaWorld:
         if not self._any:
             return
         for row in rows:
-            self._judge.read(entry_of(row))
+            self._journal_check.read(entry_of(row))
         if self._at_rest:
-            self._judge.close()
+            self._journal_check.close()
 
     # The end
 
@@ -219,26 +221,26 @@ class SagaWorld:
         """All faults are over: drivers come to their ends, recovery ends what is left, an operator what is parked."""
         if not self._any:
             return
-        for _ in range(PATIENCE):
-            if not self._crew.drivers:
+        for _ in range(MAX_TURNS):
+            if not self._tasks.drivers:
                 break
-            self._turn(self._crew.drivers[0])
-        for _ in range(RECOVERIES):
+            self._advance(self._tasks.drivers[0])
+        for _ in range(MAX_RECOVERIES):
             if not self._listed(OPEN):
                 break
             self._to_its_end(self._recover())
         for saga in self._listed(OPEN):
-            raise Broken(f"saga {saga} never ended: it is {self._judge.lives[saga].last}")
+            raise SimulationFailed(f"saga {saga} never ended: it is {self._journal_check.histories[saga].last}")
         for saga in self._listed(PARKED):
             self._reached["saga: parked"] += 1
-            how: Literal["done", "cancelled"] = "done" if self._crew.outside.done[saga] else "cancelled"
-            self._to_its_end(self._crew.start(lambda sagas, id=saga, how=how: sagas.resolve(id, how, reason=OPERATOR)))  # type: ignore[misc]
+            how: Literal["done", "cancelled"] = "done" if self._tasks.effects.done[saga] else "cancelled"
+            self._to_its_end(self._tasks.start(lambda sagas, id=saga, how=how: sagas.resolve(id, how, reason=OPERATOR)))  # type: ignore[misc]
         self._at_rest = True
         self._count()
 
-    def _to_its_end(self, driver: Driver) -> None:
+    def _to_its_end(self, driver: SagaTask) -> None:
         while not driver.over:
-            self._turn(driver)
+            self._advance(driver)
 
     def _listed(self, kind: str) -> list[str]:
         return [record.id for record in self._engine().read(ListRecords("", kind, limit=1_000))]
@@ -250,4 +252,4 @@ class SagaWorld:
             self._reached[f"saga: {body.phase}"] += 1
             self._reached["saga: taken over"] += body.epoch > 1
             self._reached["saga: another attempt"] += body.attempt > 1
-            self._reached["saga: effect run again"] += self._crew.outside.done[record.id] > 1
+            self._reached["saga: effect run again"] += self._tasks.effects.done[record.id] > 1

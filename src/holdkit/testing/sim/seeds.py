@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...engines.log.engine import LogEngine
-from .checker import Broken
+from .checker import SimulationFailed
 from .plan import Plan, Step, draw_plan
 from .world import World
 
@@ -35,16 +35,16 @@ class Totals(Struct):
     @property
     def faults(self) -> int:
         """How many faults struck."""
-        struck = ("cut at", "error at", "rot ", "cut during", "left out", "unknown")
-        return sum(count for name, count in self.reached.items() if name.startswith(struck))
+        prefixes = ("cut at", "error at", "rot ", "cut during", "left out", "unknown")
+        return sum(count for name, count in self.reached.items() if name.startswith(prefixes))
 
 
 def run_seed(seed: int, engine: type[LogEngine] = LogEngine) -> World:
-    """One life; raises `Broken`."""
+    """One life; raises `SimulationFailed`."""
     world = World(draw_plan(seed), engine)
     transcript = world.run()
     if seed % 100 == 0 and World(draw_plan(seed), engine).run() != transcript:
-        raise Broken("the same seed gave another transcript")
+        raise SimulationFailed("the same seed gave another transcript")
     return world
 
 
@@ -54,7 +54,7 @@ def run_some(seeds: Iterable[int], engine: type[LogEngine] = LogEngine) -> Total
     for seed in seeds:
         try:
             world = run_seed(seed, engine)
-        except Broken as broken:
+        except SimulationFailed as broken:
             totals.add(Totals(1, 0, {}, [(seed, str(broken))]))
         else:
             totals.add(Totals(1, world.operations, dict(world.reached)))
@@ -89,7 +89,7 @@ def shrink(plan: Plan, engine: type[LogEngine] = LogEngine) -> Plan:
     def fails(steps: tuple[Step, ...]) -> bool:
         try:
             World(replace(plan, steps=steps), engine).run()
-        except Broken:
+        except SimulationFailed:
             return True
         return False
 

@@ -15,13 +15,13 @@ from ...core.outcomes import Outcome
 from ...core.reading import ReadJournal
 from ...engines.log.engine import LogEngine
 from ...errors import EngineError, OutcomeUnknown
-from .checker import Broken, Witness
+from .checker import Checker, SimulationFailed
 from .disk import Faults, PowerCut, SimDisk
 from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
-from .saga_plan import Meddle, Recover, Run, Turn
+from .saga_plan import Advance, ForceRelease, Recover, Run
 from .saga_world import SagaWorld
 
-PLENTY = 1 << 40
+UNLIMITED = 1 << 40
 
 
 class World:
@@ -34,13 +34,13 @@ class World:
         self._randomness = part(plan.seed, "randomness")
         self._slot: Slot = START
         self._faults = Faults(self.reached)
-        self._faults.arm(plan.birth)
-        self._calm = False
+        self._faults.arm(plan.first_fault)
+        self._faults_over = False
         self._touched = self._opened = True
         """Since the engine was checked last: something was asked of it; it was opened."""
         self.disk = SimDisk(self._faults.before)
         self._engine: LogEngine | None = None
-        self._witness = Witness(self._clock, plan.limits, self._faults, self.reached)
+        self._checker = Checker(self._clock, plan.limits, self._faults, self.reached)
         self._sagas = SagaWorld(lambda: self.engine, part(plan.seed, "tokens").randbytes, self._submit, self.reached)
         self._snapshot = 0  # the frame behind which the last acknowledged snapshot stands
 
@@ -53,7 +53,7 @@ class World:
     @property
     def transcript(self) -> str:
         """The hash of all that happened."""
-        return self._witness.transcript
+        return self._checker.transcript
 
     def _clock(self) -> Slot:
         return self._slot
@@ -61,63 +61,63 @@ class World:
     def run(self) -> str:
         """Live through the plan; returns the transcript's hash."""
         try:
-            self._guarded("birth", None)
+            self._checked_step("birth", None)
             for index, step in enumerate(self.plan.steps):
-                self._guarded(f"step {index}", step)
+                self._checked_step(f"step {index}", step)
         finally:
             self._sagas.close()
-        self._witness.note(str(sorted(self.reached.items())))
+        self._checker.note(str(sorted(self.reached.items())))
         return self.transcript
 
-    def _guarded(self, where: str, step: Step | None) -> None:
+    def _checked_step(self, where: str, step: Step | None) -> None:
         """Whatever goes wrong in a way that nobody planned is a broken promise."""
         try:
-            self._through(step)
+            self._run_step(step)
             if self._touched:
                 self._check(where)
-        except Broken:
+        except SimulationFailed:
             raise
         except Exception as error:
-            raise Broken(f"{where}: {type(error).__name__}: {error}") from error
+            raise SimulationFailed(f"{where}: {type(error).__name__}: {error}") from error
 
-    def _through(self, step: Step | None) -> None:
+    def _run_step(self, step: Step | None) -> None:
         try:
-            self._open_patiently() if step is None else self._step(step)
+            self._open_retrying() if step is None else self._step(step)
         except PowerCut:
             self.reached["cut during snapshot"] += isinstance(step, TakeSnapshot)
             self.reached["cut during birth"] += step is None
-            self._come_back()
+            self._recover_machine()
 
     # Coming back
 
-    def _come_back(self) -> None:
+    def _recover_machine(self) -> None:
         """The machine stops and comes back, perhaps more than once: recovery can be killed and can fail, too."""
         dice = Random(self._faults.armed.dice if self._faults.armed else self.plan.seed)
-        self.disk.capacity = PLENTY  # whoever comes back makes room first
+        self.disk.capacity = UNLIMITED  # whoever comes back makes room first
         for attempt in range(4):
             if dice.random() < 0.4:  # only the process died: the cache lives on, with what is on no platter
                 self.disk.locked = False
                 self.reached["process killed"] += 1
             else:
                 self.disk.crash(dice)
-            struck_again = attempt < 3 and dice.random() < 0.4
-            self._faults.arm(Fault(dice.choice(("cut", "error")), dice.randrange(8), 0) if struck_again else None)
+            fails_again = attempt < 3 and dice.random() < 0.4
+            self._faults.arm(Fault(dice.choice(("cut", "error")), dice.randrange(8), 0) if fails_again else None)
             try:
                 self._open()
             except PowerCut:
                 self.reached["cut during recovery"] += 1
             except EngineError as error:
                 if not isinstance(error.__cause__, OSError):
-                    raise Broken(f"a crash made the log unreadable: {error}") from error
+                    raise SimulationFailed(f"a crash made the log unreadable: {error}") from error
                 self.reached["error during recovery"] += 1
             else:
                 break
         self._faults.arm(None)
-        self._witness.resettle("power cut", self.engine)
-        if self._witness.pending and dice.random() < 0.5:  # whoever got no answer asks again
+        self._checker.reconcile("power cut", self.engine)
+        if self._checker.pending and dice.random() < 0.5:  # whoever got no answer asks again
             self.reached["asked again"] += 1
-            self._apply(self._witness.pending.pop())
-        self._witness.forget_pending()
+            self._apply(self._checker.pending.pop())
+        self._checker.forget_pending()
 
     # Steps
 
@@ -132,7 +132,7 @@ class World:
             segment_bytes=self.plan.segment_bytes,
         )
         if self._engine.restored_from < self._snapshot:
-            raise Broken("a snapshot that was acknowledged is not there")
+            raise SimulationFailed("a snapshot that was acknowledged is not there")
         self.reached["restored from a snapshot"] += self._engine.restored_from > 0
 
     def _step(self, step: Step) -> None:
@@ -145,14 +145,14 @@ class World:
             case Fault():
                 self._faults.arm(step)
             case Space():
-                self.disk.capacity = PLENTY if step.left is None else self.disk.used() + step.left
+                self.disk.capacity = UNLIMITED if step.left is None else self.disk.used() + step.left
             case Reopen():
                 self._reopen()
             case TakeSnapshot():
                 self._take_snapshot()
             case Converge():
                 self._converge(step)
-            case Run() | Recover() | Turn() | Meddle():
+            case Run() | Recover() | Advance() | ForceRelease():
                 self._slot = step.slot
                 self._sagas.step(step)
 
@@ -166,36 +166,36 @@ class World:
     def _apply(self, step: Apply) -> list[list[Outcome]] | EngineError | OutcomeUnknown:
         """What was answered, or what was heard instead."""
         self._touched = True
-        witness = self._witness
-        witness.pending.append(step)
+        checker = self._checker
+        checker.pending.append(step)
         try:
             answer = self.engine.apply(step.groups)
         except OutcomeUnknown as unknown:
             self.reached["unknown"] += 1
-            witness.doubt(step)
+            checker.note_unknown(step)
             self._unsettled()
             return unknown
         except EngineError as error:
-            if self._calm:
-                raise Broken(f"the disk is well again, and yet: {error}") from error
+            if self._faults_over:
+                raise SimulationFailed(f"the disk is well again, and yet: {error}") from error
             self.reached["left out"] += 1
-            witness.resettle("engine error", self.engine)
-            witness.pending.remove(step)
+            checker.reconcile("engine error", self.engine)
+            checker.pending.remove(step)
             return error
-        witness.pending.remove(step)
+        checker.pending.remove(step)
         self.operations += sum(len(group.commands) for group in step.groups)
-        witness.acknowledge(step, answer)
+        checker.acknowledge(step, answer)
         return answer.outcomes
 
     def _unsettled(self) -> None:
         """An unknown outcome: a restart settles it, or the next write that works does."""
-        if Random(f"{self.plan.seed}/{len(self._witness.followed)}").random() < 0.5:
-            self._come_back()
+        if Random(f"{self.plan.seed}/{len(self._checker.followed)}").random() < 0.5:
+            self._recover_machine()
         else:
             self.reached["stayed up in doubt"] += 1
-            self._witness.resettle("unknown outcome", self.engine)
+            self._checker.reconcile("unknown outcome", self.engine)
 
-    def _open_patiently(self) -> None:
+    def _open_retrying(self) -> None:
         """A full or failing disk may refuse; it opens once there is room and the error has passed."""
         try:
             self._open()
@@ -204,19 +204,19 @@ class World:
                 raise
             self.reached["open refused"] += 1
             self._faults.arm(None)
-            self.disk.capacity = PLENTY
+            self.disk.capacity = UNLIMITED
             self._open()
 
     def _reopen(self) -> None:
         self.engine.close()
         segments = sum(name.endswith(".log") for name in self.disk.names())
-        self._open_patiently()
+        self._open_retrying()
         self.reached["reopened"] += 1
         self.reached["several segments"] += segments > 1
-        if self._witness.pending:
-            self._witness.resettle("reopened in doubt", self.engine)
-            self._witness.forget_pending()
-        self._witness.note("reopened")
+        if self._checker.pending:
+            self._checker.reconcile("reopened in doubt", self.engine)
+            self._checker.forget_pending()
+        self._checker.note("reopened")
 
     def _take_snapshot(self) -> None:
         self._touched = True
@@ -231,8 +231,8 @@ class World:
     def _rot(self, fault: Fault) -> None:
         """One bit of one file turns while the machine is off: the state is the same, or opening is refused."""
         self._faults.arm(None)
-        self.disk.capacity = PLENTY
-        if self._witness.pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
+        self.disk.capacity = UNLIMITED
+        if self._checker.pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
             return
         self.engine.close()
         random = Random(fault.dice)
@@ -253,29 +253,29 @@ class World:
             self.reached["rot survived"] += 1
             self._snapshot = min(snapshot, self.engine.restored_from)
             self._check("bit rot")
-            followed = self._witness.followed
+            followed = self._checker.followed
             for after in range(len(followed)):  # each place in the journal is found by itself
                 if self.engine.read(ReadJournal(None, {0: after}, 2)) != followed[after : after + 2]:
-                    raise Broken(f"bit rot: the journal differs after entry {after}")
+                    raise SimulationFailed(f"bit rot: the journal differs after entry {after}")
 
     def _converge(self, step: Converge) -> None:
         """Every fault is over: nothing fails any more, and what is due comes back."""
         self._faults.arm(None)
-        self.disk.capacity, self._calm, self._slot = PLENTY, True, step.slot
+        self.disk.capacity, self._faults_over, self._slot = UNLIMITED, True, step.slot
         self._sagas.converge()
         for _ in range(1_000):
-            if self._witness.at_rest:
+            if self._checker.at_rest:
                 break
             self._apply(Apply(step.slot, (Group((Sweep(limit=50),)),)))
         left = [pool for pool in self.engine._tables.pools.values() if pool.held]
         if left:
-            raise Broken(f"units that nobody holds any more never came back: {left}")
+            raise SimulationFailed(f"units that nobody holds any more never came back: {left}")
         self.reached["came to rest"] += 1
         for word in ("hold.retired", "limits.changed"):
-            self.reached[word.replace(".", " ")] += sum(f'"{word}"' in row.text for row in self._witness.followed)
+            self.reached[word.replace(".", " ")] += sum(f'"{word}"' in row.text for row in self._checker.followed)
         self.reached["past retention"] += bool(self.engine.limits.past)
 
     def _check(self, where: str) -> None:
-        fresh = self._witness.check(where, self.engine, opened=self._opened)
+        fresh = self._checker.check(where, self.engine, opened=self._opened)
         self._sagas.follow(fresh)
         self._touched = self._opened = False

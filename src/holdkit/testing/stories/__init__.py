@@ -82,14 +82,14 @@ What an answer may be asked for: its word (`held`, `confirmed`, `released`, `exp
 """
 
 from .commands import StoryFailed
-from .interpreter import Told, run_story, run_story_async
+from .interpreter import StoryResult, run_story, run_story_async
 from .parser import Story, StorySyntax, read_stories, read_story
 
 __all__ = [
     "Story",
     "StoryFailed",
+    "StoryResult",
     "StorySyntax",
-    "Told",
     "read_stories",
     "read_story",
     "run_story",

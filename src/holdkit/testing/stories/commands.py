@@ -37,8 +37,8 @@ from ... import (
 from ...core.commands import AnyCommand
 from ...kernel.normalise import datetime_of
 from ..clock import FakeClock
-from .expectations import complaints
-from .parser import Line, Story
+from .expectations import differences
+from .parser import Statement, Story
 from .values import identity
 
 
@@ -65,12 +65,12 @@ class Call(Struct, frozen=True):
     positional: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     tenant: str | None = None
-    around: dict[str, Any] = field(default_factory=dict)
+    context_fields: dict[str, Any] = field(default_factory=dict)
     where: str = ""
     """The line it came from, for an exception that nobody expected."""
     face: Face | None = None
 
-    def asked(self, kernel: Any) -> Any:
+    def target(self, kernel: Any) -> Any:
         """What the method is called on."""
         bound = kernel if self.tenant is None else kernel.tenant(self.tenant)
         return bound if self.face is None else self.face.made_by(bound)
@@ -94,7 +94,7 @@ METHODS: Final = {
 }
 """The verbs whose method has another name."""
 
-BIRTHS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve", "combine")
+NAMING_VERBS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve", "combine")
 """The verbs that give a hold its name."""
 
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {
@@ -115,7 +115,7 @@ COMMANDS: Final[dict[str, type[AnyCommand]]] = {
 }
 
 
-class Told(Resource[str, None]):
+class StoryResource(Resource[str, None]):
     """A resource whose capacities the story tells."""
 
     kind = "told"
@@ -135,7 +135,7 @@ class Told(Resource[str, None]):
         return datetime_of(self.ends.get(key))
 
 
-class Commander:
+class CommandVerbs:
     """What a telling knows, and how it commands and judges."""
 
     def __init__(self, story: Story, clock: FakeClock) -> None:
@@ -144,126 +144,130 @@ class Commander:
         self.claims: dict[str, Claim] = {}
         self.cursors: dict[str, str] = {}
         self.faces: dict[str, Face] = {}
-        self.told = Told()
+        self.resource = StoryResource()
         self.tenant: str | None = None
-        self.around: dict[str, Any] = {}
+        self.context_fields: dict[str, Any] = {}
         self.where = ""
         self.checked = 0
 
     # Setting the scene
 
-    def on_clock(self, line: Line) -> Step:
+    def on_clock(self, statement: Statement) -> Step:
         """Set it, or move it."""
-        start = self.clock.now() if line.said["relative"] else 0
-        self.clock.set(start + line.said["slot"])
+        start = self.clock.now() if statement.arguments["relative"] else 0
+        self.clock.set(start + statement.arguments["slot"])
         yield from ()
 
-    def on_tenant(self, line: Line) -> Step:
+    def on_tenant(self, statement: Statement) -> Step:
         """Speak for another tenant."""
-        self.tenant = line.said["tenant"]
+        self.tenant = statement.arguments["tenant"]
         yield from ()
 
-    def on_context(self, line: Line) -> Step:
+    def on_context(self, statement: Statement) -> Step:
         """Carry another context."""
-        self.around = line.said
+        self.context_fields = statement.arguments
         yield from ()
 
-    def on_restart(self, _line: Line) -> Step:
+    def on_restart(self, _statement: Statement) -> Step:
         """Have the driver close and open the kernel."""
         yield Restart()
 
-    def on_capacity(self, line: Line) -> Step:
+    def on_capacity(self, statement: Statement) -> Step:
         """What the application answers from now on."""
-        self.told.capacities[line.said["key"]] = line.said["total"]
-        self.told.ends[line.said["key"]] = line.said.get("closes")
+        self.resource.capacities[statement.arguments["key"]] = statement.arguments["total"]
+        self.resource.ends[statement.arguments["key"]] = statement.arguments.get("closes")
         yield from ()
 
     # Commands
 
-    def on_reserve(self, line: Line) -> Step:
+    def on_reserve(self, statement: Statement) -> Step:
         """A hold on a resource."""
-        said = dict(line.said)
-        del said["name"]
-        call = self.call("hold", said.pop("key"), **said)
-        self.judge(line, (yield structs.replace(call, face=Face("resource", (self.told,)))))
+        arguments = dict(statement.arguments)
+        del arguments["name"]
+        call = self.call("hold", arguments.pop("key"), **arguments)
+        self.check(statement, (yield structs.replace(call, face=Face("resource", (self.resource,)))))
 
-    def command(self, line: Line) -> Step:
+    def command(self, statement: Statement) -> Step:
         """Any command: call its method, judge its answer."""
-        said = dict(line.said)
+        arguments = dict(statement.arguments)
         positional: tuple[Any, ...] = ()
-        if line.verb in ("hold", "consume"):
-            positional = said.pop("what")
-            del said["name"]
-        elif _names_pool(line):
-            said["pool"] = said.pop("name").removeprefix("pool/")
-        elif "name" in said:
-            positional = (self.shown(line, said),)
-        elif line.verb == "record":
-            positional = (said.pop("kind"), said.pop("id"), said.pop("body", None))
-        elif line.verb in ("pool", "resize", "remove", "archive", "unarchive"):
-            positional = (said.pop("id"),)
-        answer = yield self.call(METHODS.get(line.verb, line.verb), *positional, **said)
-        self.judge(line, answer)
+        if statement.verb in ("hold", "consume"):
+            positional = arguments.pop("what")
+            del arguments["name"]
+        elif _names_pool(statement):
+            arguments["pool"] = arguments.pop("name").removeprefix("pool/")
+        elif "name" in arguments:
+            positional = (self.reference(statement, arguments),)
+        elif statement.verb == "record":
+            positional = (arguments.pop("kind"), arguments.pop("id"), arguments.pop("body", None))
+        elif statement.verb in ("pool", "resize", "remove", "archive", "unarchive"):
+            positional = (arguments.pop("id"),)
+        answer = yield self.call(METHODS.get(statement.verb, statement.verb), *positional, **arguments)
+        self.check(statement, answer)
 
-    def on_change(self, line: Line) -> Step:
+    def on_change(self, statement: Statement) -> Step:
         """Other limits from now on."""
-        self.judge(line, (yield self.call("change_limits", **line.said)))
+        self.check(statement, (yield self.call("change_limits", **statement.arguments)))
 
-    def on_batch(self, line: Line) -> Step:
+    def on_batch(self, statement: Statement) -> Step:
         """Several commands as one `apply`."""
         known: dict[str, str | None] = {}
-        commands = [self.as_command(inner, known) for inner in line.inside]
-        answers = yield self.call("apply", commands, atomic=line.said["atomic"], op=line.said.get("op"))
-        if line.want is not None or isinstance(answers, Exception):
-            self.judge(line, answers)
+        commands = [self.as_command(inner, known) for inner in statement.inside]
+        answers = yield self.call(
+            "apply", commands, atomic=statement.arguments["atomic"], op=statement.arguments.get("op")
+        )
+        if statement.expected is not None or isinstance(answers, Exception):
+            self.check(statement, answers)
             return
-        for inner, answer in zip(line.inside, answers, strict=True):
-            self.judge(inner, answer)
+        for inner, answer in zip(statement.inside, answers, strict=True):
+            self.check(inner, answer)
 
-    def as_command(self, line: Line, known: dict[str, str | None]) -> AnyCommand:
+    def as_command(self, statement: Statement, known: dict[str, str | None]) -> AnyCommand:
         """A line of a batch; what the same batch places can be named in it if its id and owner are given."""
-        said = dict(line.said)
-        if line.verb in ("hold", "consume"):
-            said["legs"] = _legs(*said.pop("what"))
-            if "id" in said:
-                known[said["name"]] = said["id"]
-            del said["name"]
-        elif _names_pool(line):
-            return ReturnToPool(id=said.pop("name").removeprefix("pool/"), **said)
-        elif "name" in said:
-            name = said["name"]
+        arguments = dict(statement.arguments)
+        if statement.verb in ("hold", "consume"):
+            arguments["legs"] = _legs(*arguments.pop("what"))
+            if "id" in arguments:
+                known[arguments["name"]] = arguments["id"]
+            del arguments["name"]
+        elif _names_pool(statement):
+            return ReturnToPool(id=arguments.pop("name").removeprefix("pool/"), **arguments)
+        elif "name" in arguments:
+            name = arguments["name"]
             if name in known and name not in self.holds:
-                said["name"] = "@" + str(known[name])
-            shown = self.shown(line, said)
-            said["id"] = shown.id if isinstance(shown, Hold) else shown
-            if isinstance(shown, Hold) and line.verb != "expire":
-                said.setdefault("owner", shown.owner)
-        return COMMANDS[line.verb](**said)
+                arguments["name"] = "@" + str(known[name])
+            reference = self.reference(statement, arguments)
+            arguments["id"] = reference.id if isinstance(reference, Hold) else reference
+            if isinstance(reference, Hold) and statement.verb != "expire":
+                arguments.setdefault("owner", reference.owner)
+        return COMMANDS[statement.verb](**arguments)
 
-    def shown(self, line: Line, said: dict[str, Any]) -> Any:
-        """What the line shows to name its hold: the hold itself, its ticket, or only an id. Takes that out of `said`."""
-        name, via = said.pop("name"), said.pop("via", None)
+    def reference(self, statement: Statement, arguments: dict[str, Any]) -> Any:
+        """What the line shows to name its hold: the hold itself, its ticket, or only an id. Takes that out of `arguments`."""
+        name, via = arguments.pop("name"), arguments.pop("via", None)
         if name.startswith("@"):
             return identity(name)
         hold = self.holds.get(name)
         if hold is None:
-            raise StoryFailed(f"{line.where}: no hold was granted under the name {name!r}\n    {line.text}")
+            raise StoryFailed(f"{statement.where}: no hold was granted under the name {name!r}\n    {statement.text}")
         if via == "ticket":
             return hold.ticket
-        return hold.id if "owner" in said and said["owner"] is None else hold
+        return hold.id if "owner" in arguments and arguments["owner"] is None else hold
 
-    def judge(self, line: Line, answer: Any) -> None:
+    def check(self, statement: Statement, answer: Any) -> None:
         """Compare the answer with what was wanted, and remember a hold by its name."""
-        wanted = line.want
-        if wanted is not None:
+        expected = statement.expected
+        if expected is not None:
             self.checked += 1
-            self.complain(line, complaints(structs.replace(wanted, fields=self._by_id(wanted.fields)), answer))
+            self.fail_if(statement, differences(structs.replace(expected, fields=self._by_id(expected.fields)), answer))
         elif isinstance(answer, Exception):
-            self.complain(line, [f"got {type(answer).__name__}: {answer}"])
-        if isinstance(answer, Hold) and line.verb in BIRTHS:
-            before = self.holds.setdefault(line.said["name"], answer)
+            self.fail_if(statement, [f"got {type(answer).__name__}: {answer}"])
+        if isinstance(answer, Hold) and statement.verb in NAMING_VERBS:
+            before = self.holds.setdefault(statement.arguments["name"], answer)
             if (before.id, before.owner) != (answer.id, answer.owner):
-                self.complain(line, [f"the name {line.said['name']!r} belongs to another hold: {before.id}"])
+                self.fail_if(
+                    statement, [f"the name {statement.arguments['name']!r} belongs to another hold: {before.id}"]
+                )
 
     def _by_id(self, fields: dict[str, Any]) -> dict[str, Any]:
         """What is wanted, with ids for the names of holds."""
@@ -277,35 +281,37 @@ class Commander:
     def _id_of(self, name: str) -> str:
         return self.holds[name].id if name in self.holds else name
 
-    def verified(self, line: Line) -> Step:
+    def verified(self, statement: Statement) -> Step:
         """The journal and the rows agree."""
         report = yield Call("verify", where=self.where)
         if not isinstance(report, VerifyReport):
-            self.complain(line, [f"verify failed: {report}"])
-        self.complain(line, [f"verify: {difference}" for difference in report.differences])
+            self.fail_if(statement, [f"verify failed: {report}"])
+        self.fail_if(statement, [f"verify: {difference}" for difference in report.differences])
 
-    def complain(self, line: Line, found: list[str]) -> None:
+    def fail_if(self, statement: Statement, found: list[str]) -> None:
         """Fail, naming the line, if there is anything to complain of."""
         if found:
-            raise StoryFailed(f"{line.where}: {'; '.join(found)}\n    {line.text}\n    at {self.clock.now() / 1e6:g} s")
+            raise StoryFailed(
+                f"{statement.where}: {'; '.join(found)}\n    {statement.text}\n    at {self.clock.now() / 1e6:g} s"
+            )
 
-    def compare(self, line: Line, answer: Any, name: Any) -> None:
+    def compare(self, statement: Statement, answer: Any, name: Any) -> None:
         """A list, in order."""
         self.checked += 1
         if isinstance(answer, Exception):
-            self.complain(line, [f"got {type(answer).__name__}: {answer}"])
+            self.fail_if(statement, [f"got {type(answer).__name__}: {answer}"])
         found = [str(name(item)) for item in answer]
-        if found != line.listed:
-            self.complain(line, [f"expected {_spelled(line.listed or [])}, got {_spelled(found)}"])
+        if found != statement.listed:
+            self.fail_if(statement, [f"expected {_joined(statement.listed or [])}, got {_joined(found)}"])
 
     def call(self, method: str, *positional: Any, **options: Any) -> Call:
         """A call as the present tenant, in the present context."""
-        return Call(method, positional, options, self.tenant, self.around, self.where)
+        return Call(method, positional, options, self.tenant, self.context_fields, self.where)
 
 
-def _names_pool(line: Line) -> bool:
+def _names_pool(statement: Statement) -> bool:
     """Whether units are to be returned by pool."""
-    return line.verb == "return" and bool(line.said["name"].startswith("pool/"))
+    return statement.verb == "return" and bool(statement.arguments["name"].startswith("pool/"))
 
 
 def _legs(what: Any, quantity: Any) -> tuple[Leg, ...]:
@@ -315,5 +321,5 @@ def _legs(what: Any, quantity: Any) -> tuple[Leg, ...]:
     return tuple(what if isinstance(what, list) else itertools.starmap(Leg, what.items()))
 
 
-def _spelled(found: list[str]) -> str:
+def _joined(found: list[str]) -> str:
     return " ".join(found) or "nothing"

@@ -82,7 +82,7 @@ REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_
 class Kind(Struct, frozen=True):
     """A kind of answer: the words it may have, its fields, and those it has per pool."""
 
-    said: tuple[str, ...]
+    arguments: tuple[str, ...]
     fields: Converters
     by_pool: Converters = {}
 
@@ -101,7 +101,7 @@ CLAIMS: Final = Kind((*State, "nothing"), CLAIM)
 OK: Final = Kind(("ok",), {})
 
 
-class Want(Struct, frozen=True):
+class Expected(Struct, frozen=True):
     """What must be the answer."""
 
     word: str
@@ -109,20 +109,22 @@ class Want(Struct, frozen=True):
     fields: dict[str, Any]
 
 
-def want(kind: Kind, behind: list[str]) -> Want:
+def expected(kind: Kind, after_arrow: list[str]) -> Expected:
     """Read an expectation; `ValueError` if any of it is unknown."""
-    bare = [token for token in behind if not is_option(token)]
+    bare = [token for token in after_arrow if not is_option(token)]
     replayed = "replayed" in bare[1:]
     if len(bare) > 1 + replayed:
         raise ValueError(f"expects several answers: {' '.join(bare)}")
     word = bare[0] if bare else ""
     if word in REASONS:
-        return Want(word, replayed, _fields(behind, REFUSAL, {}))
+        return Expected(word, replayed, _fields(after_arrow, REFUSAL, {}))
     if word == "invalid":
-        return Want(word, replayed, _fields(behind, INVALID, {}))
-    if word not in kind.said:
-        raise ValueError(f"{word or 'nothing'!r} is no answer to this; known are {', '.join(kind.said)}, and reasons")
-    return Want(word, replayed, _fields(behind, kind.fields, kind.by_pool))
+        return Expected(word, replayed, _fields(after_arrow, INVALID, {}))
+    if word not in kind.arguments:
+        raise ValueError(
+            f"{word or 'nothing'!r} is no answer to this; known are {', '.join(kind.arguments)}, and reasons"
+        )
+    return Expected(word, replayed, _fields(after_arrow, kind.fields, kind.by_pool))
 
 
 def is_option(token: str) -> bool:
@@ -130,9 +132,9 @@ def is_option(token: str) -> bool:
     return "=" in token and token[0] not in "='"
 
 
-def _fields(behind: list[str], known: Converters, by_pool: Converters) -> dict[str, Any]:
+def _fields(after_arrow: list[str], known: Converters, by_pool: Converters) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for token in filter(is_option, behind):
+    for token in filter(is_option, after_arrow):
         name, _, raw = token.partition("=")
         pool, _, field = name.rpartition(".")
         convert = by_pool.get(field) if pool else known.get(name)
@@ -201,17 +203,17 @@ def _entry_facts(entry: JournalEntry) -> dict[str, Any]:
     return facts
 
 
-def complaints(wanted: Want, answer: object) -> list[str]:
+def differences(expected: Expected, answer: object) -> list[str]:
     """How the answer differs from what was wanted; nothing, if it does not."""
     word = word_of(answer)
-    if word != wanted.word and (wanted.word or isinstance(answer, Exception)):
-        return [f"expected {wanted.word or 'an answer'}, got {word}: {answer}"]
+    if word != expected.word and (expected.word or isinstance(answer, Exception)):
+        return [f"expected {expected.word or 'an answer'}, got {word}: {answer}"]
     found = []
     replayed = bool(getattr(answer, "replayed", False))
-    if replayed != wanted.replayed:
-        found.append(f"expected {'a' if wanted.replayed else 'no'} replayed answer")
+    if replayed != expected.replayed:
+        found.append(f"expected {'a' if expected.replayed else 'no'} replayed answer")
     facts = facts_of(answer)
-    for name, value in wanted.fields.items():
+    for name, value in expected.fields.items():
         if name not in facts:
             found.append(f"{name}: expected {value!r}, but the answer has only {', '.join(sorted(facts))}")
         elif facts[name] != value or isinstance(facts[name], bool) != isinstance(value, bool):

@@ -9,112 +9,114 @@ from msgspec import structs
 from ... import Claim, Hold, PlaceHold, items, key, units
 from ...core.commands import AnyCommand
 from ...kernel.normalise import Legs, legs_of
-from .commands import Commander, Face, Step, StoryFailed
-from .parser import Line
+from .commands import CommandVerbs, Face, Step, StoryFailed
+from .parser import Statement
 
 
-class Facing(Commander):
+class FaceVerbs(CommandVerbs):
     """What a telling does with the faces."""
 
-    def on_claim_reserve(self, line: Line) -> Step:
+    def on_claim_reserve(self, statement: Statement) -> Step:
         """Claim a key under a name; the same owner may get the same claim again."""
-        said = dict(line.said)
-        name = said.pop("name")
-        answer = yield self.call("claims.reserve", said.pop("type"), said.pop("value"), **said)
-        self.judge(line, answer)
+        arguments = dict(statement.arguments)
+        name = arguments.pop("name")
+        answer = yield self.call("claims.reserve", arguments.pop("type"), arguments.pop("value"), **arguments)
+        self.check(statement, answer)
         if isinstance(answer, Claim):
             self.claims[name] = answer
 
-    def on_claim_confirm(self, line: Line) -> Step:
+    def on_claim_confirm(self, statement: Statement) -> Step:
         """It belongs to an entity."""
-        yield from self._claim(line, "claims.confirm")
+        yield from self._claim(statement, "claims.confirm")
 
-    def on_claim_release(self, line: Line) -> Step:
+    def on_claim_release(self, statement: Statement) -> Step:
         """It is free again."""
-        yield from self._claim(line, "claims.release")
+        yield from self._claim(statement, "claims.release")
 
-    def on_claim_extend(self, line: Line) -> Step:
+    def on_claim_extend(self, statement: Statement) -> Step:
         """A later deadline."""
-        yield from self._claim(line, "claims.extend")
+        yield from self._claim(statement, "claims.extend")
 
-    def on_claim_forget(self, line: Line) -> Step:
+    def on_claim_forget(self, statement: Statement) -> Step:
         """A confirmed key is free again."""
-        said = {name: value for name, value in line.said.items() if name != "rest"}
-        yield from self._claim(structs.replace(line, said=said), "claims.forget")
+        arguments = {name: value for name, value in statement.arguments.items() if name != "rest"}
+        yield from self._claim(structs.replace(statement, arguments=arguments), "claims.forget")
 
-    def _claim(self, line: Line, method: str) -> Step:
-        said = dict(line.said)
-        name, via = said.pop("name"), said.pop("via", None)
+    def _claim(self, statement: Statement, method: str) -> Step:
+        arguments = dict(statement.arguments)
+        name, via = arguments.pop("name"), arguments.pop("via", None)
         claim = self.claims.get(name)
         if claim is None:
-            raise StoryFailed(f"{line.where}: nothing was claimed under the name {name!r}\n    {line.text}")
-        shown: Any = {"ticket": claim.ticket, "id": claim.id}.get(via or "", claim)
-        if via is None and "owner" in said and said["owner"] is None:
-            shown = claim.id
-        self.judge(line, (yield self.call(method, shown, **said)))
+            raise StoryFailed(f"{statement.where}: nothing was claimed under the name {name!r}\n    {statement.text}")
+        reference: Any = {"ticket": claim.ticket, "id": claim.id}.get(via or "", claim)
+        if via is None and "owner" in arguments and arguments["owner"] is None:
+            reference = claim.id
+        self.check(statement, (yield self.call(method, reference, **arguments)))
 
-    def on_claim_find(self, line: Line) -> Step:
+    def on_claim_find(self, statement: Statement) -> Step:
         """A key in its present or last life, or nothing."""
-        answer = yield self.call("claims.find", **line.said)
-        assert line.want is not None
-        if answer is None or line.want.word == "nothing":
+        answer = yield self.call("claims.find", **statement.arguments)
+        assert statement.expected is not None
+        if answer is None or statement.expected.word == "nothing":
             self.checked += 1
-            if (answer is None) != (line.want.word == "nothing"):
-                self.complain(line, [f"found {answer!r}"])
+            if (answer is None) != (statement.expected.word == "nothing"):
+                self.fail_if(statement, [f"found {answer!r}"])
         else:
-            self.judge(line, answer)
+            self.check(statement, answer)
 
-    def on_claim_taken(self, line: Line) -> Step:
+    def on_claim_taken(self, statement: Statement) -> Step:
         """Whether somebody has the key."""
-        answer = yield self.call("claims.is_reserved", line.said["type"], line.said["value"])
-        self.compare(line, [str(answer).lower()], str)
+        answer = yield self.call("claims.is_reserved", statement.arguments["type"], statement.arguments["value"])
+        self.compare(statement, [str(answer).lower()], str)
 
-    def on_items_add(self, line: Line) -> Step:
+    def on_items_add(self, statement: Statement) -> Step:
         """Make items; how many were new is not told."""
-        answer = yield self.call("items.add", line.said["ids"])
-        self.judge(line, answer)
+        answer = yield self.call("items.add", statement.arguments["ids"])
+        self.check(statement, answer)
 
-    def on_items_reopen(self, line: Line) -> Step:
+    def on_items_reopen(self, statement: Statement) -> Step:
         """Spent ones are available again."""
-        said = dict(line.said)
-        self.judge(line, (yield self.call("items.reopen", said.pop("ids"), **said)))
+        arguments = dict(statement.arguments)
+        self.check(statement, (yield self.call("items.reopen", arguments.pop("ids"), **arguments)))
 
-    def on_items_reserve(self, line: Line) -> Step:
+    def on_items_reserve(self, statement: Statement) -> Step:
         """Take several under a name."""
-        said = dict(line.said)
-        name = said.pop("name")
-        answer = yield self.call("items.reserve", said.pop("ids"), **said)
-        self.judge(line, answer)
+        arguments = dict(statement.arguments)
+        name = arguments.pop("name")
+        answer = yield self.call("items.reserve", arguments.pop("ids"), **arguments)
+        self.check(statement, answer)
         if isinstance(answer, Hold):
             self.holds[name] = answer
 
-    def on_items_release(self, line: Line) -> Step:
+    def on_items_release(self, statement: Statement) -> Step:
         """Available again."""
-        said = dict(line.said)
-        self.judge(line, (yield self.call("items.release", self.shown(line, said), **said)))
+        arguments = dict(statement.arguments)
+        self.check(statement, (yield self.call("items.release", self.reference(statement, arguments), **arguments)))
 
-    def on_items_finalize(self, line: Line) -> Step:
+    def on_items_finalize(self, statement: Statement) -> Step:
         """Spent."""
-        said = dict(line.said)
-        self.judge(line, (yield self.call("items.finalize", self.shown(line, said), **said)))
+        arguments = dict(statement.arguments)
+        self.check(statement, (yield self.call("items.finalize", self.reference(statement, arguments), **arguments)))
 
-    def on_combine(self, line: Line) -> Step:
+    def on_combine(self, statement: Statement) -> Step:
         """Units, keys and items in one hold."""
-        said = dict(line.said)
-        del said["name"]
-        self.judge(line, (yield self.call("hold", [_part(word) for word in said.pop("ids")], **said)))
+        arguments = dict(statement.arguments)
+        del arguments["name"]
+        self.check(statement, (yield self.call("hold", [_part(word) for word in arguments.pop("ids")], **arguments)))
 
-    def as_command(self, line: Line, known: dict[str, str | None]) -> AnyCommand:
+    def as_command(self, statement: Statement, known: dict[str, str | None]) -> AnyCommand:
         """The same within a batch."""
-        if line.verb != "combine":
-            return super().as_command(line, known)
-        said = {name: value for name, value in line.said.items() if name not in ("name", "ids")}
-        return PlaceHold(legs=Legs(leg for word in line.said["ids"] for leg in legs_of([_part(word)], None)), **said)
+        if statement.verb != "combine":
+            return super().as_command(statement, known)
+        arguments = {name: value for name, value in statement.arguments.items() if name not in ("name", "ids")}
+        return PlaceHold(
+            legs=Legs(leg for word in statement.arguments["ids"] for leg in legs_of([_part(word)], None)), **arguments
+        )
 
-    def on_items_states(self, line: Line) -> Step:
+    def on_items_states(self, statement: Statement) -> Step:
         """What each is, in the order asked."""
-        answer = yield self.call("items.states", line.said["ids"])
-        self.compare(line, answer, lambda item: item.state)
+        answer = yield self.call("items.states", statement.arguments["ids"])
+        self.compare(statement, answer, lambda item: item.state)
 
 
 def _part(word: str) -> Any:
@@ -131,39 +133,42 @@ def _part(word: str) -> Any:
 METHODS: Final = {"take": "take", "estimate": "hold", "spent": "confirm", "stay": "hold"}
 
 
-class Windows(Commander):
+class WindowVerbs(CommandVerbs):
     """The lines that speak of windows."""
 
-    def on_rate(self, line: Line) -> Step:
+    def on_rate(self, statement: Statement) -> Step:
         """Make a rate."""
-        said = line.said
-        self.faces[said["name"]] = Face("rates", (said["name"], *said["allowances"]))
+        arguments = statement.arguments
+        self.faces[arguments["name"]] = Face("rates", (arguments["name"], *arguments["allowances"]))
         yield from ()
 
-    def on_budget(self, line: Line) -> Step:
+    def on_budget(self, statement: Statement) -> Step:
         """Make budgets that are held together."""
-        said = line.said
-        self.faces[said["name"]] = Face("budgets", (said["name"],), said["budgets"])
+        arguments = statement.arguments
+        self.faces[arguments["name"]] = Face("budgets", (arguments["name"],), arguments["budgets"])
         yield from ()
 
-    def on_calendar(self, line: Line) -> Step:
+    def on_calendar(self, statement: Statement) -> Step:
         """Make a calendar."""
-        said = dict(line.said)
-        name, rooms = said.pop("name"), said.pop("rooms")
-        self.faces[name] = Face("calendar", (name, rooms), said)
+        arguments = dict(statement.arguments)
+        name, rooms = arguments.pop("name"), arguments.pop("rooms")
+        self.faces[name] = Face("calendar", (name, rooms), arguments)
         yield from ()
 
-    def on_take(self, line: Line) -> Step:
+    def on_take(self, statement: Statement) -> Step:
         """Count against a rate, estimate, spend, stay: a method of what was made before."""
-        said = dict(line.said)
-        face, asked = said.pop("face"), said.pop("asked")
+        arguments = dict(statement.arguments)
+        face, target = arguments.pop("face"), arguments.pop("asked")
         if face not in self.faces:
-            raise StoryFailed(f"{line.where}: nothing was made under the name {face!r}\n    {line.text}")
-        name = said.pop("hold", None)
-        positional: tuple[Any, ...] = asked if name is not None else (self.shown(line, said), *asked)
-        call = self.call(METHODS[line.verb], *positional, **said)
+            raise StoryFailed(f"{statement.where}: nothing was made under the name {face!r}\n    {statement.text}")
+        name = arguments.pop("hold", None)
+        positional: tuple[Any, ...] = target if name is not None else (self.reference(statement, arguments), *target)
+        call = self.call(METHODS[statement.verb], *positional, **arguments)
         answer = yield structs.replace(call, face=self.faces[face])
-        self.judge(line if name is None else structs.replace(line, said={**line.said, "name": name}), answer)
-        yield from self.verified(line)
+        self.check(
+            statement if name is None else structs.replace(statement, arguments={**statement.arguments, "name": name}),
+            answer,
+        )
+        yield from self.verified(statement)
 
     on_estimate = on_spent = on_stay = on_take

@@ -11,113 +11,113 @@ from msgspec import Struct, structs
 from ... import AsyncKernel, Hold, HoldkitError, HoldRetired, JournalEntry, Kernel, Limits, context, reconstruct
 from ..clock import FakeClock
 from .commands import Call, Script, Step
-from .faces import Facing, Windows
-from .parser import VERBS, Line, Story, family_of
+from .faces import FaceVerbs, WindowVerbs
+from .parser import VERBS, Statement, Story, family_of
 
 
-class Notifier(Facing, Windows):
+class Interpreter(FaceVerbs, WindowVerbs):
     """One telling of a story. A verb that has no method here or above is a command like any other."""
 
-    def tell(self) -> Script:
+    def run(self) -> Script:
         """Every line in order; returns how many answers were checked."""
-        for line in self.story.lines:
-            self.where = f"{line.where}: {line.text}"
-            yield from getattr(self, "on_" + line.verb.replace(" ", "_"), self.command)(line)
-            if line.verb == "batch" or VERBS[line.verb].command:
-                yield from self.verified(line)
-        yield from self.verified(self.story.lines[-1])
+        for statement in self.story.statements:
+            self.where = f"{statement.where}: {statement.text}"
+            yield from getattr(self, "on_" + statement.verb.replace(" ", "_"), self.command)(statement)
+            if statement.verb == "batch" or VERBS[statement.verb].command:
+                yield from self.verified(statement)
+        yield from self.verified(self.story.statements[-1])
         return self.checked
 
     # Reads
 
-    def on_expect_pool(self, line: Line) -> Step:
+    def on_expect_pool(self, statement: Statement) -> Step:
         """A pool's counters."""
-        self.judge(line, (yield self.call("pool", line.said["id"])))
+        self.check(statement, (yield self.call("pool", statement.arguments["id"])))
 
-    def on_expect_hold(self, line: Line) -> Step:
+    def on_expect_hold(self, statement: Statement) -> Step:
         """A hold's state."""
-        self.judge(line, (yield self.call("get", self.shown(line, dict(line.said)))))
+        self.check(statement, (yield self.call("get", self.reference(statement, dict(statement.arguments)))))
 
-    def on_expect_record(self, line: Line) -> Step:
+    def on_expect_record(self, statement: Statement) -> Step:
         """A record, or nothing."""
-        assert line.want is not None
-        answer = yield self.call("record", line.said["kind"], line.said["id"])
-        if (answer is None) != (line.want.word == "nothing"):
-            self.complain(line, ["expected nothing" if answer else "there is nothing"])
-        self.judge(structs.replace(line, want=structs.replace(line.want, word="done")), answer)
+        assert statement.expected is not None
+        answer = yield self.call("record", statement.arguments["kind"], statement.arguments["id"])
+        if (answer is None) != (statement.expected.word == "nothing"):
+            self.fail_if(statement, ["expected nothing" if answer else "there is nothing"])
+        self.check(structs.replace(statement, expected=structs.replace(statement.expected, word="done")), answer)
 
-    def on_expect_pools(self, line: Line) -> Step:
+    def on_expect_pools(self, statement: Statement) -> Step:
         """Pools by id."""
-        self.compare(line, (yield self.call("pools", **line.said)), lambda pool: pool.id)
+        self.compare(statement, (yield self.call("pools", **statement.arguments)), lambda pool: pool.id)
 
-    def on_expect_records(self, line: Line) -> Step:
+    def on_expect_records(self, statement: Statement) -> Step:
         """Records by id."""
-        self.compare(line, (yield self.call("records", **line.said)), lambda record: record.id)
+        self.compare(statement, (yield self.call("records", **statement.arguments)), lambda record: record.id)
 
-    def on_expect_holds(self, line: Line) -> Step:
+    def on_expect_holds(self, statement: Statement) -> Step:
         """Holds by the names they were granted under."""
         names = {hold.id: name for name, hold in self.holds.items()}
-        said = dict(line.said)
-        if "after" in said:
-            said["after"] = self.holds[said["after"]].id
-        self.compare(line, (yield self.call("holds", **said)), lambda hold: names.get(hold.id, f"@{hold.id}"))
+        arguments = dict(statement.arguments)
+        if "after" in arguments:
+            arguments["after"] = self.holds[arguments["after"]].id
+        self.compare(statement, (yield self.call("holds", **arguments)), lambda hold: names.get(hold.id, f"@{hold.id}"))
 
     # The journal
 
-    def on_history(self, line: Line) -> Step:
+    def on_history(self, statement: Statement) -> Step:
         """The actions on one subject; and that they make it what it is."""
-        subject = self._subject(line)
+        subject = self._subject(statement)
         entries = yield self.call("history", subject)
-        self.compare(line, entries, _action)
-        if family_of(line.said["subject"]) == "hold" and entries and isinstance(entries[0], JournalEntry):
-            yield from self._reconstructed(line, subject, entries)
+        self.compare(statement, entries, _action)
+        if family_of(statement.arguments["subject"]) == "hold" and entries and isinstance(entries[0], JournalEntry):
+            yield from self._reconstructed(statement, subject, entries)
 
-    def _reconstructed(self, line: Line, hold_id: str, entries: list[JournalEntry]) -> Step:
+    def _reconstructed(self, statement: Statement, hold_id: str, entries: list[JournalEntry]) -> Step:
         """Folding a hold's history must give the hold."""
         folded = reconstruct(entries)
         seen = yield self.call("get", hold_id)
         if isinstance(seen, HoldRetired):
             return
         if seen != folded:
-            self.complain(line, [f"its history makes it {folded!r}, but it is {seen!r}"])
+            self.fail_if(statement, [f"its history makes it {folded!r}, but it is {seen!r}"])
 
-    def on_entry(self, line: Line) -> Step:
+    def on_entry(self, statement: Statement) -> Step:
         """One entry in full."""
-        entries = yield self.call("history", self._subject(line))
-        index = int(line.said["index"])
+        entries = yield self.call("history", self._subject(statement))
+        index = int(statement.arguments["index"])
         if isinstance(entries, Exception) or not 0 < abs(index) <= len(entries):
-            self.complain(line, [f"there is no entry {index}: {entries}"])
-        self.judge(line, entries[index - 1 if index > 0 else index])
+            self.fail_if(statement, [f"there is no entry {index}: {entries}"])
+        self.check(statement, entries[index - 1 if index > 0 else index])
 
-    def _subject(self, line: Line) -> str:
-        subject: str = line.said["subject"]
+    def _subject(self, statement: Statement) -> str:
+        subject: str = statement.arguments["subject"]
         if family_of(subject) != "hold":
             return subject.partition("/")[2]
-        shown = self.shown(line, {"name": subject})
-        return shown.id if isinstance(shown, Hold) else str(shown)
+        reference = self.reference(statement, {"name": subject})
+        return reference.id if isinstance(reference, Hold) else str(reference)
 
-    def on_journal(self, line: Line) -> Step:
+    def on_journal(self, statement: Statement) -> Step:
         """The journal, in order."""
-        said = dict(line.said)
-        if "after" in said:
-            said["after"] = self.cursors[said["after"]]
-        entries = yield self.call("journal", **said)
-        self.compare(line, entries, _action)
+        arguments = dict(statement.arguments)
+        if "after" in arguments:
+            arguments["after"] = self.cursors[arguments["after"]]
+        entries = yield self.call("journal", **arguments)
+        self.compare(statement, entries, _action)
         numbers = [entry.position.seq for entry in entries]
         if numbers != sorted(set(numbers)):
-            self.complain(line, [f"the numbers are out of order: {numbers}"])
+            self.fail_if(statement, [f"the numbers are out of order: {numbers}"])
 
-    def on_cursor(self, line: Line) -> Step:
+    def on_cursor(self, statement: Statement) -> Step:
         """Remember where the journal ends."""
-        self.cursors[line.said["cursor"]] = yield self.call("cursor")
+        self.cursors[statement.arguments["cursor"]] = yield self.call("cursor")
 
-    def on_follow(self, line: Line) -> Step:
+    def on_follow(self, statement: Statement) -> Step:
         """What a named follower has not seen."""
-        self.compare(line, (yield self.call("follow", line.said["follower"], wait=False)), _action)
+        self.compare(statement, (yield self.call("follow", statement.arguments["follower"], wait=False)), _action)
 
-    def on_verify(self, line: Line) -> Step:
+    def on_verify(self, statement: Statement) -> Step:
         """Ask, also where nothing was written."""
-        yield from self.verified(line)
+        yield from self.verified(statement)
         self.checked += 1
 
 
@@ -125,7 +125,7 @@ def _action(entry: JournalEntry) -> str:
     return str(entry.action)
 
 
-class Told(Struct, frozen=True):
+class StoryResult(Struct, frozen=True):
     """What a telling came to."""
 
     checked: int
@@ -134,10 +134,10 @@ class Told(Struct, frozen=True):
     """How often the engine was really closed and opened again."""
 
 
-def run_story(story: Story, connect: Callable[[FakeClock, Limits | None], Kernel], *, durable: bool) -> Told:
+def run_story(story: Story, connect: Callable[[FakeClock, Limits | None], Kernel], *, durable: bool) -> StoryResult:
     """Tell a story to a kernel; `connect` opens it on the same storage each time. Raises `StoryFailed`."""
     clock = FakeClock()
-    script, reply, restarts = Notifier(story, clock).tell(), None, 0
+    script, reply, restarts = Interpreter(story, clock).run(), None, 0
     kernel = connect(clock, story.limits)
     try:
         while True:
@@ -148,17 +148,17 @@ def run_story(story: Story, connect: Callable[[FakeClock, Limits | None], Kernel
                 kernel.close()
                 kernel, restarts, reply = connect(clock, story.limits), restarts + 1, None
     except StopIteration as end:
-        return Told(end.value, restarts)
+        return StoryResult(end.value, restarts)
     finally:
         kernel.close()
 
 
 async def run_story_async(
     story: Story, connect: Callable[[FakeClock, Limits | None], Awaitable[AsyncKernel]], *, durable: bool
-) -> Told:
+) -> StoryResult:
     """The same, awaited."""
     clock = FakeClock()
-    script, reply, restarts = Notifier(story, clock).tell(), None, 0
+    script, reply, restarts = Interpreter(story, clock).run(), None, 0
     kernel = await connect(clock, story.limits)
     try:
         while True:
@@ -169,15 +169,15 @@ async def run_story_async(
                 await kernel.aclose()
                 kernel, restarts, reply = await connect(clock, story.limits), restarts + 1, None
     except StopIteration as end:
-        return Told(end.value, restarts)
+        return StoryResult(end.value, restarts)
     finally:
         await kernel.aclose()
 
 
 def _answer(kernel: Kernel, call: Call) -> Any:
     try:
-        with context(**call.around):
-            answer = attrgetter(call.method)(call.asked(kernel))(*call.positional, **call.options)
+        with context(**call.context_fields):
+            answer = attrgetter(call.method)(call.target(kernel))(*call.positional, **call.options)
             return list(answer) if isinstance(answer, Iterator) else answer
     except HoldkitError as error:
         return error
@@ -188,8 +188,8 @@ def _answer(kernel: Kernel, call: Call) -> Any:
 
 async def _answer_async(kernel: AsyncKernel, call: Call) -> Any:
     try:
-        with context(**call.around):
-            answer = attrgetter(call.method)(call.asked(kernel))(*call.positional, **call.options)
+        with context(**call.context_fields):
+            answer = attrgetter(call.method)(call.target(kernel))(*call.positional, **call.options)
             return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
     except HoldkitError as error:
         return error

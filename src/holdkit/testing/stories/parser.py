@@ -13,10 +13,10 @@ from ... import Limits, State
 from ...core.limits import SPANS
 from ...core.model import MEANING
 from . import expectations, values
-from .expectations import Converters, Kind, Want
+from .expectations import Converters, Expected, Kind
 
 CALL: Final[Converters] = dict.fromkeys(("op", "actor", "correlation_id", "reason"), values.text)
-BIRTH: Final[Converters] = {
+GRANT: Final[Converters] = {
     **CALL,
     **dict.fromkeys(("owner", "entity"), values.text),
     "id": values.identity,
@@ -32,17 +32,17 @@ class StorySyntax(ValueError):
     """A story that cannot be read."""
 
 
-class Line(Struct, frozen=True):
+class Statement(Struct, frozen=True):
     """One line: its verb, what it says, and what must be the answer."""
 
     where: str
     text: str
     verb: str
-    said: dict[str, Any]
-    want: Want | None = None
+    arguments: dict[str, Any]
+    expected: Expected | None = None
     listed: list[str] | None = None
     """The names or actions that must be the answer, in order."""
-    inside: tuple[Line, ...] = ()
+    inside: tuple[Statement, ...] = ()
     """The commands of a batch."""
 
 
@@ -52,13 +52,13 @@ class Story(Struct, frozen=True):
     name: str
     file: str
     limits: Limits | None
-    lines: tuple[Line, ...]
+    statements: tuple[Statement, ...]
 
     @property
     def checked(self) -> int:
         """How many lines have an expectation."""
-        every = chain.from_iterable((line, *line.inside) for line in self.lines)
-        return sum(line.want is not None or line.listed is not None for line in every)
+        every = chain.from_iterable((statement, *statement.inside) for statement in self.statements)
+        return sum(statement.expected is not None or statement.listed is not None for statement in every)
 
 
 class Verb(Struct, frozen=True):
@@ -69,52 +69,52 @@ class Verb(Struct, frozen=True):
     kind: Kind | None = None
     """What its answer is; None: it has none, or a list."""
     lists: bool = False
-    may_be_silent: bool = False
+    expectation_optional: bool = False
     command: bool = False
 
 
 def one(field: str) -> Callable[[list[str]], dict[str, Any]]:
     """A line of exactly one word."""
 
-    def shape(said: list[str]) -> dict[str, Any]:
-        if len(said) != 1:
+    def shape(arguments: list[str]) -> dict[str, Any]:
+        if len(arguments) != 1:
             raise ValueError(f"takes exactly one word, its {field}")
-        return {field: values.plain(said[0])}
+        return {field: values.plain(arguments[0])}
 
     return shape
 
 
-def none(said: list[str]) -> dict[str, Any]:
+def none(arguments: list[str]) -> dict[str, Any]:
     """A line without words."""
-    if said:
-        raise ValueError(f"{said[0]!r} is not known here")
+    if arguments:
+        raise ValueError(f"{arguments[0]!r} is not known here")
     return {}
 
 
 def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]], dict[str, Any]]:
     """A hold's name, and then what `rest` reads."""
 
-    def shape(said: list[str]) -> dict[str, Any]:
-        flags = {word: True for word in said[1:] if word in ("keep_rest", "force", "trusted")}
-        if not said:
+    def shape(arguments: list[str]) -> dict[str, Any]:
+        flags = {word: True for word in arguments[1:] if word in ("keep_rest", "force", "trusted")}
+        if not arguments:
             raise ValueError("names no hold")
-        return {"name": said[0], field: rest([word for word in said[1:] if word not in flags]), **flags}
+        return {"name": arguments[0], field: rest([word for word in arguments[1:] if word not in flags]), **flags}
 
     return shape
 
 
-def nothing_more(said: list[str]) -> None:
+def nothing_more(arguments: list[str]) -> None:
     """Behind a name: only flags."""
-    none(said)
+    none(arguments)
 
 
 def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
     """A line of exactly two words."""
 
-    def shape(said: list[str]) -> dict[str, Any]:
-        if len(said) != 2:
+    def shape(arguments: list[str]) -> dict[str, Any]:
+        if len(arguments) != 2:
             raise ValueError(f"takes exactly two words, {first} and {second}")
-        return {first: values.plain(said[0]), second: values.plain(said[1])}
+        return {first: values.plain(arguments[0]), second: values.plain(arguments[1])}
 
     return shape
 
@@ -122,10 +122,10 @@ def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
 def several(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
     """A line of exactly these words."""
 
-    def shape(said: list[str]) -> dict[str, Any]:
-        if len(said) != len(fields):
+    def shape(arguments: list[str]) -> dict[str, Any]:
+        if len(arguments) != len(fields):
             raise ValueError(f"takes exactly {len(fields)} words: {', '.join(fields)}")
-        return {field: values.text(word) for field, word in zip(fields, said, strict=True)}
+        return {field: values.text(word) for field, word in zip(fields, arguments, strict=True)}
 
     return shape
 
@@ -133,27 +133,27 @@ def several(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
 def listing(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
     """These words, and then a list of items."""
 
-    def shape(said: list[str]) -> dict[str, Any]:
-        if len(said) < len(fields):
+    def shape(arguments: list[str]) -> dict[str, Any]:
+        if len(arguments) < len(fields):
             raise ValueError(f"begins with {', '.join(fields)}")
-        first = {field: values.plain(word) for field, word in zip(fields, said, strict=False)}
-        return {**first, "ids": [values.text(word) for word in said[len(fields) :]]}
+        first = {field: values.plain(word) for field, word in zip(fields, arguments, strict=False)}
+        return {**first, "ids": [values.text(word) for word in arguments[len(fields) :]]}
 
     return shape
 
 
-def moment(said: list[str]) -> dict[str, Any]:
+def moment(arguments: list[str]) -> dict[str, Any]:
     """`60`, `+5` or `-5`."""
-    if len(said) != 1:
+    if len(arguments) != 1:
         raise ValueError("takes a time: 60, +5 or -5")
-    return {"slot": values.slot(said[0]), "relative": said[0][0] in "+-"}
+    return {"slot": values.slot(arguments[0]), "relative": arguments[0][0] in "+-"}
 
 
-def batch(said: list[str]) -> dict[str, Any]:
+def batch(arguments: list[str]) -> dict[str, Any]:
     """Nothing, or `atomic`."""
-    if said not in ([], ["atomic"]):
-        raise ValueError(f"{' '.join(said)!r} is not known here")
-    return {"atomic": bool(said)}
+    if arguments not in ([], ["atomic"]):
+        raise ValueError(f"{' '.join(arguments)!r} is not known here")
+    return {"atomic": bool(arguments)}
 
 
 FAMILIES: Final = ("expect", "claim", "items")
@@ -163,16 +163,16 @@ VIA: Final[Converters] = {**CALL, "owner": values.text, "via": values.one_of(("t
 
 VERBS: Final[dict[str, Verb]] = {
     "limits": Verb(none, LIMITS),
-    "change": Verb(none, {**CALL, **dict.fromkeys(MEANING, values.scalar), "if_version": values.scalar}, expectations.LIMITS, may_be_silent=True),
+    "change": Verb(none, {**CALL, **dict.fromkeys(MEANING, values.scalar), "if_version": values.scalar}, expectations.LIMITS, expectation_optional=True),
     "clock": Verb(moment),
-    "tenant": Verb(lambda said: {"tenant": None} if said == ["none"] else one("tenant")(said)),
+    "tenant": Verb(lambda arguments: {"tenant": None} if arguments == ["none"] else one("tenant")(arguments)),
     "context": Verb(none, {name: CALL[name] for name in ("actor", "correlation_id", "reason")}),
     "restart": Verb(none),
-    "pool": Verb(one("id"), {**CALL, "total": values.scalar}, expectations.POOLS, may_be_silent=True, command=True),
-    "resize": Verb(one("id"), {**CALL, "total": values.scalar, "if_version": values.scalar}, expectations.POOLS, may_be_silent=True, command=True),
-    **dict.fromkeys(("remove", "archive", "unarchive"), Verb(one("id"), CALL, expectations.POOLS, may_be_silent=True, command=True)),
-    "hold": Verb(named(values.what, "what"), {**BIRTH, "ttl": values.scalar, "deadline": values.slot}, expectations.HOLDS, command=True),
-    "consume": Verb(named(values.what, "what"), BIRTH, expectations.HOLDS, command=True),
+    "pool": Verb(one("id"), {**CALL, "total": values.scalar}, expectations.POOLS, expectation_optional=True, command=True),
+    "resize": Verb(one("id"), {**CALL, "total": values.scalar, "if_version": values.scalar}, expectations.POOLS, expectation_optional=True, command=True),
+    **dict.fromkeys(("remove", "archive", "unarchive"), Verb(one("id"), CALL, expectations.POOLS, expectation_optional=True, command=True)),
+    "hold": Verb(named(values.what, "what"), {**GRANT, "ttl": values.scalar, "deadline": values.slot}, expectations.HOLDS, command=True),
+    "consume": Verb(named(values.what, "what"), GRANT, expectations.HOLDS, command=True),
     "confirm": Verb(named(values.amounts, "quantity"), {**ENDING, "entity": values.text, "overage": values.text}, expectations.HOLDS, command=True),
     "release": Verb(named(values.amounts, "quantity"), ENDING, expectations.HOLDS, command=True),
     "extend": Verb(one("name"), {**ENDING, "by": values.scalar, "ttl": values.scalar, "until": values.slot, "forever": values.scalar}, expectations.HOLDS, command=True),
@@ -188,9 +188,9 @@ VERBS: Final[dict[str, Verb]] = {
     "calendar": Verb(values.calendar, {"zone": values.plain}),
     "stay": Verb(values.stay, {**CALL, "owner": values.text, "ttl": values.scalar}, expectations.HOLDS),
     "capacity": Verb(one("key"), {"total": values.whole, "closes": values.slot}),
-    "reserve": Verb(two("name", "key"), {**BIRTH, "ttl": values.scalar, "deadline": values.slot, "quantity": values.scalar}, expectations.HOLDS),
+    "reserve": Verb(two("name", "key"), {**GRANT, "ttl": values.scalar, "deadline": values.slot, "quantity": values.scalar}, expectations.HOLDS),
     "batch": Verb(batch, {"op": CALL["op"]}),
-    "end": Verb(none, {}, expectations.BATCHES, may_be_silent=True),
+    "end": Verb(none, {}, expectations.BATCHES, expectation_optional=True),
     "expect pool": Verb(one("id"), {}, expectations.SEEN_POOL),
     "expect hold": Verb(one("name"), {"via": ENDING["via"]}, expectations.HOLDS),
     "expect record": Verb(two("kind", "id"), {}, expectations.SEEN_RECORD),
@@ -207,7 +207,7 @@ VERBS: Final[dict[str, Verb]] = {
     "claim find": Verb(none, {**dict.fromkeys(("id", "key", "type", "value", "entity"), values.text),
                               "active_only": values.scalar}, expectations.CLAIMS),
     "claim taken": Verb(several("type", "value"), {}, lists=True),
-    "items add": Verb(listing(), {}, expectations.RECORDS, may_be_silent=True, command=True),
+    "items add": Verb(listing(), {}, expectations.RECORDS, expectation_optional=True, command=True),
     "items reopen": Verb(listing(), CALL, expectations.RECORDS, command=True),
     "items reserve": Verb(listing("name"), {**CALL, "ttl": values.scalar, "owner": values.text}, expectations.HOLDS, command=True),
     "items release": Verb(one("name"), ENDING, expectations.HOLDS, command=True),
@@ -225,15 +225,15 @@ VERBS: Final[dict[str, Verb]] = {
 
 def read_story(text: str, file: str = "story") -> Story:
     """Read one story; raises `StorySyntax` naming file and line."""
-    numbered = ((f"{file}:{number}", line) for number, line in enumerate(text.splitlines(), start=1))
-    lines = [line for where, raw in numbered if (line := _line(where, raw)) is not None]
+    numbered = ((f"{file}:{number}", statement) for number, statement in enumerate(text.splitlines(), start=1))
+    statements = [statement for where, raw in numbered if (statement := _statement(where, raw)) is not None]
     limits: Limits | None = None
-    if lines and lines[0].verb == "limits":
-        limits = Limits(**lines.pop(0).said)
-    for line in lines:
-        if line.verb == "limits":
-            raise StorySyntax(f"{line.where}: limits stand on the first line")
-    story = Story(Path(file).stem, file, limits, tuple(_with_batches(iter(lines))))
+    if statements and statements[0].verb == "limits":
+        limits = Limits(**statements.pop(0).arguments)
+    for statement in statements:
+        if statement.verb == "limits":
+            raise StorySyntax(f"{statement.where}: limits stand on the first line")
+    story = Story(Path(file).stem, file, limits, tuple(_with_batches(iter(statements))))
     if not story.checked:
         raise StorySyntax(f"{file}: expects nothing")
     return story
@@ -244,7 +244,7 @@ def read_stories(folder: Path) -> list[Story]:
     return [read_story(path.read_text("utf-8"), str(path)) for path in sorted(folder.glob("*.story"))]
 
 
-def _line(where: str, raw: str) -> Line | None:
+def _statement(where: str, raw: str) -> Statement | None:
     try:
         found = values.tokens(raw)
         return _read(where, raw.strip(), found) if found else None
@@ -252,14 +252,14 @@ def _line(where: str, raw: str) -> Line | None:
         raise StorySyntax(f"{where}: {wrong}\n    {raw.strip()}") from None
 
 
-def _read(where: str, raw: str, found: list[str]) -> Line:
+def _read(where: str, raw: str, found: list[str]) -> Statement:
     arrow = found.index("->") if "->" in found else len(found)
-    said, behind = found[:arrow], found[arrow + 1 :]
-    name = " ".join(said[:2]) if said[0] in FAMILIES else said[0]
+    arguments, after_arrow = found[:arrow], found[arrow + 1 :]
+    name = " ".join(arguments[:2]) if arguments[0] in FAMILIES else arguments[0]
     verb = VERBS.get(name)
     if verb is None:
         raise ValueError(f"the verb {name!r} is not known")
-    rest = said[1 + name.count(" ") :]
+    rest = arguments[1 + name.count(" ") :]
     options: dict[str, Any] = {}
     for token in (token for token in rest if expectations.is_option(token)):
         option, _, value = token.partition("=")
@@ -267,24 +267,24 @@ def _read(where: str, raw: str, found: list[str]) -> Line:
             raise ValueError(f"{name} takes no {option!r}, or not twice")
         options[option] = verb.options[option](value)
     shaped = verb.shape([token for token in rest if not expectations.is_option(token)])
-    line = Line(where, raw, name, {**shaped, **options})
+    statement = Statement(where, raw, name, {**shaped, **options})
     if arrow == len(found):
-        return line  # whether it may be silent is known once its batch is
-    if not behind:
+        return statement  # whether it may be silent is known once its batch is
+    if not after_arrow:
         raise ValueError("expects nothing behind ->")
     if verb.lists:
-        return structs.replace(line, listed=_listed(name, shaped, behind))
+        return structs.replace(statement, listed=_listed(name, shaped, after_arrow))
     if verb.kind is None:
         raise ValueError(f"{name} has no answer to expect")
-    return structs.replace(line, want=expectations.want(verb.kind, behind))
+    return structs.replace(statement, expected=expectations.expected(verb.kind, after_arrow))
 
 
-def _listed(verb: str, shaped: dict[str, Any], behind: list[str]) -> list[str]:
+def _listed(verb: str, shaped: dict[str, Any], after_arrow: list[str]) -> list[str]:
     if verb in ("journal", "follow"):
-        return values.actions(behind)
+        return values.actions(after_arrow)
     if verb == "history":
-        return values.actions(behind, family_of(shaped["subject"]))
-    return [] if behind == ["nothing"] else behind
+        return values.actions(after_arrow, family_of(shaped["subject"]))
+    return [] if after_arrow == ["nothing"] else after_arrow
 
 
 def family_of(subject: str) -> str:
@@ -293,34 +293,36 @@ def family_of(subject: str) -> str:
     return family if family in ("pool", "record") and "/" in subject else "hold"
 
 
-def _with_batches(lines: Iterator[Line]) -> Iterator[Line]:
+def _with_batches(statements: Iterator[Statement]) -> Iterator[Statement]:
     """Put the lines between `batch` and `end` into their batch, and see that nothing is silent that must speak."""
-    for line in lines:
-        if line.verb == "end":
-            raise StorySyntax(f"{line.where}: ends no batch")
-        if line.verb != "batch":
-            yield _spoken(line)
+    for statement in statements:
+        if statement.verb == "end":
+            raise StorySyntax(f"{statement.where}: ends no batch")
+        if statement.verb != "batch":
+            yield _with_expectation(statement)
             continue
-        inside: list[Line] = []
-        for inner in lines:
+        inside: list[Statement] = []
+        for inner in statements:
             if inner.verb == "end":
-                refused = inner.want is not None
-                commands = tuple(inside if refused else map(_spoken, inside))
-                if refused and any(command.want is not None for command in inside):
+                refused = inner.expected is not None
+                commands = tuple(inside if refused else map(_with_expectation, inside))
+                if refused and any(command.expected is not None for command in inside):
                     raise StorySyntax(f"{inner.where}: a batch refused whole has no answers inside")
-                yield structs.replace(line, inside=commands, want=inner.want)
+                yield structs.replace(statement, inside=commands, expected=inner.expected)
                 break
             if not VERBS[inner.verb].command or inner.verb.startswith(FAMILIES):
                 raise StorySyntax(f"{inner.where}: {inner.verb} is not a command, and cannot be in a batch")
             inside.append(inner)
         else:
-            raise StorySyntax(f"{line.where}: the batch has no end")
+            raise StorySyntax(f"{statement.where}: the batch has no end")
 
 
-def _spoken(line: Line) -> Line:
-    verb = VERBS[line.verb]
-    if line.want is None and line.listed is None and (verb.kind or verb.lists):
-        if not verb.may_be_silent:
-            raise StorySyntax(f"{line.where}: {line.verb} must say what it expects: -> …\n    {line.text}")
-        return structs.replace(line, want=Want("done", False, {}))
-    return line
+def _with_expectation(statement: Statement) -> Statement:
+    verb = VERBS[statement.verb]
+    if statement.expected is None and statement.listed is None and (verb.kind or verb.lists):
+        if not verb.expectation_optional:
+            raise StorySyntax(
+                f"{statement.where}: {statement.verb} must say what it expects: -> …\n    {statement.text}"
+            )
+        return structs.replace(statement, expected=Expected("done", False, {}))
+    return statement

@@ -19,18 +19,18 @@ _LEG: Final = re.compile(r"(?P<pool>.+):(?P<quantity>[^:/]+)(?:/(?P<total>[+-]?\
 _SPECIAL: Final[dict[str, Any]] = {"none": None, "true": True, "false": False}
 
 
-def tokens(line: str) -> list[str]:
+def tokens(statement: str) -> list[str]:
     """The tokens of a line, comment left out; quotes keep what is between them together."""
     found: list[str] = []
     end = 0
-    for match in _TOKEN.finditer(line):
-        if line[end : match.start()].strip():
+    for match in _TOKEN.finditer(statement):
+        if statement[end : match.start()].strip():
             raise ValueError("a quote is not closed")
         end = match.end()
         if match[0].startswith("#"):
             return found
         found.append(match[0])
-    if line[end:].strip():
+    if statement[end:].strip():
         raise ValueError("a quote is not closed")
     return found
 
@@ -181,10 +181,10 @@ def actions(words: list[str], family: str = "") -> list[str]:
 _ALLOWANCE: Final = re.compile(r"(?:(?P<budget>[^:]+):)?(?P<total>\d+)/(?P<per>[^@]+)(?:@(?P<zone>.+))?")
 
 
-def _allowances(said: list[str], named: bool) -> list[tuple[str, Allowance]]:
+def _allowances(arguments: list[str], named: bool) -> list[tuple[str, Allowance]]:
     """`10/60s`, `1000/day@Europe/Berlin`; of budgets `tokens:1000/day`."""
     found: list[tuple[str, Allowance]] = []
-    for word in said:
+    for word in arguments:
         match = _ALLOWANCE.fullmatch(word)
         if match is None or (match["budget"] is None) is named:
             raise ValueError(f"{word!r} is not {'budget:' if named else ''}total/per")
@@ -192,55 +192,55 @@ def _allowances(said: list[str], named: bool) -> list[tuple[str, Allowance]]:
     return found
 
 
-def rate(said: list[str]) -> dict[str, Any]:
+def rate(arguments: list[str]) -> dict[str, Any]:
     """A name, and its allowances."""
-    name, *rest = said or [""]
+    name, *rest = arguments or [""]
     return {"name": plain(name), "allowances": tuple(allowance for _, allowance in _allowances(rest, False))}
 
 
-def budget(said: list[str]) -> dict[str, Any]:
+def budget(arguments: list[str]) -> dict[str, Any]:
     """A name, and its budgets; one named twice has two windows."""
-    name, *rest = said or [""]
+    name, *rest = arguments or [""]
     budgets: dict[str, tuple[Allowance, ...]] = {}
     for one, allowance in _allowances(rest, True):
         budgets[one] = (*budgets.get(one, ()), allowance)
     return {"name": plain(name), "budgets": budgets}
 
 
-def calendar(said: list[str]) -> dict[str, Any]:
+def calendar(arguments: list[str]) -> dict[str, Any]:
     """A name, and how many of each room."""
-    name, *rest = said or [""]
+    name, *rest = arguments or [""]
     return {"name": plain(name), "rooms": amounts(rest)}
 
 
-def take(said: list[str]) -> dict[str, Any]:
+def take(arguments: list[str]) -> dict[str, Any]:
     """A hold's name, a rate, a client, and perhaps how many."""
-    if not 3 <= len(said) <= 4:
+    if not 3 <= len(arguments) <= 4:
         raise ValueError("takes a name, a rate, a client, and perhaps a number")
-    return {"hold": said[0], "face": said[1], "asked": (plain(said[2]), *map(scalar, said[3:]))}
+    return {"hold": arguments[0], "face": arguments[1], "asked": (plain(arguments[2]), *map(scalar, arguments[3:]))}
 
 
-def estimate(said: list[str]) -> dict[str, Any]:
+def estimate(arguments: list[str]) -> dict[str, Any]:
     """A hold's name, the budgets, a client, and amounts."""
-    if len(said) < 4:
+    if len(arguments) < 4:
         raise ValueError("takes a name, budgets, a client, and amounts")
-    return {"hold": said[0], "face": said[1], "asked": (plain(said[2]), amounts(said[3:]))}
+    return {"hold": arguments[0], "face": arguments[1], "asked": (plain(arguments[2]), amounts(arguments[3:]))}
 
 
-def spent(said: list[str]) -> dict[str, Any]:
+def spent(arguments: list[str]) -> dict[str, Any]:
     """A hold's name, the budgets, and amounts."""
-    flags = {word: True for word in said if word == "keep_rest"}
-    rest = [word for word in said if word not in flags]
+    flags = {word: True for word in arguments if word == "keep_rest"}
+    rest = [word for word in arguments if word not in flags]
     if len(rest) < 2:
         raise ValueError("takes a name, budgets, and amounts")
     return {"name": rest[0], "face": rest[1], "asked": (amounts(rest[2:]),), **flags}
 
 
-def stay(said: list[str]) -> dict[str, Any]:
+def stay(arguments: list[str]) -> dict[str, Any]:
     """A hold's name, a calendar, rooms, and two dates."""
-    if len(said) < 5:
+    if len(arguments) < 5:
         raise ValueError("takes a name, a calendar, rooms, and two dates")
-    rooms, quantity = what(said[2:-2])
+    rooms, quantity = what(arguments[2:-2])
     if quantity is not None:
         rooms = {rooms: quantity}
-    return {"hold": said[0], "face": said[1], "asked": (rooms, *map(date.fromisoformat, said[-2:]))}
+    return {"hold": arguments[0], "face": arguments[1], "asked": (rooms, *map(date.fromisoformat, arguments[-2:]))}

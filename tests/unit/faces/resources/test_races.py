@@ -16,7 +16,7 @@ import pytest
 import holdkit
 from holdkit import InsufficientCapacity, Resource
 from holdkit.engines.sqlite import open_application_connection
-from holdkit.faces.capacity import Question
+from holdkit.faces.capacity import CapacityQuery
 
 PATIENCE = 120.0
 
@@ -150,13 +150,13 @@ def test_the_answer_is_asked_for_behind_the_lock(
 
         monkeypatch.setattr(Seats, "capacity", capacity)
         if early:
-            ask = Question.ask
+            ask = CapacityQuery.ask
 
-            def asked_before(self: Question[Any, Any], tx: Any) -> Any:
+            def asked_before(self: CapacityQuery[Any, Any], tx: Any) -> Any:
                 name = threading.current_thread().name
                 return ask(self, tx) if name == "first" else self.answered(before[name], None)
 
-            monkeypatch.setattr(Question, "ask", asked_before)
+            monkeypatch.setattr(CapacityQuery, "ask", asked_before)
 
         def hold(name: str) -> None:
             if early and name == "second":

@@ -24,7 +24,7 @@ from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.sqlite import SqliteEngine
-from holdkit.faces._sync.saga_driving import Driver
+from holdkit.faces._sync.saga_driving import SagaDriver
 from holdkit.testing import FakeClock
 from tests.unit.faces.sagas.faulty_engine import Fault, SaleScenario
 
@@ -170,13 +170,13 @@ def test_r17(tmp_path: Path, kind: str, every: int, request: pytest.FixtureReque
 
 
 def test_canary_releasing_behind_the_point_of_no_return(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def give_up(driver: Driver, hold: StoredHold) -> None:
+    def give_up(driver: SagaDriver, hold: StoredHold) -> None:
         if driver.body.epoch == 1:
             rolled_forward(driver, hold)
         else:
             driver._abort(RuntimeError("too late"), hold)
 
-    rolled_forward = Driver._roll_forward
-    monkeypatch.setattr(Driver, "_roll_forward", give_up)
+    rolled_forward = SagaDriver._roll_forward
+    monkeypatch.setattr(SagaDriver, "_roll_forward", give_up)
     with pytest.raises(AssertionError, match="aborted, and its effect ran 1 times"):
         played(tmp_path, "memory", faults=[Fault(5, "after")])
