@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,10 +22,8 @@ from msgspec.structs import replace
 from ..core.codec import canonical_json
 from ..core.commands import AnyCommand, PutRecord
 from ..core.model import Record, Slot
-from ..core.outcomes import Done, Outcome, Reason, Refusal
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
-from ..kernel.answers import refusal_of
 from ..kernel.normalise import datetime_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
@@ -268,10 +265,6 @@ def storable_result(value: Any) -> Any:
 # Steps
 
 
-class LeaseLost(Exception):
-    """Somebody else drives this saga by now."""
-
-
 def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand) -> list[AnyCommand]:
     """One step: the record at the version that was seen, its place in the index, and what belongs to it; all or none."""
     frame: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
@@ -285,18 +278,3 @@ def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *bes
         told = canonical_json(_End(record.version + 1)) if place[0] == ENDS else "{}"
         commands.append(PutRecord(kind=place[0], id=place[1], body=told, **frame))
     return [*commands, *beside]
-
-
-def written(record: Record, outcomes: Sequence[Outcome]) -> Record:
-    """The record after a step. Raises `LeaseLost` if it has moved on, and the refusal of what was beside it."""
-    first = outcomes[0]
-    if isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT:
-        raise LeaseLost(record.id)
-    for outcome in outcomes:
-        if isinstance(outcome, Refusal) and outcome.reason is not Reason.ABORTED:
-            raise refusal_of(outcome)
-        if not isinstance(outcome, Done | Refusal):
-            raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
-    assert isinstance(first, Done)
-    assert first.record is not None
-    return first.record

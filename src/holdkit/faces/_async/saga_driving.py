@@ -25,12 +25,12 @@ from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import in_own_words
 from ...kernel.normalise import combined, legs_of
 from ...kernel.own_transaction import decide_inside
+from ...kernel.record_lease import LeaseLost, written
 from ...kernel.results import Hold
 from ...kernel.workers import AsyncSignal
 from ..saga import SagaOptions, SagaStep
 from ..saga_records import (
     KIND,
-    LeaseLost,
     SagaBody,
     SagaError,
     decode,
@@ -40,7 +40,6 @@ from ..saga_records import (
     op_of,
     step_commands,
     storable_result,
-    written,
 )
 from ..saga_steps import Phase, Step, next_step
 

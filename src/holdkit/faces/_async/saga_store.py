@@ -15,13 +15,13 @@ from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy,
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.context import current
 from ...kernel.normalise import span
+from ...kernel.record_lease import LeaseLost, LeaseWatch
 from ..saga import SagaOptions
 from ..saga_records import (
     FORMAT,
     KIND,
     OPEN,
     PARKED,
-    LeaseLost,
     SagaBody,
     SagaRecord,
     Unreadable,
@@ -43,6 +43,7 @@ class AsyncSagaReads:
 
     def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
         self._executor, self._tenant = executor, tenant
+        self._watch = LeaseWatch()
 
     async def get(self, id: str) -> SagaRecord | None:
         """One saga, or None. One that ended longer ago than the retention is forgotten."""
@@ -101,9 +102,8 @@ class AsyncSagaReads:
 
     async def _check_free(self, record: Record, body: SagaBody) -> None:
         """Raise `SagaBusy` while somebody has the lease."""
-        left = to_saga_record(record, body).leased_until_slot
-        if left:
-            left -= max(await self._now(), record.slot)
+        length = body.lease if body.phase in UNFINISHED else 0
+        left = self._watch.remaining(record, length, await self._now()) if length else 0
         if left > 0:
             raise SagaBusy(f"saga {record.id!r} is being driven by someone else", retry_after=left / SECOND)
 

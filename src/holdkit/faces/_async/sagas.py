@@ -20,13 +20,13 @@ from ...errors import SagaBusy
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import refusal_of
 from ...kernel.context import current
+from ...kernel.record_lease import LeaseLost, written
 from ..saga import SagaOptions, saga_options
 from ..saga_records import (
     ENDS,
     KIND,
     OPEN,
     PARKED,
-    LeaseLost,
     RecoveryReport,
     SagaRecord,
     Unreadable,
@@ -37,7 +37,6 @@ from ..saga_records import (
     next_body,
     step_commands,
     to_saga_record,
-    written,
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase
 from .saga_driving import Aborted, AsyncSagaDriver

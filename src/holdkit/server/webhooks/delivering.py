@@ -20,11 +20,11 @@ from ...errors import CursorLost, HoldkitError
 from ...faces._async.kernel import AsyncKernel
 from ...kernel._async.following import AsyncFollower
 from ...kernel.follower_state import CursorFile
+from ...kernel.record_lease import LeaseLost, RecordLease
 from ...kernel.results import JournalEntry
 from ..settings import Delivery
 from .envelope import envelope, event_id, signed_headers
-from .hooks import MAX_PARKED, UNKEPT, Hook, Hooks, Parked, place_of, tenants_with_hooks
-from .leasing import Elsewhere, Lease
+from .hooks import LEASES, MAX_PARKED, UNKEPT, Hook, Hooks, Parked, place_of, tenants_with_hooks
 from .targets import Refusal, Resolver, pin, system_resolver
 
 log = logging.getLogger("holdkit.server")
@@ -74,7 +74,7 @@ class WebhookSender:
             await self.attend(kernel.tenant(tenant) if tenant else kernel, tenant)
 
     async def _run(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook) -> None:
-        lease = Lease(kernel.executor, hooks.tenant, hook.id, 2 * self._delivery.seconds)
+        lease = RecordLease(kernel.executor, (hooks.tenant, LEASES, hook.id), 2 * self._delivery.seconds)
         try:
             while not kernel.closed:
                 await self._go_on(kernel, hooks, hook, lease)
@@ -82,13 +82,13 @@ class WebhookSender:
             return
         finally:
             if not kernel.closed:
-                await lease.give_back()
+                await lease.release()
 
-    async def _go_on(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: Lease) -> None:
+    async def _go_on(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: RecordLease) -> None:
         try:
-            await lease.free()
+            await lease.wait_until_free()
             await self._follow(kernel, hooks, hook, lease)
-        except Elsewhere:
+        except LeaseLost:
             return
         except CursorLost as lost:
             if lost.missing:  # what it was sent is gone: somebody must know, before more is sent
@@ -104,7 +104,7 @@ class WebhookSender:
                 log.warning("webhook %s could not go on, will try again: %s", hook.id, failed)
                 await asyncio.sleep(1.0)
 
-    async def _follow(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: Lease) -> None:
+    async def _follow(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: RecordLease) -> None:
         """From the place that is kept: until the kernel closes, or another server may have moved that place."""
         executor = kernel.executor
         follower = AsyncFollower(executor, hooks.tenant, place_of(hook.id), store=self._store(hook.id))
@@ -115,7 +115,7 @@ class WebhookSender:
             count = committed.count
             entries = await follower.page(PAGE)
             if entries:
-                if await lease.hold():  # what we have read may have been delivered meanwhile
+                if await lease.acquire():  # what we have read may have been delivered meanwhile
                     await _check_active(hooks, hook)
                     return
                 await self._deliver_all(hooks, hook, lease, follower, entries)
@@ -134,7 +134,7 @@ class WebhookSender:
             await kernel.executor.run_blocking(store.forget)
 
     async def _deliver_all(
-        self, hooks: Hooks, hook: Hook, lease: Lease, follower: AsyncFollower, entries: list[JournalEntry]
+        self, hooks: Hooks, hook: Hook, lease: RecordLease, follower: AsyncFollower, entries: list[JournalEntry]
     ) -> None:
         last: JournalEntry | None = None
         unkept = 0
@@ -153,7 +153,7 @@ class WebhookSender:
             raise
         await follower.keep_place()
 
-    async def _deliver(self, hooks: Hooks, hook: Hook, lease: Lease, entry: JournalEntry) -> None:
+    async def _deliver(self, hooks: Hooks, hook: Hook, lease: RecordLease, entry: JournalEntry) -> None:
         id = event_id(hook.id, entry)
         body = envelope(self._delivery.source, id, entry)
         why = ""
@@ -166,7 +166,7 @@ class WebhookSender:
                 await hooks.set_state(hook, "stopped", "the receiver answered 410")
                 raise Stopped
             if pause is not None:
-                await lease.pause(pause)
+                await lease.sleep(pause)
         self.parked += 1
         await hooks.park(Parked(id=id, body=body.decode(), why=why))
         if len(await hooks.parked(hook.id)) >= MAX_PARKED:

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 import holdkit
 from holdkit.core.commands import PutRecord
+from holdkit.core.model import SECOND
 from holdkit.faces import saga_records
 from holdkit.faces._sync import saga_driving, saga_store
+from holdkit.kernel import record_lease
 from holdkit.testing import FakeClock
 from tests.unit.faces.sagas.scripted_saga import ScriptedSaga
 
@@ -102,6 +104,29 @@ def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(mon
         clock.advance(30)
         assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
         assert [len(hk.records(kind)) for kind in ("~saga", "~saga.open", "~saga.ended")] == [1, 0, 1]
+        assert hk.verify().ok
+
+
+def test_a_clock_that_was_set_back_keeps_recovery_away_for_one_lease_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, seconds = FakeClock(start=7_200 * SECOND), [100.0]
+    monkeypatch.setattr(record_lease, "steady", lambda: seconds[0])
+
+    def vanish(_intent: Any, step: holdkit.SagaStep) -> str:
+        if step.epoch == 1:
+            raise Gone
+        return "ran"
+
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", 2)
+        errand = hk.sagas.register(ScriptedSaga(effect=vanish))
+        with pytest.raises(Gone):
+            errand.run("a", {"pool": "p"})
+        clock.advance(-3_600)
+        assert hk.sagas.recover() == holdkit.RecoveryReport(busy=1)
+        seconds[0] += 29.9
+        assert hk.sagas.recover() == holdkit.RecoveryReport(busy=1)
+        seconds[0] += 0.1
+        assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
         assert hk.verify().ok
 
 
