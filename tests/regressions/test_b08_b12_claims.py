@@ -10,7 +10,7 @@ import pytest
 import holdkit
 from holdkit.faces.keys import claim_id
 from tests.support.kernels import Store, differences
-from tests.support.races import PATIENCE
+from tests.support.threads import PATIENCE
 
 
 def test_b8_claim_confirm_claim_again(store: Store) -> None:

@@ -15,8 +15,8 @@ import pytest
 import holdkit
 from holdkit.core.reading import ListPools
 from tests.support.kernels import Store, differences
+from tests.support.threads import PATIENCE
 
-PATIENCE = 120.0
 SETS = [["c", "b", "a"], ["a", "b", "d"], ["d", "b"], ["b", "e", "f", "a"]]
 """All of them want b."""
 _start: Barrier

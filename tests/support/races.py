@@ -11,12 +11,11 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import holdkit
+from tests.support.threads import PATIENCE
 
 _start: Barrier
 _shares: SynchronizedArray[int]
 
-PATIENCE = 120.0
-"""Seconds until a race that never starts is given up."""
 ENOUGH, MOST = 50, 1_000
 """Grants that each process must have had before another has so many. In turn they would have as many each; but who is not
 running does not wait, and a machine may be busy with others."""

@@ -14,9 +14,8 @@ import holdkit
 from holdkit.engines.clocks import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
+from tests.support.threads import PATIENCE
 
-PATIENCE = 120.0
-"""Seconds after which a test that waits for a signal has failed: many, for a machine may be slow. Never slept."""
 QUICK = Settings(key_refresh=0.05, sweep_every=0)
 NOON = 1_700_049_600_000_000
 """A slot far from where any window ends."""
@@ -96,6 +95,74 @@ class LiveServer:
         return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, **more)
 
 
+class _ServerThread:
+    """A server that runs in a thread of its own, on an event loop of its own."""
+
+    def __init__(self, url: str, settings: Settings, port: int, options: dict[str, Any]) -> None:
+        """`options`: those of the kernel, if the server is to be given one."""
+        self._url, self._settings, self._port, self._options = url, settings, port, options
+        self._server = server(url, port=port, settings=settings)
+        self._ready = threading.Event()
+        self._address = self._admin = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._main, name="server-under-test", daemon=True)
+
+    def start(self) -> LiveServer:
+        """Return once it listens and has a key."""
+        self._thread.start()
+        assert self._ready.wait(PATIENCE)
+        assert self._admin, "the server did not start"
+        return LiveServer(self._address, self._admin, self._make_key)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), "the server did not stop"
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._run())
+        finally:
+            self._ready.set()
+
+    async def _run(self) -> None:
+        if not self._options:
+            await self._serve()
+            return
+        async with await holdkit.connect_async(self._url, **self._options) as kernel:
+            self._server = server(kernel, port=self._port, settings=self._settings)
+            await self._serve()
+
+    async def _serve(self) -> None:
+        listening = asyncio.Event()
+
+        def on_started(address: str) -> None:
+            self._address = address
+            listening.set()
+
+        self._server.on_started = on_started
+        serving = asyncio.create_task(self._server.serve())
+        waiting = asyncio.create_task(listening.wait())
+        await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        self._loop = asyncio.get_running_loop()
+        self._admin = await self._key("admin", "admin", "")
+        self._ready.set()
+        await serving
+
+    async def _key(self, name: str, scope: str, tenant: str) -> str:
+        running = self._server.application.running
+        assert running is not None
+        made = await AsyncKeys(running.kernel).make(name, scope=scope, tenant=tenant)  # type: ignore[arg-type]
+        await running.gate.refresh()
+        return made.text
+
+    def _make_key(self, scope: str, tenant: str) -> str:
+        assert self._loop is not None
+        making = self._key(f"{scope}@{tenant}", scope, tenant)
+        return asyncio.run_coroutine_threadsafe(making, self._loop).result(PATIENCE)
+
+
 @contextmanager
 def live_server(
     url: str = "memory://",
@@ -106,63 +173,10 @@ def live_server(
     limits: holdkit.Limits | None = None,
 ) -> Iterator[LiveServer]:
     """A server in a thread, with one admin key; stopped at the end, within its grace."""
-    ready: threading.Event = threading.Event()
-    told: dict[str, Any] = {}
-    made = server(url, port=port, settings=settings)
-
-    async def run() -> None:
-        if clock is None and limits is None:
-            await serve()
-            return
-        async with await holdkit.connect_async(url, clock=clock, limits=limits) as kernel:
-            nonlocal made
-            made = server(kernel, port=port, settings=settings)
-            await serve()
-
-    async def serve() -> None:
-        listening = asyncio.Event()
-
-        def on_started(address: str) -> None:
-            told["url"] = address
-            listening.set()
-
-        made.on_started = on_started
-        serving = asyncio.create_task(made.serve())
-        waiting = asyncio.create_task(listening.wait())
-        await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        running = made.application.running
-        assert running is not None
-        admin = await AsyncKeys(running.kernel).make("admin", scope="admin")
-        await running.gate.refresh()
-        told["admin"] = admin.text
-        told["loop"] = asyncio.get_running_loop()
-        ready.set()
-        await serving
-
-    def main() -> None:
-        try:
-            asyncio.run(run())
-        finally:
-            ready.set()
-
-    async def key(scope: str, tenant: str) -> str:
-        running = made.application.running
-        assert running is not None
-        fresh = await running.keys.make(f"{scope}@{tenant}", scope=scope, tenant=tenant)  # type: ignore[arg-type]
-        await running.gate.refresh()
-        return fresh.text
-
-    def make(scope: str, tenant: str) -> str:
-        return asyncio.run_coroutine_threadsafe(key(scope, tenant), told["loop"]).result(PATIENCE)
-
-    thread = threading.Thread(target=main, name="server-under-test", daemon=True)
-    thread.start()
-    assert ready.wait(PATIENCE)
-    assert "admin" in told, "the server did not start"
+    options = {} if clock is None and limits is None else {"clock": clock, "limits": limits}
+    thread = _ServerThread(url, settings, port, options)
+    running = thread.start()
     try:
-        yield LiveServer(told["url"], told["admin"], make)
+        yield running
     finally:
-        made.should_exit = True
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "the server did not stop"
+        thread.stop()

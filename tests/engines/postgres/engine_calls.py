@@ -32,13 +32,12 @@ from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, database
 from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.statements import load
+from tests.support.threads import PATIENCE
 
 T = TypeVar("T")
 
 LANES: Final = 4
 MINUTE: Final = 60 * SECOND
-PATIENCE: Final = 120.0
-"""Seconds until something that should have happened is given up."""
 _numbers = count(1)
 
 

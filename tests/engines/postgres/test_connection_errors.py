@@ -22,6 +22,7 @@ from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import ask, await_waiter, create, done, groups, place
+from tests.support.threads import PATIENCE
 
 SECRET = "s3cr3t-w0rd"
 
@@ -227,7 +228,7 @@ def test_a_statement_that_is_cancelled_did_nothing(engine: PostgresEngine, postg
             "select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
         )
         with pytest.raises(Overloaded, match="gave up this attempt"):
-            waiting.result(engine_calls.PATIENCE)
+            waiting.result(PATIENCE)
     assert engine_calls.pool(engine, "gpu").held == 0
     done(engine, place("gpu"))
 
@@ -244,7 +245,7 @@ def test_a_session_that_is_ended_is_opened_again(engine: PostgresEngine, postgre
         )
         await_waiter(postgres_url)
         tx.rollback()
-        assert waiting.result(engine_calls.PATIENCE).outcomes[0]
+        assert waiting.result(PATIENCE).outcomes[0]
     assert engine_calls.pool(engine, "gpu").held == 1
 
 

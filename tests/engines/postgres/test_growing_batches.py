@@ -20,6 +20,7 @@ from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import await_waiter, caller, confirm, create, done, groups, place, pool_in, put
 from tests.support.lockable_engine import queued_behind_locks
+from tests.support.threads import PATIENCE
 
 TAKEN, OTHER = pool_in(0), pool_in(0, 1)
 START = 1_000_000 * SECOND
@@ -46,7 +47,7 @@ def waiting(
         await_waiter(url)
         yield running
         tx.rollback()
-        running.exception(engine_calls.PATIENCE)
+        running.exception(PATIENCE)
 
 
 def answers(applied: Applied) -> list[Outcome]:
@@ -95,7 +96,7 @@ def test_the_clock_is_read_after_they_came(engine: PostgresEngine, postgres_url:
         running = thread.submit(engine.apply_growing, groups(place(TAKEN)), add_late)
         await_waiter(postgres_url)
         tx.rollback()
-        found = answers(running.result(engine_calls.PATIENCE))
+        found = answers(running.result(PATIENCE))
     assert [outcome.hold.held_at for outcome in found if isinstance(outcome, Done) and outcome.hold] == [
         START + SECOND
     ] * 2
@@ -162,7 +163,7 @@ def test_threads_that_wait_for_one_pool_share_one_transaction(postgres_url: str)
         engine_calls.await_that(lambda: queued_behind_locks(hk) == 7, "not all came to the room")
         await_waiter(postgres_url)
         tx.commit()
-        holds = [each.result(engine_calls.PATIENCE) for each in holding]
+        holds = [each.result(PATIENCE) for each in holding]
         assert len({hold.held_at for hold in holds}) == 1, "decided together"
         assert hk.pool("hot").held == 9
         assert hk.verify().ok

@@ -18,6 +18,7 @@ from holdkit.engines.postgres import PostgresEngine
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import caller, confirm, create, done, groups, place, pool_in
+from tests.support.threads import PATIENCE
 
 POOLS = [pool_in(lane, number) for lane in range(engine_calls.LANES) for number in range(3)]
 WRITERS, CALLERS, ROUNDS = 4, 3, 30
@@ -73,7 +74,7 @@ def call(engine: PostgresEngine, url: str, seed: int, met: threading.Barrier) ->
     with closing(psycopg.connect(url)) as tx:
         for number in range(ROUNDS // 3):
             made = engine.apply_in(tx, groups(place(own), place(own))).outcomes
-            met.wait(engine_calls.PATIENCE)
+            met.wait(PATIENCE)
             if chance.random() < 0.2:
                 tx.rollback()
                 continue
@@ -99,7 +100,7 @@ def play(open_engine: Open, url: str) -> tuple[Follower, list[str]]:
             placed = engine_calls.together(*calls)
         finally:
             follower.over.set()
-        following.result(engine_calls.PATIENCE)
+        following.result(PATIENCE)
     return follower, [each for some in placed for each in some]
 
 
@@ -176,7 +177,7 @@ def test_canary_numbers_taken_before_the_lock_collide(
         waiting = thread.submit(engine.apply, groups(place(second)))
         engine_calls.await_waiter(postgres_url)
         tx.commit()
-        waiting.result(engine_calls.PATIENCE)
+        waiting.result(PATIENCE)
     assert any("journal_pkey" in each for each in collided)
 
 

@@ -31,6 +31,7 @@ from tests.engines.postgres.engine_calls import (
     put,
     release,
 )
+from tests.support.threads import PATIENCE
 
 POOLS = [pool_in(lane, number) for lane in range(engine_calls.LANES) for number in range(2)]
 WORKERS = 6
@@ -101,7 +102,7 @@ def test_many_with_overlapping_item_sets_never_deadlock(engine: PostgresEngine, 
         other.start()
     engine_calls.together(*(Worker(postgres_url, seed).run for seed in range(10, 10 + WORKERS)))
     for other in others:
-        other.join(engine_calls.PATIENCE)
+        other.join(PATIENCE)
         assert other.exitcode == 0
     engine_calls.sound(engine, postgres_url)
     assert deadlocks_of(postgres_url, engine) == 0
@@ -137,7 +138,7 @@ def meet_two_pools(engine: PostgresEngine, url: str) -> None:
         with suppress(psycopg.errors.DeadlockDetected):  # one of the two is chosen; ours begins again
             tx.execute("select from holdkit.pools where id = %s for no key update", (POOLS[7],))
         tx.rollback()
-        assert waiting.result(engine_calls.PATIENCE).outcomes
+        assert waiting.result(PATIENCE).outcomes
 
 
 def deadlocks_of(url: str, *engines: PostgresEngine) -> int:
@@ -169,7 +170,7 @@ def meet_at_a_head(engine: PostgresEngine, postgres_url: str, lane_count: int) -
         await_waiter(postgres_url)
         raw.execute(journal, ([0], [0], [], [], [], [], [], []))
         other.commit()
-        assert waiting.result(engine_calls.PATIENCE).outcomes
+        assert waiting.result(PATIENCE).outcomes
 
 
 def test_canary_entries_moved_before_the_head_is_locked_deadlock(

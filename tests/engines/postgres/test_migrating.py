@@ -25,6 +25,7 @@ from holdkit.errors import EngineError
 from holdkit.testing.postgres import ServerAddress
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_waiter, create, done
+from tests.support.threads import PATIENCE
 
 _start: Barrier
 PROCESSES = 4
@@ -61,7 +62,7 @@ def line_up(start: Barrier) -> None:
 
 
 def migrate_together(url: str) -> int:
-    _start.wait(engine_calls.PATIENCE)
+    _start.wait(PATIENCE)
     return migrate(url, lanes=4)
 
 
@@ -71,7 +72,7 @@ def test_from_several_processes_at_once(urls: list[str]) -> None:
     with ProcessPoolExecutor(PROCESSES, spawn, initializer=line_up, initargs=(spawn.Barrier(PROCESSES),)) as pool:
         for url in urls:
             running = [pool.submit(migrate_together, url) for _ in range(PROCESSES)]
-            assert [each.result(engine_calls.PATIENCE) for each in running] == [NEWEST] * PROCESSES
+            assert [each.result(PATIENCE) for each in running] == [NEWEST] * PROCESSES
             assert ask(url, "select max(version), count(*) from holdkit.migrations") == [(NEWEST, NEWEST)]
             assert ask(url, "select count(*) from holdkit.heads") == [(4,)]
 
@@ -85,7 +86,7 @@ def test_two_at_the_same_moment(ending: str, urls: list[str]) -> None:
         waiting = thread.submit(migrate, urls[0], lanes=8)
         await_waiter(urls[0])
         first.commit() if ending == "commit" else first.rollback()
-        assert waiting.result(engine_calls.PATIENCE) == NEWEST
+        assert waiting.result(PATIENCE) == NEWEST
     assert ask(urls[0], "select count(*) from holdkit.heads") == [(4 if ending == "commit" else 8,)]
 
 
@@ -104,7 +105,7 @@ def test_ended_half_way_it_never_was(urls: list[str], monkeypatch: pytest.Monkey
                 "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
             )
             with pytest.raises(EngineError, match="cannot migrate"):
-                waiting.result(engine_calls.PATIENCE)
+                waiting.result(PATIENCE)
             other.rollback()
         assert ask(url, TABLES) == [(0,)]
         migrate(urls[1], lanes=4)

@@ -9,7 +9,8 @@ import pytest
 
 from holdkit.engines.postgres import hosts
 from holdkit.engines.postgres.hosts import AllFailed, Race
-from tests.engines.postgres.engine_calls import PATIENCE, await_that
+from tests.engines.postgres.engine_calls import await_that
+from tests.support.threads import PATIENCE
 
 
 class Track:

@@ -17,7 +17,7 @@ import pytest
 
 import holdkit
 from holdkit.testing.postgres import ServerAddress
-from tests.engines.postgres.engine_calls import PATIENCE
+from tests.support.threads import PATIENCE
 
 PORT = 6432
 CONFIGURATION = """

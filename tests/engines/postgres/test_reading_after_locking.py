@@ -28,6 +28,7 @@ from tests.engines.postgres.engine_calls import (
     place,
     release,
 )
+from tests.support.threads import PATIENCE
 
 STORMERS = 4
 HOLDS = 24
@@ -74,7 +75,7 @@ def confirm_behind_a_caller(engine: PostgresEngine, url: str) -> list[Outcome]:
         ours = thread.submit(one, engine, confirm(placed.id))
         await_waiter(url)
         tx.commit()
-        return [theirs, ours.result(engine_calls.PATIENCE)]
+        return [theirs, ours.result(PATIENCE)]
 
 
 def test_a_hold_that_was_ended_while_one_waited_is_seen_as_ended(engine: PostgresEngine, postgres_url: str) -> None:
@@ -126,7 +127,7 @@ def confirm_behind_the_deadline(engine: PostgresEngine, url: str) -> Outcome:
             in_time = tx.execute("select clock_timestamp() < to_timestamp(%s)", (deadline,)).fetchone()
             tx.execute("select pg_sleep_until(to_timestamp(%s))", (deadline + 0.001,))
             tx.rollback()
-            outcome = waiting.result(engine_calls.PATIENCE)
+            outcome = waiting.result(PATIENCE)
         if in_time == (True,):
             return outcome
     raise AssertionError("it never began to wait before the deadline")

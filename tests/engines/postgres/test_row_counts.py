@@ -14,6 +14,7 @@ from holdkit.engines.postgres.statements import load
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import create, done, hold_id, one, place, pool_in, put
+from tests.support.threads import PATIENCE
 
 SAME_ID = hold_id()
 
@@ -152,16 +153,16 @@ def sweeping(open_engine: Open, url: str) -> tuple[Callable[[], int], Callable[[
     def pause(name: str) -> None:
         if name == "delete_pools":  # its locks are taken; what follows is sent once we may
             ready.set()
-            assert go.wait(engine_calls.PATIENCE)
+            assert go.wait(PATIENCE)
 
     engine: PostgresEngine = open_engine(on_statement=pause)
     thread = ThreadPoolExecutor(1)
     waiting = thread.submit(lambda: len(engine.apply(engine_calls.groups(Sweep())).outcomes))
-    assert ready.wait(engine_calls.PATIENCE)
+    assert ready.wait(PATIENCE)
 
     def commit() -> None:
         go.set()
-        waiting.result(engine_calls.PATIENCE)
+        waiting.result(PATIENCE)
         thread.shutdown()
 
-    return (lambda: waiting.result(engine_calls.PATIENCE)), commit
+    return (lambda: waiting.result(PATIENCE)), commit

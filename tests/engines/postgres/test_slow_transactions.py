@@ -22,6 +22,7 @@ from holdkit.testing import FakeClock
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import await_waiter, caller, confirm, create, done, groups, place, pool_in, put
+from tests.support.threads import PATIENCE
 
 SHORT = Limits(lock_timeout=SECOND // 4)
 TAKEN, OTHER, THIRD = pool_in(0), pool_in(0, 1), pool_in(1)
@@ -127,7 +128,7 @@ def test_calls_that_wait_for_locks_wait_until_the_caller_is_done(
         await_waiter(postgres_url)
         assert isinstance(engine_calls.one(engine, place(OTHER)), Done)
         tx.commit() if ending == "commit" else tx.rollback()
-        (outcome,) = waiting.result(engine_calls.PATIENCE).outcomes[0]
+        (outcome,) = waiting.result(PATIENCE).outcomes[0]
     assert isinstance(outcome, Done)
     assert outcome.replayed == (take is make_operation and ending == "commit")
     engine_calls.sound(engine, postgres_url)

@@ -17,8 +17,8 @@ from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 from holdkit.errors import Overloaded
 from tests.engines.sqlite.conftest import Open
 from tests.engines.sqlite.engine_calls import consistent, create, done, groups, outside, place, pool
+from tests.support.threads import PATIENCE
 
-PATIENCE = 120.0
 TURNS = 1_000
 ENOUGH, MOST = 75, 600
 """Turns that each process must have had before another has so many. In turn they would have as many each; but who is not running

@@ -37,6 +37,7 @@ from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_that
 from tests.support.servers import live_server
+from tests.support.threads import PATIENCE
 
 Mode = Literal["sync", "async"]
 MODES: Final[tuple[Mode, ...]] = ("sync", "async")
@@ -72,7 +73,7 @@ class Cancelled:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(engine_calls.PATIENCE)
+        self._thread.join(PATIENCE)
 
 
 @contextmanager
@@ -391,7 +392,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
 # Everything else that commits
 
 
-class Rooms(holdkit.Resource[str, None]):
+class Halls(holdkit.Resource[str, None]):
     kind = "room"
 
     def capacity(self, tx: Any, key: str, window: None) -> int:
@@ -403,7 +404,7 @@ def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: 
     """Resources, limits, repair, import, migration: none of them says that it is done."""
     with holdkit.connect(url) as hk:
         exported = b"".join(export(hk.executor.engine))
-        taken = hk.resource(Rooms()).hold("taken", ttl=600)
+        taken = hk.resource(Halls()).hold("taken", ttl=600)
     for name in ("empty", "new"):
         server.create_database(name)
     migrate(server.dsn("empty"), lanes=engine_calls.LANES)
@@ -414,8 +415,8 @@ def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: 
         return hk.repair(dry_run=False, reason="it was changed by hand")
 
     unknown: tuple[Callable[[Any], Any], ...] = (
-        lambda hk: hk.resource(Rooms()).hold("free", ttl=60),
-        lambda hk: hk.resource(Rooms()).hold("taken", ttl=60),
+        lambda hk: hk.resource(Halls()).hold("free", ttl=60),
+        lambda hk: hk.resource(Halls()).hold("taken", ttl=60),
         lambda hk: hk.change_limits(retention="31d", reason="longer"),
         repair,
     )
@@ -448,7 +449,7 @@ def test_who_waits_for_the_standby_to_be_refused_has_let_go_of_the_pool(server: 
                 assert tx.execute(locking).fetchall() == free
                 tx.rollback()
                 ask(url, f"select pg_cancel_backend(pid) from ({WAITING}) w")
-                assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown)
+                assert isinstance(waiting.result(PATIENCE), OutcomeUnknown)
     finally:
         wait_for_standbys(server, "")
 

@@ -20,6 +20,7 @@ from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_that, create, done, one, place
 from tests.faults.postgres.answers import told
+from tests.support.threads import PATIENCE
 
 ROUNDS = int(os.environ.get("HOLDKIT_POSTGRES_ROUNDS", "3"))
 """Cancelled waits, of each kind."""
@@ -85,11 +86,11 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
             command = place("seats", op=os.urandom(8).hex())
             waiting = thread.submit(told, partial(one, engine, command))
             interrupt_wait(primary, how)
-            assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown), how
+            assert isinstance(waiting.result(PATIENCE), OutcomeUnknown), how
 
             again = thread.submit(told, partial(one, engine, command))  # a replay is as durable as it says
             interrupt_wait(primary, "cancel")
-            assert isinstance(again.result(engine_calls.PATIENCE), OutcomeUnknown), how
+            assert isinstance(again.result(PATIENCE), OutcomeUnknown), how
             set_synchronous(primary, "")
             outcome = one(engine, command)
             assert isinstance(outcome, Done)
@@ -101,7 +102,7 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
         )  # a server that speaks another language
         waiting = thread.submit(told, partial(one, engine, place("seats")))
         interrupt_wait(primary, "cancel")
-        assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown)
+        assert isinstance(waiting.result(PATIENCE), OutcomeUnknown)
 
         monkeypatch.setattr(
             connections.PipelineConnection, "_notice", lambda self, result: None
@@ -109,7 +110,7 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
         with closing(PostgresEngine(primary.dsn("shop"))) as deaf:
             waiting = thread.submit(told, lambda: one(deaf, place("seats")))
             interrupt_wait(primary, "cancel")
-            assert isinstance(waiting.result(engine_calls.PATIENCE), Done)
+            assert isinstance(waiting.result(PATIENCE), Done)
 
 
 @pytest.mark.slow
@@ -121,7 +122,7 @@ def test_what_wrote_nothing_waits_too(primary: PostgresServer) -> None:
         for command in (place("one"), place("one", op="remembered")):
             waiting = thread.submit(told, partial(one, engine, command))
             interrupt_wait(primary, "cancel")
-            assert isinstance(waiting.result(engine_calls.PATIENCE), OutcomeUnknown)
+            assert isinstance(waiting.result(PATIENCE), OutcomeUnknown)
         assert engine_calls.pool(engine, "one").held == 1
         set_synchronous(primary, "")
         assert engine_calls.reason(one(engine, place("one"))) is Reason.INSUFFICIENT_CAPACITY

@@ -21,6 +21,7 @@ from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_that
 from tests.faults.postgres.test_failovers import follow, interrupt_wait, promote, set_synchronous
+from tests.support.threads import PATIENCE
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         waiting = thread.submit(lambda: [entry.subject for entry in hk.follow("mail", wait=False)])
         interrupt_wait(primary, "cancel")  # it is there for all to see, and the follower was not told
         standby.start()
-        assert sorted(waiting.result(engine_calls.PATIENCE)) == made
+        assert sorted(waiting.result(PATIENCE)) == made
         assert list(hk.follow("mail", wait=False)) == [], "its last place was kept"
         set_synchronous(primary, "")
 

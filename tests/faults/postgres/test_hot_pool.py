@@ -21,6 +21,7 @@ from holdkit.engines.postgres.failures import StatementFailed
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import create, done, one, place
 from tests.support.races import race
+from tests.support.threads import PATIENCE
 
 HOT = "seats"
 PROCESSES, THREADS, EACH = 4, 2, 15
@@ -81,7 +82,7 @@ def line_up(start: Barrier) -> None:
 
 def take_together(url: str, seed: int) -> list[TrialCounts]:
     """In a process of its own: several threads, each with an engine of its own."""
-    _start.wait(engine_calls.PATIENCE)
+    _start.wait(PATIENCE)
     return engine_calls.together(*(lambda n=n: take(url, 100 * seed + n, EACH) for n in range(1, THREADS + 1)))
 
 
@@ -120,7 +121,7 @@ def test_processes_under_injected_failures(capacity: int, postgres_url: str) -> 
     spawn = get_context("spawn")
     with ProcessPoolExecutor(PROCESSES, spawn, initializer=line_up, initargs=(spawn.Barrier(PROCESSES),)) as pool:
         running = [pool.submit(take_together, postgres_url, seed) for seed in range(1, PROCESSES + 1)]
-        tallies = [trials for each in running for trials in each.result(engine_calls.PATIENCE)]
+        tallies = [trials for each in running for trials in each.result(PATIENCE)]
     assert sum(trials.injected for trials in tallies) > 20
     agree(postgres_url, tallies, capacity)
 

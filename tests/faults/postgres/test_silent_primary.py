@@ -25,9 +25,10 @@ from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.processes import children, running
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
-from tests.engines.postgres.engine_calls import PATIENCE, ask, await_that, create, done, groups, place
+from tests.engines.postgres.engine_calls import ask, await_that, create, done, groups, place
 from tests.faults.postgres.answers import told
 from tests.faults.postgres.test_failovers import both, follow, promote
+from tests.support.threads import PATIENCE
 
 NEVER = Limits(lock_timeout=3600 * SECOND)
 """No timeout of ours, nor of the server's, ends a wait."""

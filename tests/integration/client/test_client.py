@@ -15,7 +15,8 @@ import holdkit
 from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
 from holdkit.client import NotAdmitted, Policy, RemoteKernel, connect, connect_async
 from holdkit.core.commands import AnyCommand
-from tests.support.servers import PATIENCE, LiveServer, live_server
+from tests.support.servers import LiveServer, live_server
+from tests.support.threads import PATIENCE
 
 
 @pytest.fixture(scope="module")

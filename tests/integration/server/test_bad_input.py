@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from holdkit.server import Settings
-from tests.support.servers import PATIENCE, QUICK, InProcessApp, LiveServer, in_process_app, live_server
+from tests.support.servers import QUICK, InProcessApp, LiveServer, in_process_app, live_server
+from tests.support.threads import PATIENCE
 
 SHORT_TIMEOUT = Settings(key_refresh=0.05, sweep_every=0, body_timeout=0.3)
 

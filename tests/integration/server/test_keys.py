@@ -12,7 +12,8 @@ import holdkit
 from holdkit.server import Keys
 from holdkit.server.keys import StoredKey, admits, hash_secret, read_key
 from holdkit.testing import FakeClock
-from tests.support.servers import PATIENCE, InProcessApp, in_process_app
+from tests.support.servers import InProcessApp, in_process_app
+from tests.support.threads import PATIENCE
 
 PEPPER = b"p" * 32
 

@@ -10,7 +10,8 @@ from holdkit.core.model import SECOND
 from holdkit.kernel.record_lease import LeaseLost, RecordLease
 from holdkit.server.webhooks.hooks import LEASES
 from holdkit.testing import FakeClock
-from tests.support.servers import PATIENCE, in_process_app
+from tests.support.servers import in_process_app
+from tests.support.threads import PATIENCE
 
 SECONDS = 0.000_001
 """One slot: so short that every look is one at the database, whose clock stands still until it is moved."""

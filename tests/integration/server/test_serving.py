@@ -24,7 +24,8 @@ import holdkit
 from holdkit.server import Keys, Settings, app, serve
 from holdkit.server.serving import check_binding, is_loopback
 from holdkit.server.static import Static
-from tests.support.servers import PATIENCE, InProcessApp, in_process_app, live_server
+from tests.support.servers import InProcessApp, in_process_app, live_server
+from tests.support.threads import PATIENCE
 
 OPEN = Settings(open=True)
 

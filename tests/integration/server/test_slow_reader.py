@@ -11,7 +11,8 @@ import pytest
 from holdkit import Allowance
 from holdkit.server import Settings
 from holdkit.server.feed import MAX_SHOWN, Feed
-from tests.support.servers import PATIENCE, in_process_app, live_server
+from tests.support.servers import in_process_app, live_server
+from tests.support.threads import PATIENCE
 
 
 @pytest.mark.parametrize("kind", ["entries", "summary"])

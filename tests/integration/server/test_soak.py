@@ -24,7 +24,7 @@ from msgspec import Struct
 import holdkit
 from holdkit.client import RemoteKernel, connect
 from holdkit.server import Keys
-from tests.support.servers import PATIENCE
+from tests.support.threads import PATIENCE
 
 SECONDS = float(os.environ.get("HOLDKIT_SOAK", "4"))
 CLIENTS = 3

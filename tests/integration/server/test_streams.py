@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from holdkit.server import Settings, streams
-from tests.support.servers import PATIENCE, in_process_app, live_server
+from tests.support.servers import in_process_app, live_server
+from tests.support.threads import PATIENCE
 
 
 def frames(answer: httpx.Response) -> Iterator[tuple[str, str | None, Any]]:

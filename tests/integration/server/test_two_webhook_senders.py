@@ -19,8 +19,8 @@ import pytest
 
 import holdkit
 from holdkit.testing.postgres import ServerAddress
+from tests.support.threads import PATIENCE
 
-PATIENCE = 120.0
 NEVER = 3_600.0
 """Seconds of an attempt so long that no lease runs out while a test runs, however slow the machine is."""
 SERVER = """

@@ -16,7 +16,8 @@ from holdkit.kernel.cursor import decode_cursor
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.hooks import place_of
 from tests.integration.server.test_webhooks import Receiver
-from tests.support.servers import PATIENCE, InProcessApp, in_process_app
+from tests.support.servers import InProcessApp, in_process_app
+from tests.support.threads import PATIENCE
 
 
 async def shown(here: InProcessApp, state: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from holdkit import errors
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.envelope import signed_headers
 from holdkit.server.webhooks.targets import Refusal, check_url, is_public, pin
-from tests.support.servers import PATIENCE, InProcessApp, in_process_app
+from tests.support.servers import InProcessApp, in_process_app
+from tests.support.threads import PATIENCE
 
 SECRET = "whsec_" + "A" * 43 + "="
 

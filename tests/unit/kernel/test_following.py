@@ -267,8 +267,8 @@ def test_history_takes_every_form(hk: Any) -> None:
     from uuid import UUID
 
     hold = hk.hold("p", 1, ttl=60)
-    for spelling in (hold, hold.id, hold.ticket, UUID(hold.id), str(UUID(hold.id)), hold.id.upper()):
-        assert names(hk.history(spelling)) == [hold.id]
+    for form in (hold, hold.id, hold.ticket, UUID(hold.id), str(UUID(hold.id)), hold.id.upper()):
+        assert names(hk.history(form)) == [hold.id]
     assert names(hk.history("p")) == ["p", hold.id]
     assert hk.history("nothing") == []
     hk.create_pool(str(UUID(int=7)), 1)

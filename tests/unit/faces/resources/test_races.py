@@ -17,8 +17,7 @@ import holdkit
 from holdkit import InsufficientCapacity, Resource
 from holdkit.engines.sqlite import open_application_connection
 from holdkit.faces.capacity import CapacityQuery
-
-PATIENCE = 120.0
+from tests.support.threads import PATIENCE
 
 
 class Seats(Resource[str, None]):

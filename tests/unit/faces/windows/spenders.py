@@ -12,11 +12,10 @@ from msgspec import Struct
 
 import holdkit
 from holdkit import Allowance
+from tests.support.threads import PATIENCE
 
 _start: Barrier
 
-PATIENCE = 120.0
-"""Seconds until a race that never starts is given up."""
 TOKENS, REQUESTS, ESTIMATE = 5_000, 400, 100
 PROCESSES, TASKS, ATTEMPTS = 3, 10, 6
 
