@@ -118,7 +118,8 @@ class PipelineConnection(Pipeline):
                 steps, last = self.exchange(statements), statements[-1] is COMMIT
                 timeout = within(self.timeout)
                 answers = await run_on_loop(steps, self.pgconn.socket, timeout, sent if last else None)
-                self._check_replicated()
+                if self.notices:
+                    self._check_replicated()
                 statements = script.send(answers)
         except StopIteration as stop:
             result: T = stop.value
@@ -130,7 +131,8 @@ class PipelineConnection(Pipeline):
         """One exchange on this thread, within our timeout and what is left of the call."""
         self.notices.clear()
         answers = run_on_thread(self.exchange(statements), self.pgconn.socket, within(self.timeout))
-        self._check_replicated()
+        if self.notices:
+            self._check_replicated()
         return answers
 
     def fetch(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -148,7 +150,7 @@ class PipelineConnection(Pipeline):
 
     def _check_replicated(self) -> None:
         """Raised here, so that nobody who commits can overlook it."""
-        if self.notices and standby_given_up(self.notices):
+        if standby_given_up(self.notices):
             raise NotReplicated
 
     @property

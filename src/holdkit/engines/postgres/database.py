@@ -195,8 +195,12 @@ class BatchOptions(NamedTuple):
     slot: Slot | None
     """An injected clock's; None: the server's clock, read after the locks."""
     wait_for_locks: bool
+    wait_ms: str
+    """How long a wait for a lock may take, in milliseconds: of a batch that waits for locks, and of every batch for the lane heads."""
     lock_timeout: str | None = None
     """Milliseconds, set at the beginning of the transaction; None: the connection's own setting is right."""
+    bounded: bool = False
+    """Whether the number of rows of any table is limited."""
     in_caller_transaction: bool = False
     """No error on contention, no journal numbers, and no pool is removed."""
     distributed: bool = False
@@ -260,9 +264,10 @@ class Database:
 
     def options(self, *, wait_for_locks: bool, several_lanes: bool = False) -> BatchOptions:
         """For a batch in a transaction of ours."""
+        limits = self.stored.in_force
         slot = None if self.injected is None else self.injected()
-        return BatchOptions(self.stored.in_force, self.lanes, slot, wait_for_locks, distributed=self.distributed,
-                            several_lanes=several_lanes, stored=self.stored)  # fmt: skip
+        return BatchOptions(limits, self.lanes, slot, wait_for_locks, lock_timeout_ms(limits), bounded=bounded(limits),
+                            distributed=self.distributed, several_lanes=several_lanes, stored=self.stored)  # fmt: skip
 
     def options_in_caller(self) -> BatchOptions:
         """For a call in a caller's transaction."""

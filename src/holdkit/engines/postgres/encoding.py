@@ -127,7 +127,7 @@ def encode(types: Sequence[str], values: Sequence[Any]) -> list[bytes | None]:
 
 
 _DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {
-    16: lambda raw: raw == b"t",
+    16: b"t".__eq__,
     20: int,
     21: int,
     23: int,

@@ -30,7 +30,7 @@ from ...core.reading import (
 )
 from ..scanning import find_touching, written
 from .connections import PipelineConnection
-from .database import BatchOptions, lock_timeout_ms
+from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script
 from .failures import NotReplicated, StatementFailed
 from .journal_rows import number_left_over
@@ -110,7 +110,7 @@ def _number(at: Reader) -> None:
         nothing: list[Any] = []
         at.connection.execute((
             BEGIN,
-            ("lock_heads", (lanes, lock_timeout_ms(at.limits))),
+            ("lock_heads", (lanes, at.options.wait_ms)),
             ("write_journal_with_unnumbered", (lanes, [0] * len(lanes), *(nothing,) * 6)),
             COMMIT,
         ))  # fmt: skip

@@ -33,7 +33,7 @@ from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import subject_of
 from ...core.outcomes import Done, Outcome, Position
 from ...core.view import View
-from .database import BatchOptions, lock_timeout_ms
+from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script, Statement
 from .rows import checksum, columns, entry_text
 
@@ -138,7 +138,7 @@ def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[St
     something must be read under its lock `first`."""
     statements: list[Statement] = []
     if not options.wait_for_locks:
-        statements.append(("set_lock_timeout", (lock_timeout_ms(options.limits),)))
+        statements.append(("set_lock_timeout", (options.wait_ms,)))
     return [*statements, ("lock_lane_heads", (lanes,))] if first or len(lanes) > 1 else statements
 
 

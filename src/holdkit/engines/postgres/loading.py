@@ -6,19 +6,20 @@ slow caller's transaction stops only those who want the same pools. Nothing is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from ...core.commands import Group
-from ...core.decide import Needs, SweepList, needs
+from ...core.decide import NOTHING_DUE, Needs, SweepList, needs
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.view import Counts, DueLeg, Loaded
 from ..port import AddLate
-from .database import BatchOptions, Database, bounded
+from .database import BatchOptions, Database
 from .driver import BEGIN, Row, Script, Statement
 from .rows import (
     hold_keys,
@@ -30,7 +31,7 @@ from .rows import (
     record_keys,
     record_of,
 )
-from .sweeping import SweepCandidates, locked_candidates
+from .sweeping import NO_CANDIDATES, SweepCandidates, locked_candidates
 
 
 class SeveralLanes(Exception):
@@ -98,12 +99,14 @@ def load_batch(
         locked |= yield from _load_due_holds(rows, due, options)
     # A caller who marked a due hold expired may have committed since we looked: its entry goes first.
     unnumbered = unnumbered or bool(due) or options.several_lanes
-    counts = (yield from _count(options)) if need.changes_limits or bounded(options.limits) else Counts()
+    counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
     for pool in locked & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
-    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, _lookup(due), horizon,
+    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
                     options.limits, floor, counts)  # fmt: skip
-    swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
+    swept = NOTHING_DUE
+    if candidates is not NO_CANDIDATES:
+        swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
     return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered)
 
 
@@ -232,12 +235,6 @@ def _load_due_holds(
     if not missed:
         return set()
     return {pool for pool, legs in due.items() if any((pool[0], hold) in missed for _, hold in legs)}
-
-
-def _lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
-    """The due legs of a pool, as the view asks for them."""
-    none: list[DueLeg] = []
-    return lambda key: due.get(key, none)
 
 
 def _count(options: BatchOptions) -> Script[Counts]:

@@ -24,7 +24,7 @@ from ...errors import EngineError
 from ..metering import Progress
 from .audit import Audit
 from .connections import PipelineConnection
-from .database import BatchOptions, lock_timeout_ms
+from .database import BatchOptions, bounded, lock_timeout_ms
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
 from .journal_rows import journal_rows
 from .loading import load_batch
@@ -116,7 +116,7 @@ def import_journal(
 ) -> None:
     """Fold another engine's journal and write it as ours, chunk by chunk; entries are divided by our lanes, whatever lanes they
     came from."""
-    options = BatchOptions(limits, lanes, 0, wait_for_locks=True)
+    options = BatchOptions(limits, lanes, 0, True, lock_timeout_ms(limits), bounded=bounded(limits))
     with _tables_locked(connection, limits):
         if any(connection.fetch("is_used")[0]):
             raise not_empty(where)

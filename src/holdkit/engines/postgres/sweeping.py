@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ...core.backlog import portion
-from ...core.decide import NOTHING_DUE, SweepList
+from ...core.decide import SweepList
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, SECOND, Key, RecordKey, Slot
 from ...core.retention import retired_until
@@ -110,8 +110,6 @@ def locked_candidates(
 ) -> SweepList:
     """The candidates that could be locked. A pool that another transaction has locked waits for a later sweep, and so does a hold
     that it counts."""
-    if candidates is NO_CANDIDATES:
-        return NOTHING_DUE
     due = [
         key for key, its in candidates.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)
     ]

@@ -31,7 +31,7 @@ from ..clocks import steady
 from ..deadlines import within
 from ..port import AddLate, Applied, BatchRejected, NeedsThread
 from .connections import ConnectionPool, PipelineConnection
-from .database import NO_WAIT_MS, Database, bounded, lock_timeout_ms
+from .database import NO_WAIT_MS, Database, bounded
 from .distributed import BatchPart, apply_distributed
 from .driver import ROLLBACK, Script, run_on_loop
 from .failures import FEW, ID_TAKEN, RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
@@ -153,13 +153,13 @@ class Transactions:
         """The connection's own settings count, and its next transaction reaches the same server."""
         timeout = None
         if wait_for_locks:
-            timeout = lock_timeout_ms(options.limits)
+            timeout = options.wait_ms
             if not options.distributed:  # no longer than the call may take
                 timeout = str(max(1, int(within(int(timeout) / 1000) * 1000)))
         elif not one_session:
             timeout = str(NO_WAIT_MS)
         self._check_again_for = CHECK_AGAIN_FOR if state.check_again else max(0, self._check_again_for - 1)
-        assume_new = not (self._check_again_for or options.distributed or bounded(options.limits))
+        assume_new = not (self._check_again_for or options.distributed or options.bounded)
         options = options._replace(lock_timeout=timeout, assume_new=assume_new, proof_apart=one_session)
         pruning = time.monotonic() - self._pruned > self._prune_every
         script = apply_script(part.groups, options, state, random.getrandbits(62), pruning=pruning,

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Limits, Record, RecordKey, Slot, State, StoredHold
+from ...core.model import Key, Record, RecordKey, Slot, State, StoredHold
 from ...core.view import View
-from .database import BatchOptions, lock_timeout_ms
+from .database import BatchOptions
 from .driver import Row, Statement
 from .journal_rows import JournalRows, journal_rows
 from .loading import LoadedBatch
@@ -56,7 +56,7 @@ def write_back(
     if journal.lanes and options.in_caller_transaction:
         statements += _unnumbered(view, journal, batch_rows, options.lanes, stamp, batch)
     elif journal.lanes and not options.distributed:  # there, `number_distributed` follows
-        statements += _numbered(view, journal, batch_rows, options.lanes, options.limits)
+        statements += _numbered(view, journal, batch_rows, options)
     return statements, journal
 
 
@@ -247,13 +247,13 @@ def limits_version(records: Mapping[RecordKey, Record | None]) -> list[Statement
 # The journal
 
 
-def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, lanes: int, limits: Limits) -> list[Statement]:
+def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, options: BatchOptions) -> list[Statement]:
     touched = sorted(journal.counts)
     statements: list[Statement] = []
-    timeout = lock_timeout_ms(limits)  # whoever has a head locked is about to commit
+    timeout = options.wait_ms  # whoever has a head locked is about to commit
     if len(touched) > 1 or batch_rows.unnumbered:
         statements.append(("lock_heads", (touched, timeout)))
-    statements += raised_floor(view, lanes)
+    statements += raised_floor(view, options.lanes)
     entries = (touched, [journal.counts[lane] for lane in touched], *journal.columns)
     if batch_rows.unnumbered:
         statements.append(("write_journal_with_unnumbered", entries))
