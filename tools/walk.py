@@ -46,6 +46,8 @@ AREAS = {
     "tests": (ROOT / "tests",),
 }
 WARM_UP = 5
+SETTLED = 0.5
+"""Seconds after which the notifications of earlier calls, which a thread sends a moment later, have been sent."""
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -170,6 +172,7 @@ async def walk_on_postgres(url: str) -> Walk:
             await hk.create_pool("pool", total=WARM_UP + 1)
             for _ in range(WARM_UP):
                 await hk.hold("pool", 1, ttl="1h")
+            await asyncio.sleep(SETTLED)
             with recorder.recording():
                 await hk.hold("pool", 1, ttl="1h")
     return recorder.walk()

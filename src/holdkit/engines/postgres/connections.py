@@ -75,11 +75,6 @@ class PipelineConnection(Pipeline):
         pgconn.notice_handler = self._notice
         pgconn.enter_pipeline_mode()
 
-    def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
-        """Send these in one go, and return the rows of each."""
-        steps = super().exchange(statements)
-        return steps if self.watch is None else self._watched(self.watch, steps)
-
     def _watched(self, watch: PrimaryWatch, steps: Steps[T]) -> Steps[T]:
         watch.begin(self)
         try:
@@ -116,6 +111,8 @@ class PipelineConnection(Pipeline):
             statements = next(script)
             while True:
                 steps, last = self.exchange(statements), statements[-1] is COMMIT
+                if self.watch is not None:
+                    steps = self._watched(self.watch, steps)
                 timeout = within(self.timeout)
                 answers = await run_on_loop(steps, self.pgconn.socket, timeout, sent if last else None)
                 if self.notices:
@@ -130,7 +127,10 @@ class PipelineConnection(Pipeline):
     def execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """One exchange on this thread, within our timeout and what is left of the call."""
         self.notices.clear()
-        answers = run_on_thread(self.exchange(statements), self.pgconn.socket, within(self.timeout))
+        steps = self.exchange(statements)
+        if self.watch is not None:
+            steps = self._watched(self.watch, steps)
+        answers = run_on_thread(steps, self.pgconn.socket, within(self.timeout))
         if self.notices:
             self._check_replicated()
         return answers
@@ -161,7 +161,8 @@ class PipelineConnection(Pipeline):
     @property
     def usable(self) -> bool:
         """Whether it is connected, and to a primary that was not replaced."""
-        return self.pgconn.status == pq.ConnStatus.OK and not (self.primary is not None and self.primary.outdated)
+        primary = self.primary
+        return self.pgconn.status == pq.ConnStatus.OK and (primary is None or primary.timeline == max(primary.seen))
 
     def close(self) -> None:
         """Disconnect; closing twice is harmless."""

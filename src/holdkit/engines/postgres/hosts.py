@@ -64,11 +64,13 @@ class Primary(NamedTuple):
 
     system: str
     timeline: int
+    seen: set[int]
+    """All timelines that this process has seen of the cluster."""
 
     @property
     def outdated(self) -> bool:
         """Whether this process has seen a newer primary of the same cluster."""
-        return self.timeline < newest(self.system)
+        return self.timeline < max(self.seen)
 
 
 class HostConnection(NamedTuple):
@@ -96,11 +98,6 @@ _timelines: dict[str, set[int]] = {}
 """Those that were seen, by system identifier."""
 _preferred: dict[tuple[str, ...], str] = {}
 """The host that answered last, by the names of all hosts of an address."""
-
-
-def newest(system: str) -> int:
-    """The highest timeline that this process has seen of a cluster."""
-    return max(_timelines.get(system, ()), default=0)
 
 
 def hosts_of(parsed: Mapping[str, Any]) -> tuple[Host, ...]:
@@ -141,10 +138,10 @@ def open_one(host: Host, settings: str = "", *, autocommit: bool = True) -> Host
 
 def _remember(primary: Primary) -> None:
     """Note that it was seen; refuses one that is outdated."""
-    _timelines.setdefault(primary.system, set()).add(primary.timeline)
+    primary.seen.add(primary.timeline)
     if primary.outdated:
         raise psycopg.OperationalError(
-            f"this server is on timeline {primary.timeline}, and this process has seen the cluster's primary on {newest(primary.system)}: "
+            f"this server is on timeline {primary.timeline}, and this process has seen the cluster's primary on {max(primary.seen)}: "
             "it was replaced. If it is the right one all the same (an older copy was restored), restart this process"
         )
 
@@ -192,7 +189,9 @@ def _identify(connection: psycopg.Connection[Any], host: Host) -> Primary | None
             raise
         return None
     system, walfile = result.get_value(0, 0), result.get_value(0, 1)
-    return None if walfile is None or system is None else Primary(system.decode(), int(walfile[:8], 16))
+    if walfile is None or system is None:
+        return None
+    return Primary(system.decode(), int(walfile[:8], 16), _timelines.setdefault(system.decode(), set()))
 
 
 def _execute(connection: psycopg.Connection[Any], host: Host, text: str) -> list[pq.abc.PGresult]:

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from ...core.commands import Group
@@ -35,8 +36,9 @@ from ...core.outcomes import Done, Outcome, Position
 from ...core.view import View
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script, Statement
-from .rows import checksum, columns, entry_text
+from .rows import checksum, columns
 
+_encode: Final = msgspec.json.Encoder().encode
 _POOL_ACTIONS: Final = frozenset(action for action in Action if action.startswith("pool."))
 _NUMBERING: Final = ("write_journal", "take_numbers")
 """Statements that return, per lane, the last number before the batch's own."""
@@ -49,9 +51,8 @@ class JournalRows:
         self.lanes: list[int] = []
         self.numbers: list[int] = []
         """Which of the batch's rows in this lane it is, from 1."""
-        self.tenants: list[str] = []
-        self.subjects: list[str] = []
-        self.texts: list[bytes] = []
+        self.columns: tuple[list[Any], ...] = (self.lanes, self.numbers, [], [], [], [])
+        """Lane, number, tenant, subject, text and checksum: for `write_journal` and `write_unnumbered`."""
         self.homes: list[int] = []
         """Of each entry: the index of the row in its home lane."""
         self.counts: dict[int, int] = {}
@@ -60,17 +61,10 @@ class JournalRows:
     def add(self, lane: int, entry: Entry) -> None:
         """Append one row."""
         self.counts[lane] = n = self.counts.get(lane, 0) + 1
-        self.lanes.append(lane)
-        self.numbers.append(n)
-        self.tenants.append(entry.tenant)
-        self.subjects.append(entry.subject)
-        self.texts.append(entry_text(entry))
-
-    @property
-    def columns(self) -> list[list[Any]]:
-        """For `write_journal` and `write_unnumbered`."""
-        crcs = [checksum(text) for text in self.texts]
-        return [self.lanes, self.numbers, self.tenants, self.subjects, self.texts, crcs]
+        text = _encode(entry)
+        row = (lane, n, entry.tenant, entry.subject, text, checksum(text))
+        for column, value in zip(self.columns, row, strict=True):
+            column.append(value)
 
 
 def home_of(entry: Entry, lanes: int) -> int:

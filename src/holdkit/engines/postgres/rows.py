@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from ...core.codec import decode_outcome
-from ...core.entries import Entry
 from ...core.ladders.retiring import keeping
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import MAX_SLOT, HeldLeg, Key, Pool, Record, RecordKey, Slot, State, StoredHold
@@ -186,11 +185,6 @@ def record_row(record: Record, lanes: int) -> Row:
     """For `insert_records` and `update_records`."""
     return (lane_of_record(record.key, lanes), record.tenant, record.kind, record.id, record.body, record.version,
             record.slot)  # fmt: skip
-
-
-def entry_text(entry: Entry) -> bytes:
-    """The text of an entry."""
-    return _encode(entry)
 
 
 def checksum(raw: bytes, start: int = 0) -> int:

@@ -33,7 +33,7 @@ from ..port import AddLate, Applied, BatchRejected, NeedsThread
 from .connections import ConnectionPool, PipelineConnection
 from .database import NO_WAIT_MS, Database, bounded
 from .distributed import BatchPart, apply_distributed
-from .driver import ROLLBACK, Script, run_on_loop
+from .driver import ROLLBACK, Script
 from .failures import FEW, ID_TAKEN, RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
 from .in_doubt import InDoubt
 from .loading import GrowingBatch, SeveralLanes
@@ -122,7 +122,8 @@ class Transactions:
                     if not attempt.assume_new or failed.sqlstate not in ID_TAKEN:
                         raise NeedsThread from failed
                     state.check_again = True
-                    await _roll_back(connection)
+                    with suppress(ConnectionFailed, StatementFailed):  # then the pool drops it
+                        await connection.run_async(_roll_back(), sent)
                     continue
                 except (ConnectionFailed, NotReplicated) as failed:
                     if isinstance(failed, ConnectionFailed) and not failed.sent_commit:
@@ -276,7 +277,6 @@ def _applied(result: ScriptResult) -> Applied:
     return Applied(result.outcomes, None, result.wrote, result.skipped_locked, positions=result.positions)
 
 
-async def _roll_back(connection: PipelineConnection) -> None:
-    """So that the connection can be used again; one that cannot is dropped when it comes back."""
-    with suppress(ConnectionFailed, StatementFailed):
-        await run_on_loop(connection.exchange((ROLLBACK,)), connection.pgconn.socket, connection.timeout)
+def _roll_back() -> Script[None]:
+    """So that the connection can be used again."""
+    yield (ROLLBACK,)
