@@ -124,9 +124,9 @@ def apply_script(
             return (yield from _write_only(view, batch_rows, options, batch))
     skipped = find_skipped(groups, batch_rows) if batch_rows.locked_by_others else {}
     skipped |= dict.fromkeys(state.in_doubt.groups, "what is in doubt")
-    outcomes = [
-        [] if index in skipped else decide_group(view, group, batch_rows.swept) for index, group in enumerate(groups)
-    ]
+    outcomes: list[list[Outcome]] = []
+    for index, group in enumerate(groups):
+        outcomes.append([] if index in skipped else decide_group(view, group, batch_rows.swept))
     if options.assume_new and refused_creation(groups, outcomes):
         state.check_again = True
         yield (ROLLBACK,)
