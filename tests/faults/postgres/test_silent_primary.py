@@ -92,7 +92,7 @@ def test_a_primary_that_is_stopped_is_left(pair: tuple[PostgresServer, PostgresS
         for call in calls:  # the old primary takes writes again, and is not asked
             assert call(engine)
         assert ask(primary.dsn("shop"), "select held from holdkit.pools") == before
-        with pytest.raises(EngineError, match="timeline 1, .* primary on 2"):
+        with pytest.raises(EngineError, match=r"timeline 1, .* primary on 2"):
             PostgresEngine(primary.dsn("shop"))
         engine_calls.sound(engine, standby.dsn("shop"))
 
