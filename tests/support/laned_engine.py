@@ -30,7 +30,7 @@ from holdkit.core.reading import (
 from holdkit.engines.clocks import Clock
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
-from holdkit.engines.port import Applied
+from holdkit.engines.port import Applied, Capabilities
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")
@@ -40,6 +40,7 @@ class LanedEngine:
     """`by_lane` says how pages are mixed: lane after lane, or else in the order of writing."""
 
     url = "memory://"
+    capabilities = Capabilities()
 
     def __init__(
         self, lanes: int = 5, *, clock: Clock | None = None, limits: Limits | None = None, by_lane: bool = False
@@ -148,6 +149,12 @@ class LanedEngine:
         with self._lock:
             kept = [row for row in self.written if row.lane != lane or row.seq < seq]
             self.written[:] = kept if text is None else [*kept, JournalRow(seq, text, lane)]
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        return self.inner.read_in(tx, query)
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        return self.read_in(tx, query)
 
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""

@@ -13,7 +13,7 @@ from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
-from holdkit.engines.port import AddLate, Applied, BatchRejected
+from holdkit.engines.port import AddLate, Applied, BatchRejected, Capabilities
 from holdkit.testing import FakeClock
 from tests.support.modes import unwrapped
 from tests.support.threads import PATIENCE, wait_until
@@ -67,6 +67,10 @@ class LockableEngine:
         pools = [pool for command in group.commands for pool in self._pools(command) if pool in self._locks]
         return f"pool {min(pools)}" if pools else None
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         skipped_locked = self.skip_anyway(groups) if wait_for_locks else {}
         if wait_for_locks:
@@ -100,6 +104,12 @@ class LockableEngine:
     def read(self, query: Query[T], *, durable: bool = False) -> T:
         return self.inner.read(query, durable=durable)
 
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        return self.inner.read_in(tx, query)
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        return self.read_in(tx, query)
+
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""
 
@@ -120,6 +130,10 @@ class GrowingEngine(LockableEngine):
 
     rejecting = False
     """Takes whatever strikes it there for the fault of one of the batch, as PostgreSQL does before it commits."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(growing_batches=self)
 
     def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
         everybody = list(groups)

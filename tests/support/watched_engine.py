@@ -15,7 +15,7 @@ from holdkit.core.model import Key, Limits
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.metering import Progress
-from holdkit.engines.port import Applied
+from holdkit.engines.port import Applied, Capabilities
 from holdkit.testing import FakeClock
 from tests.support.modes import unwrapped
 from tests.support.threads import PATIENCE, CallerThreads, wait_until
@@ -28,6 +28,7 @@ class WatchedEngine:
 
     url = "memory://"
     lanes = 1
+    capabilities = Capabilities()
 
     def __init__(self, clock: FakeClock | None = None, limits: Limits | None = None) -> None:
         self.fake = clock or FakeClock()
@@ -66,6 +67,12 @@ class WatchedEngine:
         if self.reading is not None:
             self.reading(query)
         return self.inner.read(query, durable=durable)
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        return self.inner.read_in(tx, query)
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        return self.read_in(tx, query)
 
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""

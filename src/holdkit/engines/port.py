@@ -1,9 +1,14 @@
-"""The port every engine implements: a handful of methods, and what each must keep."""
+"""The port that every engine implements, and the capabilities that an engine may declare.
+
+To write an engine: implement `Engine`, whose docstrings say what each method must guarantee; declare in `capabilities` what it can do
+beyond that; and run `holdkit.testing.conformance` against it, which also checks that what is declared works. An engine that declares
+nothing is complete: the kernel does without, or refuses the call that needs the capability.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -24,11 +29,11 @@ T = TypeVar("T")
 
 
 class BatchRejected(EngineError):
-    """Certainly nothing was done, and perhaps one command of several is at fault: the others may be sent again without."""
+    """Nothing was written, and perhaps one command of several is at fault: the others may be sent again without it."""
 
 
 class NeedsThread(Exception):
-    """Certainly nothing was done, and it cannot be done on the event loop: `apply`, which may wait, can do it."""
+    """Nothing was written, and the batch cannot be applied on the event loop: `apply`, which may block, can do it."""
 
 
 class Applied(Struct, frozen=True, gc=False):
@@ -86,12 +91,12 @@ class Finding(Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """Stores. Thread-safe: any thread may call any method; writes are serialised inside.
+    """Stores the state and the journal. Thread-safe: any thread may call any method; the engine serialises writes itself.
 
-    `apply` is atomic and durable when it returns. It raises `EngineError` or `Overloaded` if it certainly did nothing
-    (`BatchRejected` if it may be one command's fault), `OutcomeUnknown` if it cannot tell, and never anything else for a
-    fault of the machinery. Where `last_seq` is None nobody can prove afterwards that nothing was written: there, any
-    exception that strikes while a commit is on its way, an interrupt included, must leave as `OutcomeUnknown`.
+    `apply` is atomic, and durable when it returns. It raises `EngineError` or `Overloaded` if it certainly wrote nothing
+    (`BatchRejected` if one of several commands may be at fault), `OutcomeUnknown` if it cannot tell, and no other exception for a
+    failure of the machinery. Where `Applied.last_seq` is None, nobody can prove afterwards that nothing was written: there, any
+    exception that is raised while a commit is under way, an interrupt included, must become `OutcomeUnknown`.
     """
 
     url: str
@@ -99,114 +104,123 @@ class Engine(Protocol):
     """How many lanes the journal has; never changes. Embedded engines have one."""
     stored: StoredLimits
     clock: Clock
-    """The one authority on time, as well as it can be told here without asking: never behind it."""
+    """The slot now, as well as this process knows it without asking the store: never behind the clock that commands are decided by."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do beyond this port."""
+        ...
 
     @property
     def durability(self) -> Durability:
-        """What a done answer survives, as far as this process has been told: it is read again often enough that a change of
-        the store's settings is soon noticed, by calls."""
+        """What a done answer survives, as far as this process knows. Calls refresh it often enough that a change of the store's
+        settings is noticed soon."""
         ...
 
     @property
     def limits(self) -> Limits:
-        """The limits in force, as this process knows them: every transaction goes by those that are stored then."""
+        """The limits in force, as far as this process knows. Every transaction uses those that are stored at that moment."""
         ...
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        """Decide and write these groups, in order: in one transaction, or, where the engine is distributed, in several, each
-        atomic; then what failed is told group by group.
+        """Decide and write these groups, in order: in one transaction or, if the tables are distributed, in several, each atomic;
+        then failures are reported by group.
 
-        Never waits for what somebody else's transaction has locked: such groups are left out. `wait_for_locks` waits, for
-        `limits.lock_timeout` at most, then raises `Overloaded`; it leaves groups out only if it must.
+        Never waits for what another transaction has locked: such groups are skipped. With `wait_for_locks` it waits, for
+        `limits.lock_timeout` at most, then raises `Overloaded`, and skips groups only if it must.
         """
         ...
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same inside the caller's own transaction, each call in its savepoint; `InvalidRequest` if it cannot be.
+        """The same inside the caller's own transaction, in a savepoint; `InvalidRequest` if `tx` cannot be used for it.
 
-        The pools to `lock` are locked first, in one order for all; those that are missing are passed over.
+        First locks the pools in `lock`, in the one order that all transactions use; passes over those that do not exist.
         """
         ...
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same in a task, on its event loop: where a connection can be async, an async one."""
+        """The same in a task, on its event loop; `tx` is an async connection if the driver has such."""
         ...
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
-        """Answer a question from committed state. `durable`: a command's answer will rest on it, so what it shows must be as
-        durable as what a command writes; else `OutcomeUnknown`. (About pools, holds, records and the history of one subject.)
+        """Answer a query from committed state. With `durable` the answer of a command will rest on it, so it must be as durable as
+        what a command writes; else raise `OutcomeUnknown`. (For queries about pools, holds, records and the history of a subject.)
         """
         ...
 
-    def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, from any thread, when other processes may have written. Where nobody tells, nothing is done."""
-        ...
-
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
-        """Fold the whole journal and name every row that differs from it. What it keeps in memory is bounded, whatever the
-        journal's length; it needs room on disk for its temporary file, about as much as the journal has."""
-        ...
-
-    def close(self) -> None:
-        """Give back every file and connection; closing twice is quiet."""
-        ...
-
-
-@runtime_checkable
-class Repairable(Protocol):
-    """An engine whose rows can be mended from its journal. Where the state is the folded journal, there is nothing to mend."""
-
-    def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
-        """Make the rows again what the journal says, in one transaction, which keeps every writer waiting meanwhile. The
-        command says who and why. With `dry_run` only say what would be done."""
-        ...
-
-
-@runtime_checkable
-class Insider(Protocol):
-    """An engine that can be asked inside a caller's transaction: the answer counts what the caller has not committed yet."""
-
     def read_in(self, tx: Any, query: Query[T]) -> T:
-        """Answer a question about pools, holds or records. `InvalidRequest` if `tx` is not what `apply_in` takes."""
+        """Answer a query about pools, holds or records inside the caller's own transaction, uncommitted changes included;
+        `InvalidRequest` if `tx` is not what `apply_in` takes."""
         ...
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
         """The same in a task."""
         ...
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, from any thread, when other processes may have written. Do nothing if the store does not notify."""
+        ...
+
+    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+        """Fold the whole journal and report every row that differs from it. Memory use is bounded whatever the journal's length;
+        temporary files take about as much disk as the journal."""
+        ...
+
+    def close(self) -> None:
+        """Release every file and connection. Closing twice does nothing."""
+        ...
+
+
+class Repairable(Protocol):
+    """Rows can be repaired from the journal. (Where the state is the folded journal, there is nothing to repair.)"""
+
+    def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
+        """Make the rows what the journal says, in one transaction that blocks every writer. The command says who repairs and why.
+        With `dry_run` only report what would be written."""
+        ...
+
+
+class Importing(Protocol):
+    """The engine can take another one's journal as its own, while it is empty."""
+
+    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
+        """Fold these entries and store them as the journal: all of them or, if anything is wrong, none. With `verify`, compare
+        every row with the journal before the commit. `InvalidRequest` if the engine is not empty; errors name the line."""
+        ...
+
 
 class Lent(Protocol):
-    """A transaction of the engine's own, open, while application code runs in it."""
+    """An open transaction of the engine's own, while application code runs in it."""
 
     tx: Any
     """What the application gets: a `sqlite3.Connection`, a `psycopg.Connection`, or None where there is no SQL."""
 
     def apply(self, groups: Sequence[Group]) -> Applied:
-        """Decide and write these groups, in the lent transaction. (Without SQL: at once, and only once, so do it last.)"""
+        """Decide and write these groups in this transaction. (Without SQL: immediately, and only once, so call it last.)"""
         ...
 
 
-@runtime_checkable
-class Lender(Protocol):
-    """An engine that can lend a transaction of its own to application code."""
+class Lending(Protocol):
+    """The engine can run application code in a transaction of its own."""
 
     sql: bool
     """Whether `Lent.tx` is a connection; else it is None."""
     serial: bool
-    """Whoever has a transaction is the only writer: there is nothing more to lock. Else a pool is locked by naming it."""
+    """Whether the holder of a transaction is the only writer, so that nothing more has to be locked. Else a pool is locked by a
+    command that names it."""
 
     def lend(self, work: Callable[[Lent], T]) -> T:
-        """Begin, run `work`, commit. What `work` raises is raised, and nothing of it all was done. May run it again, bounded,
-        while nothing can have been committed. Raises `EngineError` or `Overloaded` if certainly nothing was done, and
-        `OutcomeUnknown` if that cannot be told; every wait of ours is bounded."""
+        """Begin, run `work`, commit. An exception of `work` is raised, and nothing was done. May run `work` again, a bounded number
+        of times, while nothing can have been committed. Raises `EngineError` or `Overloaded` if certainly nothing was done, and
+        `OutcomeUnknown` if it cannot tell. Every wait of the engine's own is bounded."""
         ...
 
 
 class Mark(Protocol):
-    """A mark in an open transaction, gone if the transaction is ended or rolled back behind it."""
+    """A mark in an open transaction, which disappears if the transaction is ended or rolled back behind it."""
 
     def check(self) -> None:
-        """Take it away; `InvalidRequest` if it is gone."""
+        """Remove it; `InvalidRequest` if it has disappeared."""
         ...
 
     async def check_async(self) -> None:
@@ -214,9 +228,8 @@ class Mark(Protocol):
         ...
 
 
-@runtime_checkable
 class Marking(Protocol):
-    """An engine that can see whether application code has ended a transaction, be it lent or the caller's own."""
+    """The engine can tell whether application code has ended a transaction, the engine's own or the caller's."""
 
     def mark_in(self, tx: Any) -> Mark:
         """Mark the open transaction of `tx`."""
@@ -227,35 +240,36 @@ class Marking(Protocol):
         ...
 
 
-@runtime_checkable
-class Receiver(Protocol):
-    """An engine that can take another one's journal as its own, while it is empty."""
-
-    def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
-        """Fold these entries and keep them as the journal: all of them or, if anything is wrong, none. With `verify` every row
-        is compared with the journal before it is committed. `InvalidRequest` if the engine is not empty, or names the line."""
-        ...
-
-
 AddLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Group]]
-"""Given a test, gives groups that pass it and are to be done too."""
+"""Given a test, returns groups that pass it and are to be applied too."""
 
 
-@runtime_checkable
 class GrowingBatches(Protocol):
-    """An engine whose patient batches can take in more groups, once they have what they waited for."""
+    """A batch that waited for locks can take in more groups once it has them."""
 
     def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
-        """The same as `apply` with patience. Calls `add_late` when it has its locks, once at most, before it reads the clock: whom
-        that gives is done too, behind the others, and answered in the same list."""
+        """The same as `apply` with `wait_for_locks`. Calls `add_late` at most once, when it has its locks and before it reads the
+        clock; the groups that this returns are applied too, after the others, and answered in the same list."""
         ...
 
 
-@runtime_checkable
 class AsyncApply(Protocol):
-    """An engine that can also apply a batch on an event loop, without a thread: it never waits but for its server."""
+    """The engine can apply a batch on an event loop, without a thread: it waits for nothing but its server."""
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
-        """The same as `apply`, or `NeedsThread`. Calls `sent` when the server has all of it and is at work: then there is time
-        for something else. Cancelled, it leaves as it is what may be committed: the caller's answer is unknown."""
+        """The same as `apply`, or raises `NeedsThread`. Calls `sent` when the server has the whole batch and works on it, so that
+        the loop can do something else meanwhile. If it is cancelled, what may be committed is left as it is: the caller's outcome
+        is unknown."""
         ...
+
+
+class Capabilities(Struct, frozen=True):
+    """What an engine can do beyond `Engine`: for each capability the object that has its methods, which is the engine itself as a
+    rule, or None. Declared rather than discovered, so that a type checker compares the declaration with the methods."""
+
+    repair: Repairable | None = None
+    import_: Importing | None = None
+    lend: Lending | None = None
+    marks: Marking | None = None
+    growing_batches: GrowingBatches | None = None
+    async_apply: AsyncApply | None = None

@@ -24,7 +24,7 @@ from ..core.outcomes import Reply
 from ..core.reading import Query
 from ..core.validation import invalid
 from ..engines.deadlines import too_late, until
-from ..engines.port import AsyncApply, Engine, Insider, NeedsThread
+from ..engines.port import AsyncApply, Engine, NeedsThread
 from ..errors import EngineError, HoldkitError
 from .batch_worker import BatchWorker, DeadlineTimer, TaskCall, give_up, latest
 from .group_commit import MainQueue
@@ -51,7 +51,7 @@ class LoopBatches(BatchWorker):
 
     def __init__(self, engine: Engine, committed: AsyncSignal, *, wait_for_locks: bool = False) -> None:
         super().__init__(engine, committed, wait_for_locks=wait_for_locks)
-        self._on_loop: AsyncApply | None = engine if isinstance(engine, AsyncApply) and not wait_for_locks else None
+        self._on_loop: AsyncApply | None = None if wait_for_locks else engine.capabilities.async_apply
         self._unanswered: list[tuple[Sequence[TaskCall], bool]] = []
         """Batches that were written, and whose tasks have not been woken yet."""
         self._task: asyncio.Task[None] | None = None
@@ -229,7 +229,6 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         """Ask the engine, on a thread; or ask inside the caller's own transaction, which belongs to this loop."""
         self.check()
         if tx is not None:
-            assert isinstance(self.engine, Insider), "an engine that can be joined can be asked there too"
             return await self.engine.read_in_async(tx, query)
         with until(self.deadline()):
             run = contextvars.copy_context().run

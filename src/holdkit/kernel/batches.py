@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from ..core.commands import Group
 from ..core.reading import FindEnds
-from ..engines.port import Applied, BatchRejected, Engine, GrowingBatches
+from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, broken, fail
 from .unknown_outcomes import ask_again
@@ -72,10 +72,10 @@ class BatchRunner:
                 raise failure
             if not self._wait_for_locks:
                 applied = self.engine.apply(groups)
-            elif late is None or not isinstance(self.engine, GrowingBatches):
+            elif late is None or (growing := self.engine.capabilities.growing_batches) is None:
                 applied = self.engine.apply(groups, wait_for_locks=True)
             else:
-                applied = self.engine.apply_growing(groups, lambda fits: self._add_late(late(fits)))
+                applied = growing.apply_growing(groups, lambda fits: self._add_late(late(fits)))
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True

@@ -24,7 +24,7 @@ from ..engines import deadlines
 from ..engines.clocks import lag_of
 from ..engines.deadlines import run_until
 from ..engines.durability import IN_MEMORY, Durability
-from ..engines.port import Engine, Insider
+from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import BatchRunner
 from .context import current
@@ -138,7 +138,6 @@ class GroupCommit(LeaderQueue, MainQueue):
         self.check()
         if tx is None:
             return run_until(self.deadline(), partial(self.engine.read, query, durable=durable))
-        assert isinstance(self.engine, Insider), "an engine that can be joined can be asked there too"
         return self.engine.read_in(tx, query)
 
     def run_blocking(self, work: Callable[[], T]) -> T:

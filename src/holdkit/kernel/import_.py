@@ -12,7 +12,6 @@ from urllib.parse import quote, unquote
 from ..core.import_ import not_empty
 from ..core.model import Limits
 from ..core.validation import invalid
-from ..engines.port import Receiver
 from ..engines.syncing import sync_path
 from ..errors import EngineError
 from .export import Import
@@ -42,11 +41,12 @@ def move_in(url: str, export: Import, *, verify: bool = True) -> None:
 def _receive(url: str, export: Import, limits: Limits | None, verify: bool) -> None:
     engine = open_engine(url, limits=limits)
     try:
-        if not isinstance(engine, Receiver):
+        target = engine.capabilities.import_
+        if target is None:
             raise invalid(
                 "url", "import_unsupported", "this engine forgets everything when it closes: import into a file"
             )
-        engine.receive(export.carried(), verify=verify)
+        target.receive(export.carried(), verify=verify)
     finally:
         engine.close()
 

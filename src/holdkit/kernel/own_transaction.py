@@ -18,7 +18,7 @@ from ..core.outcomes import Done, Reply
 from ..core.reading import Query
 from ..core.validation import invalid
 from ..engines.durability import Durability
-from ..engines.port import Applied, Engine, Lender, Lent, Marking
+from ..engines.port import Applied, Engine, Lending, Lent
 from ..errors import OutcomeUnknown
 from .unknown_outcomes import ask_again
 
@@ -68,18 +68,20 @@ def lend(engine: Engine, work: Callable[[Lent], T]) -> T:
     return lender_of(engine).lend(guarded)
 
 
-def lender_of(engine: Engine) -> Lender:
-    """The engine, if it can lend."""
-    if not isinstance(engine, Lender):
+def lender_of(engine: Engine) -> Lending:
+    """The engine, if it can run application code in a transaction of its own."""
+    lender = engine.capabilities.lend
+    if lender is None:
         raise invalid("engine", "engine_lends_nothing", f"{engine.url} has no transaction of its own to lend")
-    return engine
+    return lender
 
 
 def asked(engine: Engine, tx: Any, ask: Callable[[Any], T]) -> T:
     """What application code answers, given a transaction that it must not end; `InvalidRequest` if it did."""
-    if not isinstance(engine, Marking):
+    marking = engine.capabilities.marks
+    if marking is None:
         return ask(tx)
-    mark = engine.mark_in(tx)
+    mark = marking.mark_in(tx)
     answer = ask(tx)
     mark.check()
     return answer
@@ -87,9 +89,10 @@ def asked(engine: Engine, tx: Any, ask: Callable[[Any], T]) -> T:
 
 async def asked_async(engine: Engine, tx: Any, ask: Callable[[Any], Awaitable[T]]) -> T:
     """The same in a task."""
-    if not isinstance(engine, Marking):
+    marking = engine.capabilities.marks
+    if marking is None:
         return await ask(tx)
-    mark = await engine.mark_in_async(tx)
+    mark = await marking.mark_in_async(tx)
     answer = await ask(tx)
     await mark.check_async()
     return answer

@@ -6,10 +6,10 @@ expected to be caught.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError, get_ident
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from msgspec import structs
 
@@ -25,7 +25,7 @@ from ..core.view import DueLeg, View
 from ..engines.clocks import Clock
 from ..engines.memory import MemoryEngine
 from ..engines.memory.journal import Journal
-from ..engines.port import Applied, positions_of
+from ..engines.port import Applied, Lent, positions_of
 from ..engines.resident.tables import Tables
 
 T = TypeVar("T")
@@ -141,6 +141,16 @@ class ForgetsTheBacklog(MemoryEngine):
         return View(structs.replace(loaded, due=lambda pool: loaded.due(pool)[: self.limits.max_due]))
 
 
+class HidesErrors(MemoryEngine):
+    """Declares that it lends transactions, and keeps to itself what application code raises in one."""
+
+    def lend(self, work: Callable[[Lent], T]) -> T:
+        """Run it, whatever comes of it."""
+        with suppress(Exception):
+            return super().lend(work)
+        return super().lend(lambda _: cast(T, None))
+
+
 class ResetsFences(MemoryEngine):
     """A pool that was removed and comes back starts with fence 0."""
 
@@ -219,6 +229,7 @@ BROKEN: Final[dict[type[MemoryEngine], str]] = {
     ShowsDueAsHeld: "reads_count_due_as_returned",
     ForgetsOperations: "same_operation_same_answer",
     LosesEntries: "every_change_has_its_entry",
+    HidesErrors: "lends_a_transaction",
     AppliesHalfAGroup: "atomic_group",
     PassesEveryGuard: "one_key_for_a_group",
     CommitsEachGroup: "error_leaves_nothing",

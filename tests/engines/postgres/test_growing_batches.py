@@ -12,7 +12,7 @@ import holdkit
 from holdkit.core.commands import AnyCommand, Group, Sweep
 from holdkit.core.model import SECOND, Limits
 from holdkit.core.outcomes import Done, Outcome, Reason
-from holdkit.engines.port import Applied, BatchRejected, GrowingBatches
+from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.errors import Overloaded
 from holdkit.testing import FakeClock
@@ -40,7 +40,7 @@ def waiting(
     engine: PostgresEngine, url: str, add_late: Callable[[Fits], Sequence[Group]], *first: AnyCommand
 ) -> Iterator[Future[Applied]]:
     """A batch that waits until the block is over."""
-    assert isinstance(engine, GrowingBatches)
+    assert engine.capabilities.growing_batches is engine
     with ThreadPoolExecutor(1) as thread, caller(url) as tx:
         engine.apply_in(tx, groups(place(TAKEN)))
         running = thread.submit(engine.apply_growing, groups(*(first or (place(TAKEN),))), add_late)

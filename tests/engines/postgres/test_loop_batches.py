@@ -10,7 +10,7 @@ import pytest
 
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Reason
-from holdkit.engines.port import Applied, AsyncApply, NeedsThread
+from holdkit.engines.port import Applied, NeedsThread
 from holdkit.engines.postgres import PostgresEngine, driver
 from holdkit.engines.postgres.notifications import Notifier
 from holdkit.errors import OutcomeUnknown
@@ -30,7 +30,7 @@ def apply_on_loop(engine: PostgresEngine, wanted: list[Group], sent: Callable[[]
 
 
 def test_the_same_answers_and_told_when_they_are_on_their_way(engine: PostgresEngine, postgres_url: str) -> None:
-    assert isinstance(engine, AsyncApply)
+    assert engine.capabilities.async_apply is engine
     done(engine, create("p", total=1))
     told: list[int] = []
     commands = groups(place("p"), place("p"), place("missing"), place("new", on_demand=5))

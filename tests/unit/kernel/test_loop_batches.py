@@ -15,7 +15,7 @@ from holdkit import AsyncKernel, Hold, InsufficientCapacity, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines import deadlines
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.port import Applied, NeedsThread
+from holdkit.engines.port import Applied, Capabilities, NeedsThread
 from holdkit.kernel import async_group_commit
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import MOST, SPLIT
@@ -34,6 +34,10 @@ class LoopEngine(MemoryEngine):
         self.sent_first = True
         self.trouble: Exception | None = None
         self.looking: Callable[[], None] | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(async_apply=self)
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
         self.flown.append(len(groups))

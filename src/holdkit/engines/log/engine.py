@@ -22,6 +22,7 @@ from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
 from ..clocks import Clock
 from ..durability import ON_DISK
+from ..port import Capabilities
 from ..resident.engine import ResidentEngine
 from ..resident.reads import answer
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
@@ -144,6 +145,11 @@ class LogEngine(ResidentEngine):
     def _put(self, view: View) -> None:
         super()._put(view)
         self._journal.last_seq += len(view.entries)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do beyond the port."""
+        return Capabilities(lend=self, import_=self)
 
     @property
     def _generation(self) -> str:

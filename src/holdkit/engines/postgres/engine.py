@@ -28,7 +28,7 @@ from ..clocks import Clock, steady
 from ..driver_connections import driver_connection, driver_connection_async
 from ..durability import Durability
 from ..metering import Progress
-from ..port import AddLate, Applied, Lent, Mark
+from ..port import AddLate, Applied, Capabilities, Lent, Mark
 from .audit import verify
 from .caller_transaction import CallerTransactions, check_connection
 from .connections import ConnectionPool, PipelineConnection
@@ -108,6 +108,11 @@ class PostgresEngine:
             raise
         if database.distributed:
             self._connections.drop_idle()  # set up before that was known
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do beyond the port."""
+        return Capabilities(repair=self, import_=self, lend=self, marks=self, growing_batches=self, async_apply=self)
 
     @property
     def durability(self) -> Durability:

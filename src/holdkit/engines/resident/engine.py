@@ -27,7 +27,7 @@ from ..clocks import Clock, wall_clock
 from ..deadlines import within
 from ..durability import IN_MEMORY
 from ..metering import Meter, Progress
-from ..port import Applied, Lent, positions_of
+from ..port import Applied, Capabilities, Lent, positions_of
 from ..settings import StoredLimits
 from ..spilling import Spill
 from .journal import Journal
@@ -63,6 +63,11 @@ class ResidentEngine:
         self._writing = RLock()  # one batch at a time
         self._lock = RLock()  # what reads and the last step of a batch share: never held while something is synced
         self._closed = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do beyond the port."""
+        return Capabilities(lend=self)
 
     @property
     def limits(self) -> Limits:

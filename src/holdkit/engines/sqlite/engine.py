@@ -26,7 +26,7 @@ from ..clocks import Clock, wall_clock
 from ..driver_connections import driver_connection
 from ..durability import ON_DISK
 from ..metering import Progress
-from ..port import Applied, Lent, Mark
+from ..port import Applied, Capabilities, Lent, Mark
 from ..settings import StoredLimits
 from .audit import verify
 from .caller_transaction import Joined, check_connection, check_database, in_transaction, run_joined
@@ -77,6 +77,11 @@ class SqliteEngine:
         self._pid = os.getpid()
         self._closed = False
         self._writer.tidy(opening=True)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do beyond the port."""
+        return Capabilities(repair=self, import_=self, lend=self, marks=self)
 
     @property
     def limits(self) -> Limits:

@@ -27,7 +27,6 @@ from ...core.reading import (
 )
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...engines.metering import Progress
-from ...engines.port import Repairable
 from ..answers import refusal_of
 from ..journal import JournalEntry
 from ..normalise import moment, reference
@@ -131,12 +130,15 @@ class AsyncReads(AsyncJournal):
             )
         if type(dry_run) is not bool:
             raise invalid("dry_run", "dry_run_not_boolean", "must be True or False")
-        if not isinstance(engine, Repairable):
+        repairable = engine.capabilities.repair
+        if repairable is None:
             raise invalid(
                 "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
             )
         command = Command(**self._frame(call))
-        found = await self._executor.run_blocking(lambda: engine.repair(command, dry_run=dry_run, progress=progress))
+        found = await self._executor.run_blocking(
+            lambda: repairable.repair(command, dry_run=dry_run, progress=progress)
+        )
         return RepairReport(found.mended, found.left, dry_run)
 
 

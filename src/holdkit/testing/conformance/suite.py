@@ -10,14 +10,14 @@ from msgspec import Struct
 from ...core.model import Limits
 from ...engines.clocks import Clock
 from ...engines.port import Engine
-from . import batches, bounds, concurrency, deadlines, durability, journal, pool_ends, reads, retries
+from . import batches, bounds, capabilities, concurrency, deadlines, durability, journal, pool_ends, reads, retries
 from .harness import Harness, Make, NotConforming, Reopen
 
 Check: TypeAlias = Callable[[Harness], None]
 """Asks an engine for something and raises `NotConforming` if it was not kept; its first docstring line is the promise."""
 
 CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *journal.CHECKS,
-                                    *bounds.CHECKS, *reads.CHECKS, *pool_ends.CHECKS, *concurrency.CHECKS)  # fmt: skip
+                                    *bounds.CHECKS, *reads.CHECKS, *pool_ends.CHECKS, *concurrency.CHECKS, *capabilities.CHECKS)  # fmt: skip
 """What every engine must keep."""
 
 DURABLE: Final[tuple[Check, ...]] = durability.CHECKS

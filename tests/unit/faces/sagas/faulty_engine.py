@@ -19,7 +19,7 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.metering import Progress
-from holdkit.engines.port import Applied, Engine
+from holdkit.engines.port import Applied, Capabilities, Engine
 from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
 
@@ -79,6 +79,8 @@ class FaultPoints:
 class FaultyEngine:
     """An engine whose writes are points, as long as it is `on`. Its parts are the inner engine's."""
 
+    capabilities = Capabilities()
+
     def __init__(self, inner: Engine, points: FaultPoints) -> None:
         self.inner, self.points, self.on = inner, points, False
         self.url, self.lanes, self.clock = inner.url, inner.lanes, inner.clock
@@ -97,6 +99,12 @@ class FaultyEngine:
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
         return self.inner.read(query, durable=durable)
+
+    def read_in(self, tx: Any, query: Query[T]) -> T:
+        return self.inner.read_in(tx, query)
+
+    async def read_in_async(self, tx: Any, query: Query[T]) -> T:
+        return await self.inner.read_in_async(tx, query)
 
     def listen(self, wake: Callable[[], None]) -> None:
         self.inner.listen(wake)

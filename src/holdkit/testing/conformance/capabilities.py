@@ -1,0 +1,147 @@
+"""Checks of declared capabilities: whatever an engine declares beyond the port must work; what it does not declare is not asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ...core.commands import Command, CreatePool, Group
+from ...core.import_ import Carried
+from ...core.outcomes import Done
+from ...core.reading import FindPool
+from ...engines.port import Lent, NeedsThread
+from ...errors import InvalidRequest
+from .batches import word_of
+from .harness import Harness, placing, prepared, require, require_equal
+from .journal import exercise_everything
+
+
+class _Stop(Exception):
+    """Raised by application code."""
+
+
+def repairs_nothing_that_is_sound(harness: Harness) -> None:
+    """A declared repair finds nothing to repair in sound rows, and changes nothing."""
+    repairable = harness.engine.capabilities.repair
+    if repairable is None:
+        return
+    exercise_everything(harness)
+    before = harness.rows()
+    for dry_run in (True, False):
+        found = repairable.repair(Command(actor="check"), dry_run=dry_run)
+        require_equal((found.mended, found.left), ((), ()), "what a repair of sound rows finds")
+    require_equal(harness.rows(), before, "the journal after a repair of sound rows")
+    harness.verify()
+
+
+def imports_a_journal(harness: Harness) -> None:
+    """A declared import takes a journal as it is, comes to the same state, and refuses if there is a journal already."""
+    if harness.engine.capabilities.import_ is None:
+        return
+    exercise_everything(harness)
+    carried = [Carried(line, entry) for line, entry in enumerate(harness.journal(), start=1)]
+    pool = harness.pool("a")
+    harness.open()
+    target = harness.engine.capabilities.import_
+    assert target is not None
+    target.receive(carried, verify=True)
+    require_equal(harness.pool("a"), pool, "a pool after the import")
+    require_equal(len(harness.rows()), len(carried), "entries after the import")
+    harness.verify()
+    try:
+        target.receive(carried, verify=True)
+    except InvalidRequest:
+        return
+    require(False, "an import into an engine that is not empty must be refused")
+
+
+def lends_a_transaction(harness: Harness) -> None:
+    """What application code applies in a lent transaction is committed with it; what it raises is raised, and undoes it all."""
+    lending = harness.engine.capabilities.lend
+    if lending is None:
+        return
+    harness.pools(a=5)
+
+    def place(number: int, then: Callable[[], None]) -> Callable[[Lent], list[str]]:
+        def work(lent: Lent) -> list[str]:
+            require((lent.tx is not None) is lending.sql, "`sql` says whether the application gets a connection")
+            if not lending.sql:
+                then()  # without SQL, what is applied is done at once
+            (outcomes,) = lent.apply([prepared(Group((placing(number),)))]).outcomes
+            then()
+            return [word_of(outcome) for outcome in outcomes]
+
+        return work
+
+    require_equal(lending.lend(place(1, lambda: None)), ["done"], "what was applied in a lent transaction")
+    require_equal(harness.pool("a").held, 1, "units held after it")
+    before = harness.rows()
+    try:
+        lending.lend(place(2, _raise))
+    except _Stop:
+        pass
+    else:
+        require(False, "an exception of application code in a lent transaction did not reach the caller")
+    require_equal(harness.rows(), before, "the journal after an exception of application code")
+    harness.verify()
+
+
+def _raise() -> None:
+    raise _Stop
+
+
+def marks_a_transaction(harness: Harness) -> None:
+    """A mark in a lent transaction that nobody has ended is found again."""
+    lending, marking = harness.engine.capabilities.lend, harness.engine.capabilities.marks
+    if lending is None or marking is None or not lending.sql:
+        return
+    lending.lend(lambda lent: marking.mark_in(lent.tx).check())
+    harness.verify()
+
+
+def grows_a_batch(harness: Harness) -> None:
+    """A growing batch applies what it was given, and what it takes in late after that; it asks for more at most once."""
+    growing = harness.engine.capabilities.growing_batches
+    if growing is None:
+        return
+    harness.pools(a=5)
+    groups = [prepared(Group((placing(number),))) for number in (1, 2)]
+    asked: list[list[Group]] = []
+
+    def add_late(fits: Callable[[Group], bool]) -> Sequence[Group]:
+        asked.append([group for group in groups[1:] if fits(group)])
+        return asked[-1]
+
+    applied = growing.apply_growing(groups[:1], add_late)
+    require(len(asked) <= 1, f"a growing batch asked {len(asked)} times for more")
+    late = asked[0] if asked else []
+    words = [[word_of(outcome) for outcome in group] for group in applied.outcomes]
+    require_equal(words, [["done"]] * (1 + len(late)), "answers of a growing batch")
+    require_equal(harness.pool("a").held, 1 + len(late), "units held after it")
+    harness.verify()
+
+
+def applies_on_a_loop(harness: Harness) -> None:
+    """A batch that is applied on an event loop is answered as `apply` would; one that cannot be leaves nothing."""
+    applying = harness.engine.capabilities.async_apply
+    if applying is None:
+        return
+    groups = [prepared(Group((CreatePool(id="a", total=5), placing(1))))]
+    try:
+        applied = asyncio.run(applying.apply_async(groups, lambda: None))
+    except NeedsThread:
+        require_equal(harness.engine.read(FindPool(("", "a"))), None, "what a batch leaves that needs a thread")
+        return
+    require(all(isinstance(outcome, Done) for outcome in applied.outcomes[0]), f"answers on a loop: {applied.outcomes}")
+    require_equal(harness.pool("a").held, 1, "units held after it")
+    harness.verify()
+
+
+CHECKS = (
+    repairs_nothing_that_is_sound,
+    imports_a_journal,
+    lends_a_transaction,
+    marks_a_transaction,
+    grows_a_batch,
+    applies_on_a_loop,
+)
