@@ -17,8 +17,7 @@ from ..engines.clocks import read as read_clock
 from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
 from ..faces.keys import CLAIMS, Item
-from ..faces.saga_records import SagaError, SagaRecord
-from ..faces.saga_steps import Phase
+from ..faces.saga_records import SagaRecord
 from .wire import slot_of
 
 
@@ -55,47 +54,16 @@ class ItemPage(Struct):
     items: list[Item]
 
 
-class WireUsage(Struct, kw_only=True):
-    """A window on its way."""
-
-    budget: str
-    per: str
-    opens_slot: Slot
-    closes_slot: Slot
-    total: int
-    held: int
-    consumed: int
-
-
 class UsagePage(Struct):
     """Windows."""
 
-    items: list[WireUsage]
-
-
-class WireSaga(Struct, kw_only=True):
-    """A saga on its way."""
-
-    id: str
-    name: str
-    phase: Phase
-    attempt: int
-    epoch: int
-    failures: int
-    hold: str | None
-    error: SagaError | None
-    intent: Any
-    result: Any
-    begun_slot: Slot
-    since_slot: Slot
-    leased_until_slot: Slot
-    resolved: str | None = None
+    items: list[Usage]
 
 
 class SagaPage(Struct):
     """Sagas."""
 
-    items: list[WireSaga]
+    items: list[SagaRecord]
 
 
 class WireVerify(Struct):
@@ -109,7 +77,7 @@ read_claim: Final = msgspec.json.Decoder(WireClaim).decode
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemPage).decode
 read_usages: Final = msgspec.json.Decoder(UsagePage).decode
-read_saga: Final = msgspec.json.Decoder(WireSaga).decode
+read_saga: Final = msgspec.json.Decoder(SagaRecord).decode
 read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
 read_verify: Final = msgspec.json.Decoder(WireVerify).decode
 
@@ -141,31 +109,6 @@ def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_slot: Slot) -
         ended_at=wire.ended_slot,
         correlation_id=wire.correlation_id,
         version=wire.version,
-    )
-
-
-def usage_from(wire: WireUsage) -> Usage:
-    """A window as the kernel would have given it."""
-    return Usage(wire.budget, wire.per, wire.opens_slot, wire.closes_slot, wire.total, wire.held, wire.consumed)
-
-
-def saga_from(wire: WireSaga) -> SagaRecord:
-    """A saga as the kernel would have given it."""
-    return SagaRecord(
-        id=wire.id,
-        name=wire.name,
-        intent=wire.intent,
-        phase=wire.phase,
-        attempt=wire.attempt,
-        epoch=wire.epoch,
-        hold=wire.hold,
-        result=wire.result,
-        failures=wire.failures,
-        error=wire.error,
-        begun_slot=wire.begun_slot,
-        since_slot=wire.since_slot,
-        leased_until_slot=wire.leased_until_slot,
-        resolved=wire.resolved,
     )
 
 

@@ -9,10 +9,10 @@ import random
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from .. import errors
-from ..core.model import SECOND
+from ..core.model import SECOND, Slot
 from ..core.outcomes import Shortfall
 from ..kernel.answers import TIMES
 from ..kernel.normalise import datetime_of
@@ -21,15 +21,60 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
 
 
-_FACTS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
-_FACE_FACTS: Final = {
+_NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
+"""The number that stood in the way: each refusal has at most one of them, and gives it as `found` too."""
+_OTHERS: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
     "part_of_hold": ("hold",),
     "quantity_exceeds_consumed": ("requested", "loose", "consumed"),
-    "insufficient_capacity": ("budgets", "retry_after"),
+    "insufficient_capacity": ("shortfalls", "requested", "available", "total", "budgets", "retry_after"),
 }
-"""The facts that faces add to a refusal."""
+"""The other facts, by reason."""
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What a refusal says beside its reason, with the types of its attributes. A server leaves out what does not apply."""
+
+    subject: str = ""
+    in_use: int | UnsetType | None = UNSET
+    now: Slot | UnsetType | None = UNSET
+    max_lifetime: float | UnsetType | None = UNSET
+    """In seconds; the exception has slots."""
+    ended_slot: Slot | UnsetType | None = UNSET
+    deadline: Slot | UnsetType | None = UNSET
+    left: int | UnsetType | None = UNSET
+    version: int | UnsetType | None = UNSET
+    claim: str | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    remaining: float | UnsetType | None = UNSET
+    taken: tuple[str, ...] | UnsetType = UNSET
+    holders: dict[str, str | None] | UnsetType = UNSET
+    hold: str | UnsetType = UNSET
+    requested: int | UnsetType = UNSET
+    loose: int | UnsetType = UNSET
+    consumed: int | UnsetType = UNSET
+    shortfalls: tuple[Shortfall, ...] | UnsetType = UNSET
+    available: int | UnsetType = UNSET
+    total: int | UnsetType = UNSET
+    budgets: tuple[str, ...] | UnsetType = UNSET
+    retry_after: float | UnsetType | None = UNSET
+    field: str | None = None
+    """Of an invalid request: the argument, and why it is invalid."""
+    code: str | None = None
+
+
+class Problem(Facts, frozen=True, kw_only=True):
+    """The body of an answer that is not a success (RFC 9457)."""
+
+    reason: str = ""
+    detail: str = ""
+    effect: str = "unknown"
+    replayed: bool = False
+
+
+read_problem: Final = msgspec.json.Decoder(Problem).decode
+"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 
 
 class NotAdmitted(errors.EngineError):
@@ -40,51 +85,47 @@ class NotAdmitted(errors.EngineError):
         self.reason = reason
 
 
-def refusal_from(reason: str, detail: str, facts: dict[str, Any], replayed: bool) -> errors.Refused | None:
-    """The exception of a refusal, with its numbers; None if it is none of the kernel's."""
+def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> errors.Refused | None:
+    """The exception of a refusal, with its attributes; None if the kernel has no such reason."""
     cls = errors.REFUSALS.get(reason)
     if cls is None:
         return None
-    details: dict[str, Any] = {"subject": facts.get("subject", "")}
-    for name in _FACTS:
-        if name in facts:
-            value = facts[name]
-            value = round(value * SECOND) if name == "max_lifetime" else value
-            details[name] = value
-            if name in TIMES:
-                details[TIMES[name]] = datetime_of(value)
-            if reason not in _FACE_FACTS:
-                details["found"] = value
-    if "shortfalls" in facts:
-        details["shortfalls"] = msgspec.convert(facts["shortfalls"], tuple[Shortfall, ...])
-        details |= {name: facts[name] for name in ("requested", "available", "total") if name in facts}
-    details |= {name: facts[name] for name in _FACE_FACTS.get(reason, ()) if name in facts}
+    details: dict[str, Any] = {"subject": facts.subject}
+    for name in _NUMBERS:
+        value = getattr(facts, name)
+        if value is UNSET:
+            continue
+        value = round(value * SECOND) if name == "max_lifetime" else value
+        details[name] = value
+        if name in TIMES:
+            details[TIMES[name]] = datetime_of(value)
+        if reason not in _OTHERS:
+            details["found"] = value
+    details |= {name: value for name in _OTHERS.get(reason, ()) if (value := getattr(facts, name)) is not UNSET}
     if reason == "already_claimed":
         details["deadline_at"] = datetime_of(details.setdefault("deadline", None))
-    if "taken" in details:
-        details["taken"] = tuple(details["taken"])
     declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more
     return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **declared)
 
 
-def error_from(problem: dict[str, Any], status: int) -> errors.HoldkitError:
-    """The exception of a problem."""
-    reason, detail = str(problem.get("reason", "")), str(problem.get("detail", ""))
-    refusal = refusal_from(reason, detail, problem, bool(problem.get("replayed")))
+def error_from(problem: Problem, status: int) -> errors.HoldkitError:
+    """The exception of a problem. No problem whose effect is unknown becomes an error that says that nothing was done."""
+    reason, detail = problem.reason, problem.detail
+    refusal = refusal_from(reason, detail, problem, replayed=problem.replayed)
     if refusal is not None:
         return refusal
-    if problem.get("effect", "unknown") != "none":
+    if problem.effect != "none":
         return errors.OutcomeUnknown(detail or f"the server answered {status}")
-    if reason == "invalid_request" or "code" in problem:
-        field = str(problem.get("field", "body"))
-        return errors.InvalidRequest(detail.removeprefix(f"{field}: "), field=field, code=str(problem.get("code", "")))
+    if reason == "invalid_request" or problem.code is not None:
+        field = problem.field or "body"
+        return errors.InvalidRequest(detail.removeprefix(f"{field}: "), field=field, code=problem.code or "")
     if status in (401, 403):
         return NotAdmitted(detail, reason=reason)
     if reason == "cursor_lost":
         return errors.CursorLost(detail)
     if status in (409, 429, 503):
         busy = errors.SagaBusy if reason == "saga_busy" else errors.Overloaded
-        return busy(detail, retry_after=float(problem.get("retry_after", 0.1)))
+        return busy(detail, retry_after=problem.retry_after if isinstance(problem.retry_after, float) else 0.1)
     if 400 <= status < 500:
         return errors.InvalidRequest(detail, field="request", code=reason)
     return errors.EngineError(detail)

@@ -19,16 +19,7 @@ from ..engines.durability import LEVELS
 from ..kernel.answers import hold_of
 from ..kernel.normalise import moment
 from ..kernel.results import Hold, Position
-
-
-class WireLeg(Struct):
-    """A leg on its way."""
-
-    pool: str
-    quantity: int
-    held: int
-    confirmed: int
-    returned: int
+from .problems import Facts
 
 
 class WireHold(Struct, kw_only=True):
@@ -36,7 +27,7 @@ class WireHold(Struct, kw_only=True):
 
     id: str
     state: State
-    legs: list[WireLeg]
+    legs: tuple[HeldLeg, ...]
     deadline: Slot | None
     fence: int
     entity: str | None
@@ -181,13 +172,30 @@ class WireAnswer(Struct, kw_only=True):
     reason: str = ""
     detail: str = ""
     replayed: bool = False
-    facts: dict[str, Any] = {}
+    facts: Facts = Facts()
 
 
 class WireBatch(Struct):
     """The answers of a batch on their way."""
 
     answers: list[WireAnswer]
+
+
+class WireSweep(Struct):
+    """What one sweep did."""
+
+    expired: int
+    holds: tuple[str, ...]
+    tenants: tuple[str, ...]
+    more: bool
+    server_time: datetime
+
+
+class WireLimits(Struct):
+    """The limits in force; intervals in seconds."""
+
+    limits: dict[str, int | float | None]
+    version: int
 
 
 read_hold: Final = msgspec.json.Decoder(WireHold).decode
@@ -204,6 +212,8 @@ read_windows: Final = msgspec.json.Decoder(WindowPage).decode
 read_record: Final = msgspec.json.Decoder(RecordNow).decode
 read_records: Final = msgspec.json.Decoder(RecordPage).decode
 read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
+read_sweep: Final = msgspec.json.Decoder(WireSweep).decode
+read_limits: Final = msgspec.json.Decoder(WireLimits).decode
 read_time: Final = msgspec.json.Decoder(Timed).decode
 
 
@@ -230,7 +240,7 @@ def receipt_from(wire: WireHold, durability: Survives | None, decided: datetime 
     row = StoredHold(
         tenant="",
         id=wire.id,
-        legs=tuple(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in wire.legs),
+        legs=wire.legs,
         owner_hash="",
         held_at=wire.held_slot,
         fence=wire.fence,

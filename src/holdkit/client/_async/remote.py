@@ -64,8 +64,8 @@ def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) 
         return hold_from(wire.hold, getattr(command, "owner", None), durability)
     if wire.pool is not None:
         return pool_from(wire.pool, wire.replayed)
-    refusal = refusal_from(wire.reason, wire.detail, wire.facts, wire.replayed)
-    field, code = str(wire.facts.get("field", "commands")), str(wire.facts.get("code", wire.reason))
+    refusal = refusal_from(wire.reason, wire.detail, wire.facts, replayed=wire.replayed)
+    field, code = wire.facts.field or "commands", wire.facts.code or wire.reason
     return refusal or InvalidRequest(wire.detail, field=field, code=code)
 
 

@@ -11,7 +11,7 @@ from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
-from ..face_wire import read_saga, read_sagas, saga_from
+from ..face_wire import read_saga, read_sagas
 from ..requests import path_of
 from ..unsupported import UnsupportedOfSagas
 from .transport import AsyncRemoteCalls
@@ -30,18 +30,18 @@ class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
             if missing.code != "saga_not_found":
                 raise
             return None
-        return saga_from(read_saga(answer.content))
+        return read_saga(answer.content)
 
     async def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
         answer = await self._get("/v1/sagas", phase=phase, after=after, limit=limit)
-        return [saga_from(wire) for wire in read_sagas(answer.content).items]
+        return read_sagas(answer.content).items
 
     async def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
         """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = await self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
-        return [saga_from(wire) for wire in read_sagas(answer.content).items]
+        return read_sagas(answer.content).items
 
     async def resolve(
         self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None
@@ -49,4 +49,4 @@ class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
         """End a saga by hand, for good; see `holdkit.Sagas.resolve`."""
         path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "resolve")
         answer = await self._post(path, {"how": how}, {"op": op, "reason": reason})
-        return saga_from(read_saga(answer.content))
+        return read_saga(answer.content)

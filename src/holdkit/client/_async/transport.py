@@ -21,7 +21,7 @@ from ...kernel._async.calls import Call, framed
 from ...kernel.context import current
 from ...kernel.results import Hold
 from ...kernel.workers import GRACE, AsyncSignal
-from ..problems import Attempts, Policy, error_from
+from ..problems import Attempts, Policy, error_from, read_problem
 from ..stream import StreamHandle
 from ..wire import ServerClock, durability_of, hold_from, read_hold, with_send_time
 
@@ -161,9 +161,11 @@ def _problem(answer: httpx.Response) -> HoldkitError:
     if answer.status_code < 400:  # somebody's redirection, or page
         return EngineError(f"this is not a Holdkit server: it answered {answer.status_code}")
     try:
-        problem = msgspec.json.decode(answer.content, type=dict[str, Any])
+        problem = read_problem(answer.content)
+    except msgspec.ValidationError:  # JSON of somebody else: nobody knows how far the request got
+        return OutcomeUnknown(f"the server answered {answer.status_code}")
     except msgspec.DecodeError:
-        if answer.status_code in (502, 503, 504):  # a proxy's own words: nobody knows how far it got
+        if answer.status_code in (502, 503, 504):  # a proxy's own text: nobody knows how far the request got
             return OutcomeUnknown(f"the server answered {answer.status_code}")
         return EngineError(f"this is not a Holdkit server: it answered {answer.status_code}")
     return error_from(problem, answer.status_code)

@@ -18,7 +18,7 @@ from ...kernel.answers import hold_of
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ..face_wire import allowance_json, read_usages, usage_from
+from ..face_wire import allowance_json, read_usages
 from ..requests import USE_THE_BUDGET, path_of, verb_json
 from ..wire import ServerClock, pool_answer
 from .executor import RemoteExecutor
@@ -86,7 +86,7 @@ class RemoteBudgetSet(RemoteCalls):
     def usage(self, client: str) -> list[Usage]:
         """How a client stands in each window that runs there."""
         answer = self._get(self._path("usage"), client=client)
-        return [usage_from(wire) for wire in read_usages(answer.content).items]
+        return read_usages(answer.content).items
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the window that runs."""

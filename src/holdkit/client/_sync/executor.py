@@ -140,8 +140,10 @@ class RemoteExecutor(RemoteCalls):
 
     def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
         answer = self._transport.ask("POST", path, body, op=retry_key(op))
-        self._note_time(answer)
-        return receipt_from(read_hold(answer.content), durability_of(answer))
+        wire = read_hold(answer.content)
+        if wire.server_time is not None:
+            self._clock.observe(wire.server_time, answer)
+        return receipt_from(wire, durability_of(answer))
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Windows as they are now, in the order asked."""

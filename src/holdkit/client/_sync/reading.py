@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -41,9 +40,11 @@ from ..wire import (
     read_entries,
     read_hold,
     read_holds,
+    read_limits,
     read_pools,
     read_record,
     read_records,
+    read_sweep,
     read_tenants,
     record_from,
     slot_of,
@@ -198,9 +199,8 @@ class RemoteReads(RemoteCalls):
     def sweep(self, limit: int = 500) -> SweepReport:
         """Return what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = self._transport.ask("POST", "/v1/sweep", {"limit": limit})
-        body = msgspec.json.decode(answer.content, type=dict[str, Any])
-        slot = slot_of(datetime.fromisoformat(body["server_time"]))
-        return SweepReport(body["expired"], tuple(body["holds"]), tuple(body["tenants"]), slot, body["more"])
+        swept = read_sweep(answer.content)
+        return SweepReport(swept.expired, swept.holds, swept.tenants, slot_of(swept.server_time), swept.more)
 
     def limits_in_force(self) -> LimitsInForce:
         """The limits that are stored with the data: for the default tenant's keys."""
@@ -244,8 +244,8 @@ class RemoteReads(RemoteCalls):
 
 def limits_answer(answer: httpx.Response) -> LimitsInForce:
     """The limits that a server told."""
-    body = msgspec.json.decode(answer.content, type=dict[str, Any])
-    return from_seconds(body["limits"], body["version"])
+    told = read_limits(answer.content)
+    return from_seconds(told.limits, told.version)
 
 
 def _entries(answer: httpx.Response) -> list[RemoteEntry]:
