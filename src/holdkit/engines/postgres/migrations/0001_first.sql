@@ -1,13 +1,13 @@
 -- The first schema. Times are slots: whole microseconds since 1970, UTC. JSON is canonical text, exactly as it was hashed.
--- `lane` is the first column of every key: tables can be distributed by it. Keys compare by bytes on every server.
--- Tables are not analyzed before they have 10,000 rows: plans made for a handful would walk them when they are large.
+-- `lane` is the first column of every key, so that tables can be distributed by it. Keys compare by bytes on every server.
+-- Tables are not analyzed before they have 10,000 rows: plans made for a handful of rows would scan the whole table when it is large.
 
 create table holdkit.settings (
     name  text collate "C" primary key,
     value text not null                        -- JSON
 );
 
--- One row per lane: its last journal number, taken last of all in a transaction, under this row's lock.
+-- One row per lane: its last journal number. A transaction takes its numbers here, last of all, under this row's lock.
 create table holdkit.heads (
     lane        integer primary key,
     seq         bigint  not null default 0,
@@ -22,30 +22,30 @@ create table holdkit.pools (
     held      bigint  not null check (held >= 0),
     consumed  bigint  not null check (consumed >= 0),
     fence     bigint  not null,
-    slot      bigint  not null,                -- last slot decided here: time never moves backwards along a pool
-    version   bigint  not null,                -- also what every write checks: nobody else was here since it was loaded
-    on_demand boolean not null,                -- born by a leg; swept away when empty
-    over      boolean not null,                -- the application lowered the capacity under what is in use
+    slot      bigint  not null,                -- the last slot decided here: time never moves backwards along a pool
+    version   bigint  not null,                -- every write checks that nobody else has changed the row since it was loaded
+    on_demand boolean not null,                -- created by a leg; swept away when empty
+    over      boolean not null,                -- the application lowered the total below what is in use
     idle      boolean not null,                -- on demand and empty. A column of its own: an index on `held` would forbid
                                                -- cheap (heap-only) updates of the hottest rows there are
-    stamp     bigint  not null,                -- order of entries that have no number yet: grows with every transaction here
-    due_after bigint  not null,                -- legs with a deadline up to here have all been returned: the scan begins here
+    stamp     bigint  not null,                -- orders entries that have no number yet: grows with every transaction here
+    due_after bigint  not null,                -- all legs with a deadline up to here are returned: the scan for due legs begins here
     primary key (lane, tenant, id),
-    check (held + consumed <= total or over)   -- the second lock on the door; the first is core.decide
+    check (held + consumed <= total or over)   -- a second check; the first is core.decide
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_threshold = 10000);
 
 create index pools_idle on holdkit.pools (lane, tenant, id) where idle;
 
 create table holdkit.holds (
-    lane           integer not null,           -- the hold's home: what the low 16 bits of its id say
+    lane           integer not null,           -- the hold's home lane: the low 16 bits of its id
     tenant         text collate "C" not null,
     id             uuid    not null,
     state          text    not null check (state in ('held', 'confirmed', 'released', 'expired')),
     deadline       bigint,
     open           boolean not null,           -- whether any unit is outstanding
     legs           text    not null,           -- JSON: what was granted, is outstanding, confirmed, returned, per pool
-    pools          text[]  not null,           -- the pools of these legs, for whoever must lock them
+    pools          text[]  not null,           -- the pools of these legs, so that they can be locked
     pool_lanes     integer[] not null,
     owner_hash     text    not null,
     fence          bigint  not null,
@@ -81,15 +81,15 @@ create table holdkit.journal (
     seq     bigint  not null,
     tenant  text collate "C" not null,
     subject text collate "C" not null,
-    body    text    not null,                  -- JSON: the entry, all but its number
+    body    text    not null,                  -- JSON: the entry without its number
     crc     integer not null,                  -- of the body
     primary key (lane, seq)
 ) with (autovacuum_analyze_threshold = 10000);
 
 create index journal_by_subject on holdkit.journal (lane, tenant, subject);
 
--- Entries of callers' own transactions: they get their numbers from whoever comes next, so that a caller's open transaction
--- never holds a lane.
+-- Entries of callers' transactions. The next transaction in the lane gives them their numbers, so that a caller's open transaction
+-- never holds up a lane.
 create table holdkit.unnumbered (
     lane    integer not null,
     stamp   bigint  not null,
@@ -103,7 +103,7 @@ create table holdkit.unnumbered (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 create table holdkit.operations (
-    lane        integer not null,              -- the operation id's own: one for all pools
+    lane        integer not null,              -- the operation id's own lane, whatever its pools
     tenant      text collate "C" not null,
     id          text collate "C" not null,
     fingerprint text    not null,
@@ -126,7 +126,7 @@ create table holdkit.records (
     primary key (lane, tenant, kind, id)
 ) with (autovacuum_analyze_threshold = 10000);
 
--- For people. Nothing of ours reads them.
+-- Views for people. Nothing of ours reads them.
 
 create view holdkit.pools_readable as
 select tenant, id, total, held, consumed, greatest(0, total - held - consumed) as available, over, on_demand, fence,

@@ -1,13 +1,13 @@
--- What faces keep of a pool: what they call it, when its window ends, who had it last and for what.
+-- What faces store with a pool: its label, when its window ends, and its last hold and entity.
 
 alter table holdkit.pools
     add column label   text,
-    add column closes  bigint,                 -- from here on it goes as soon as nothing is held
-    add column holder  text,                   -- of a labelled one: the last hold granted on it
-    add column entity  text collate "C",       -- of a labelled one: what its last confirm linked
-    add column resting bigint;                 -- of a labelled one that is on demand and empty: its last slot
+    add column closes  bigint,                 -- from then on it is removed as soon as nothing is held
+    add column holder  text,                   -- of a labelled pool: the last hold granted on it
+    add column entity  text collate "C",       -- of a labelled pool: what its last confirm linked
+    add column resting bigint;                 -- of a labelled on-demand pool that is empty: its last slot
 
--- A window's end never changes, and the others only where there is a label: updates of plain pools stay heap-only.
+-- A window's end never changes, and the other columns only where there is a label: updates of plain pools stay heap-only.
 create index pools_resting on holdkit.pools (resting, tenant, id) where resting is not null;
 create index pools_closing on holdkit.pools (closes, tenant, id) where closes is not null;
 create index pools_by_entity on holdkit.pools (tenant, entity, id) where entity is not null;

@@ -1,15 +1,15 @@
--- What a batch locks, loads and writes. No rule lives here: core.decide decides.
--- Every step that locks is a statement of its own: a statement's snapshot is older than the locks it waits for. Keys come as
--- arrays and are joined by their whole primary key. `skip locked` is left out where somebody is to wait (statements.py).
--- A write counts its rows and, if $strict, raises when the count is wrong: COMMIT travels in the same round trip.
--- `/* distributed: … */` is part of the statement where the tables are distributed by lane, and a comment elsewhere (one_lane.py).
+-- What a batch locks, loads and writes. No rule is here: core.decide decides.
+-- Every step that locks is a statement of its own, because a statement's snapshot is older than the locks it waits for. Keys come as
+-- arrays and are joined by their whole primary key. `skip locked` is left out where a batch waits for locks (statements.py).
+-- A write counts its rows and, if the last parameter is true, raises when the count is wrong: COMMIT travels in the same round trip.
+-- `/* distributed: … */` is part of the statement where the tables are distributed by lane, and a comment elsewhere (statements.py).
 
 -- name: set_lock_timeout
--- how long this transaction waits for a lock
+-- How long this transaction waits for a lock.
 select set_config('lock_timeout', $1::text, true)
 
 -- name: lock_records
--- first of all in the lock order
+-- First in the lock order.
 select r.tenant, r.kind, r.id, r.body, r.version, r.slot
 from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, kind, id)
 join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k.kind and r.id = k.id
@@ -17,13 +17,13 @@ order by r.lane, r.tenant, r.kind, r.id
 for no key update of r skip locked
 
 -- name: find_records
--- tells a record that is locked from one that is missing
+-- Tells a record that is locked from one that is missing.
 select r.tenant, r.kind, r.id
 from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, kind, id)
 join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k.kind and r.id = k.id
 
 -- name: lock_pools
--- the pools that are named
+-- The pools that are named.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.stamp
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
@@ -32,7 +32,7 @@ order by p.lane, p.tenant, p.id
 for no key update of p skip locked
 
 -- name: lock_pools_of_holds
--- the same, and those of the holds that are named (the pools of a hold never change)
+-- The same, and the pools of the holds that are named. (The pools of a hold never change.)
 with wanted as materialized (
     select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
     union
@@ -48,15 +48,15 @@ order by p.lane, p.tenant, p.id
 for no key update of p skip locked
 
 -- name: find_pools
--- tells a pool that is locked from one that is missing
+-- Tells a pool that is locked from one that is missing.
 select p.tenant, p.id
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: load_due
--- the clock, read after the locks; the fence floor of these lanes, and whether any entries wait for their numbers; what is
--- due on the pools that are named, by their own time, at most $5 legs each; the version of the limits; whether COMMIT
--- waits for standbys, by the settings of this moment: always at least one row
+-- Always at least one row: the clock, read after the locks; the fence floor of these lanes; whether any entries wait for
+-- their journal numbers; the version of the limits; whether COMMIT waits for standbys, by the settings in force now. With it, the legs
+-- that are due on the named pools by each pool's own time, at most $5 per pool.
 select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
@@ -79,7 +79,7 @@ from (
 ) d on true
 
 -- name: load_due_of_holds
--- the same, and on the pools of the holds that are named
+-- The same, and for the pools of the holds that are named.
 with wanted as materialized (
     select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
     union
@@ -109,14 +109,14 @@ from (
 ) d on true
 
 -- name: prove_durable
--- where COMMIT waits for standbys: a record in the log of this transaction's own, so that its COMMIT waits too. Whatever this
--- transaction could see was committed at an earlier place of the log: where the standbys have this record, they have all that
+-- Where COMMIT waits for standbys: writes a log record in this transaction, so that its COMMIT waits too. Whatever this
+-- transaction could see was committed at an earlier position of the log, so standbys that have this record have all of it.
 select case when current_setting('synchronous_standby_names') <> ''
              and current_setting('synchronous_commit') not in ('off', 'local')
             then pg_catalog.pg_logical_emit_message(true, 'holdkit:proof', ''::text) end /* distributed: from holdkit.heads h where h.lane = $lane */
 
 -- name: load_later_due
--- what only another pool's later clock makes due, up to $5: all of it
+-- Legs that only become due by the later clock of another pool, up to $5: all of them.
 select p.tenant, p.id, g.deadline, replace(g.hold::text, '-', '')
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
@@ -124,14 +124,14 @@ join holdkit.legs g on g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id
                    and g.deadline > greatest(p.slot, $4::bigint) and g.deadline <= $5::bigint
 
 -- name: load_holds
--- after the locks: what they say now
+-- After the locks, so that these are the current rows.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 
 -- name: lock_due_holds
--- a due hold with legs on pools that others may have locked: one of us marks it expired
+-- A due hold may have legs on pools that others have locked: the transaction that locks the hold marks it expired.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
@@ -140,7 +140,8 @@ order by h.lane, h.tenant, h.id
 for no key update of h skip locked
 
 -- name: load_operations
--- the answers given before. Locked, so that answering from one writes to the log: the replay is as durable as it says
+-- The answers given before. They are locked, so that answering from one writes to the log: the replay is then as durable as it
+-- claims.
 select o.tenant, o.id, o.fingerprint, o.until, o.outcome
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.operations o on o.lane = k.lane and o.tenant = k.tenant and o.id = k.id
@@ -148,7 +149,7 @@ order by o.lane, o.tenant, o.id
 for key share of o
 
 -- name: find_due_holds
--- the holds with due legs anywhere, earliest deadline first; a look without locks
+-- The holds with due legs anywhere, earliest deadline first. Without locks.
 select h.tenant, replace(h.id::text, '-', ''), h.legs
 from holdkit.holds h
 where h.open and h.deadline is not null
@@ -157,7 +158,7 @@ order by h.deadline, h.id
 limit $2::int
 
 -- name: find_retiring
--- ended holds whose units are consumed, kept under a rule since a slot or longer; a look without locks
+-- Ended holds whose units are consumed, kept under a rule since a slot or longer. Without locks.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.kept_from from holdkit.holds h
 where h.kept = $3::int
   and h.kept_from <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
@@ -165,11 +166,11 @@ order by h.kept_from, h.id
 limit $4::int
 
 -- name: find_idle_pools
--- on-demand pools that are empty; a look without locks
+-- On-demand pools that are empty. Without locks.
 select p.tenant, p.id, 0 from holdkit.pools p where p.idle order by p.tenant, p.id limit $1::int
 
 -- name: find_rested_pools
--- labelled ones that have been empty since a slot or longer; a look without locks
+-- Labelled on-demand pools that have been empty since a slot or longer. Without locks.
 select p.tenant, p.id, p.resting from holdkit.pools p
 where p.resting is not null
   and p.resting <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
@@ -177,7 +178,7 @@ order by p.resting, p.tenant, p.id
 limit $3::int
 
 -- name: find_closed_pools
--- those whose window is over; a look without locks
+-- Pools whose window is over. Without locks.
 select p.tenant, p.id, p.closes from holdkit.pools p
 where p.closes is not null and p.held = 0 and not p.archived
   and p.closes <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
@@ -185,29 +186,29 @@ order by p.closes, p.tenant, p.id
 limit $2::int
 
 -- name: count_pools
--- asked only where max_pools is set
+-- Only where max_pools is set.
 select count(*) from holdkit.pools
 
 -- name: count_live_holds
--- asked only where max_holds is set
+-- Only where max_holds is set.
 select count(*) from holdkit.holds
 where state = 'held' and (deadline is null or deadline > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
 
 -- name: count_unended_holds
--- asked only where a bound is set: what only a sweep, a confirm or a release can end
+-- Only where a limit is set: what only a sweep, a confirm or a release can end.
 select count(*) from holdkit.holds where state = 'held' or open
 
 -- name: count_consumed_holds
--- asked only where max_holds is set: the ended ones that are not pruned, but dropped with an entry
+-- Only where max_holds is set: ended holds that are not pruned, but dropped with a journal entry.
 select count(*) from holdkit.holds where kept > 0
 
 -- name: count_operations
--- asked only where max_operations is set
+-- Only where max_operations is set.
 select count(*) from holdkit.operations
 where until > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
 
 -- name: update_pool_windows
--- what seldom changes: when its window ends, and whether it grants at all
+-- What seldom changes: when the window ends, and whether the pool is archived.
 with moved as (
     update holdkit.pools p
     set closes = k.closes, archived = k.archived
@@ -218,7 +219,7 @@ with moved as (
 select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from moved
 
 -- name: delete_pools
--- a pool is removed, or swept away
+-- A pool was removed, or swept away.
 with gone as (
     delete from holdkit.pools p
     using unnest($1::int[], $2::text[], $3::text[], $4::bigint[]) k(lane, tenant, id, was)
@@ -228,7 +229,7 @@ with gone as (
 select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 
 -- name: insert_pools
--- a pool is born
+-- A pool was created.
 with born as (
     insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose,
                                holder, entity, resting, label, closes, archived, floor, stamp, due_after)
@@ -246,12 +247,13 @@ with born as (
 select 1 / (count(*) = $22::int or not $23::bool)::int, count(*) from born
 
 -- name: check_floors
--- a pool of the same id may have come and gone since the fences were looked at; now that ours is there, none can any more
+-- A pool of the same id may have been created and removed since the fence floor was read. Now that ours is inserted, that cannot
+-- happen any more.
 select 1 / (count(*) = $3::int or not $4::bool)::int, count(*) from holdkit.heads h
 where h.lane = any($1::int[]) and h.fence_floor <= $2::bigint
 
 -- name: update_pools
--- a pool moved, and nobody else moved it since it was loaded
+-- A pool changed, and nobody else has changed it since it was loaded.
 with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
@@ -268,8 +270,8 @@ with moved as (
 select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from moved
 
 -- name: place_holds
--- by far the commonest batch in one statement: pools that move, and new holds of one leg each. (The pools are locked already,
--- so nothing here can wait but a hold's id, and the order of its parts does not matter.)
+-- By far the commonest batch in one statement: pools whose counters change, and new holds of one leg each. (The pools are locked
+-- already, so nothing here can wait but a hold's id, and the order of the parts does not matter.)
 with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
@@ -303,14 +305,14 @@ select 1 / ((select count(*) from moved) + (select count(*) from born) = $33::in
        (select count(*) from moved) + (select count(*) from born)
 
 -- name: stamp_pools
--- in a caller's transaction every entry leaves its stamp on the pools it touched, also where their counters did not move
+-- In a caller's transaction every entry leaves its stamp on the pools it touched, even where their counters did not change.
 update holdkit.pools p
 set stamp = $4::bigint
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: delete_holds
--- one whose units are consumed is dropped, with its entry; or the id of a retired one is taken anew
+-- A hold whose units are consumed is dropped, with its journal entry; or the id of a retired hold is used again.
 with gone as (
     delete from holdkit.holds h
     using unnest($1::int[], $2::text[], $3::uuid[], $4::bigint[]) k(lane, tenant, id, was)
@@ -320,7 +322,7 @@ with gone as (
 select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 
 -- name: insert_holds
--- a hold is born. Its pools and their lanes come as one text each: arrays of arrays cannot be unnested
+-- A hold was created. Its pools and their lanes come as one text each, because arrays of arrays cannot be unnested.
 with born as (
     insert into holdkit.holds (lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open,
                                entity, ended_at, reason, actor, correlation_id, metadata, last_op, version, returned_at,
@@ -341,7 +343,7 @@ with born as (
 select 1 / (count(*) = $25::int or not $26::bool)::int, count(*) from born
 
 -- name: update_holds
--- a hold went on or ended: what never changes is not written again
+-- A hold changed or ended. What never changes is not written again.
 with changed as (
     update holdkit.holds h
     set legs = k.legs, state = k.state, deadline = k.deadline, open = k.open, ended_at = k.ended_at, entity = k.entity,
@@ -358,7 +360,7 @@ with changed as (
 select 1 / (count(*) = $17::int or not $18::bool)::int, count(*) from changed
 
 -- name: delete_legs
--- nothing is outstanding any more, or something else, or under another deadline
+-- Nothing is outstanding any more, or another number of units, or under another deadline.
 with gone as (
     delete from holdkit.legs l
     using unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[]) k(lane, tenant, pool, deadline, hold)
@@ -368,7 +370,7 @@ with gone as (
 select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
 
 -- name: insert_legs
--- what is outstanding
+-- What is outstanding.
 with born as (
     insert into holdkit.legs (lane, tenant, pool, deadline, hold, units)
     select k.lane, k.tenant, k.pool, k.deadline, k.hold, k.units
@@ -380,7 +382,7 @@ with born as (
 select 1 / (count(*) = $7::int or not $8::bool)::int, count(*) from born
 
 -- name: put_operations
--- the answer, for the retry; an id whose window is over may be used anew, any other may not
+-- The answer, kept for the retry. An id whose retry window is over may be used again, any other may not.
 with put as (
     insert into holdkit.operations as o (lane, tenant, id, fingerprint, until, outcome, crc)
     select k.lane, k.tenant, k.id, k.fingerprint, k.until, k.outcome, k.crc
@@ -395,7 +397,7 @@ with put as (
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
 
 -- name: insert_records
--- a record is born
+-- A record was created.
 with born as (
     insert into holdkit.records (lane, tenant, kind, id, body, version, slot)
     select k.lane, k.tenant, k.kind, k.id, k.body, k.version, k.slot
@@ -408,7 +410,7 @@ with born as (
 select 1 / (count(*) = $8::int or not $9::bool)::int, count(*) from born
 
 -- name: update_records
--- a record was replaced
+-- A record was replaced.
 with changed as (
     update holdkit.records r
     set body = k.body, version = k.version, slot = k.slot
@@ -420,7 +422,7 @@ with changed as (
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from changed
 
 -- name: delete_records
--- a record was removed
+-- A record was removed.
 with gone as (
     delete from holdkit.records r
     using unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[]) k(lane, tenant, kind, id, was)
@@ -430,23 +432,23 @@ with gone as (
 select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
 
 -- name: put_limits_version
--- beside the record that says what they are: where every transaction looks, whatever its lanes
+-- Beside the record of the limits: a setting that every transaction reads, whatever its lanes.
 update holdkit.settings s set value = $1::text where s.name = 'limits_version'
 
 -- name: lock_heads
--- last of all, and in order of lane: an update of several would take them in any order. With patience: who has one is
--- about to commit
+-- Last of all, and in order of lane: an update of several rows would lock them in any order. Always waits, because whoever has a
+-- head locked is about to commit.
 with patience as materialized (
     select set_config('lock_timeout', $2::text, true)
 )
 select h.lane from patience, holdkit.heads h where h.lane = any($1::int[]) order by h.lane for no key update of h
 
 -- name: raise_floor
--- pools of these lanes were removed: no later one may grant a fence that was seen
+-- Pools of these lanes were removed: no later pool may grant a fence that was seen.
 update holdkit.heads h set fence_floor = greatest(h.fence_floor, $2::bigint) where h.lane = any($1::int[])
 
 -- name: write_journal
--- numbers from the heads, waited for with patience: who has one is about to commit
+-- Takes numbers from the heads and inserts the entries. Always waits for the heads, as above.
 with patience as materialized (
     select set_config('lock_timeout', $9::text, true)
 ), head as (
@@ -465,8 +467,8 @@ with patience as materialized (
 select lane, before_own from head
 
 -- name: write_journal_with_unnumbered
--- the same, but first comes what callers' transactions have left without a number, in order of stamp; always behind
--- `lock_heads`: two of these would else meet at these rows and at the head, one with each
+-- The same, but first come the entries that callers' transactions have left without a number, in order of stamp. Always after
+-- `lock_heads`: otherwise two of these could deadlock, one with these rows locked and one with the head.
 with left_over as (
     delete from holdkit.unnumbered u where u.lane = any($1::int[])
     returning u.lane, u.stamp, u.batch, u.n, u.tenant, u.subject, u.body, u.crc
@@ -491,8 +493,8 @@ with left_over as (
 select lane, before_own from head
 
 -- name: find_positions
--- where the entries of remembered answers are: the record was written before they had numbers. (By their slot too: an
--- operation id may be used anew after its window, and the new answer need not have an entry)
+-- Where the entries of remembered answers are, which were written before their entries had numbers. (By the slot too: an operation
+-- id may be used again after its window, and the new answer need not have an entry.)
 select k.n, j.lane, j.seq
 from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
 cross join lateral (
@@ -503,16 +505,17 @@ cross join lateral (
 ) j
 
 -- name: write_unnumbered
--- in a caller's transaction: the numbers come later, in order of stamp. Whoever had locked what we have locked is done, and
--- what it left is visible: ours is stamped behind it, also where no pool's stamp says so (records, holds, a standing clock)
+-- In a caller's transaction: the numbers come later, in order of stamp. Whatever had locked the rows that we have locked is
+-- committed, and its entries are visible: ours get a later stamp, even where no pool's stamp says so (records, holds, a clock that stands
+-- still).
 insert into holdkit.unnumbered (lane, stamp, batch, n, tenant, subject, body, crc)
 select k.lane, coalesce(b.stamp + 1, $1::bigint), $2::bigint, k.n, k.tenant, k.subject, k.body, k.crc
 from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[]) k(lane, n, tenant, subject, body, crc)
 cross join lateral (select max(u.stamp) as stamp from holdkit.unnumbered u where u.lane = k.lane and u.stamp >= $1) b
 
 -- name: prune_operations
--- past the retry window they are gone for every reader already. Materialized: inside a nested loop the list would be made
--- anew for every row, each time without what is deleted already
+-- Past the retry window every reader takes them for gone. Materialized: inside a nested loop the list would be evaluated again for
+-- every row, each time without the rows that are deleted already.
 with old as materialized (
     select p.lane, p.tenant, p.id from holdkit.operations p
     where p.until <= $1::bigint /* distributed: and p.lane = $lane */ order by p.until limit $2::int
@@ -522,7 +525,7 @@ delete from holdkit.operations o using old
 where o.lane = old.lane and o.tenant = old.tenant and o.id = old.id
 
 -- name: prune_holds
--- past the retention they are gone for every reader already; materialized, as above
+-- Past the retention every reader takes them for gone. Materialized, as above.
 with old as materialized (
     select p.lane, p.tenant, p.id from holdkit.holds p
     where p.kept = 0 and p.kept_from <= $1::bigint /* distributed: and p.lane = $lane */
@@ -533,8 +536,8 @@ delete from holdkit.holds h using old
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: make_room
--- max_holds is reached: ended holds of which nothing is consumed leave, oldest first; their history stays in the journal.
--- Materialized: inside a nested loop the list would be made anew for every row, each time without what is deleted already
+-- max_holds is reached: ended holds of which nothing is consumed are deleted, oldest first. Their history stays in the journal.
+-- Materialized, as above.
 with old as materialized (
     select lane, tenant, id from holdkit.holds
     where kept = 0 order by kept_from, id
@@ -544,5 +547,5 @@ with old as materialized (
 delete from holdkit.holds h using old where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: notify
--- a wake-up for those who listen, and nothing more
+-- A wake-up for listeners in other processes, and nothing more.
 select pg_notify($1::text, '')

@@ -1,8 +1,8 @@
--- Reads. Due legs are counted as returned at max(clock, the pool's last slot); nothing is written or locked.
--- $1 is an injected clock's slot, or null: the server's clock.
+-- Reads. Due legs count as returned at max(clock, the pool's last slot). Nothing is written or locked.
+-- The slot parameter is an injected clock's, or null for the server's clock.
 
 -- name: read_pool
--- one pool, and how many of its units are due
+-- One pool, and how many of its units are due.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
@@ -12,7 +12,7 @@ from holdkit.pools p
 where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 
 -- name: read_pools
--- a page of pools, by id, lane by lane; reserved ones only if the prefix asks for them
+-- A page of pools by id, lane by lane; reserved pools only if the prefix asks for them.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
@@ -28,7 +28,7 @@ order by p.id
 limit $7
 
 -- name: read_tenants
--- a page of tenants that have pools, lane by lane: from one to the next by the primary key, however many pools each has
+-- A page of tenants that have pools, lane by lane: from one tenant to the next by the primary key, however many pools each has.
 with recursive t(lane, n, tenant) as (
     select h.lane, 1, (select p.tenant from holdkit.pools p where p.lane = h.lane and p.tenant > $1::text
                        order by p.tenant limit 1)
@@ -43,7 +43,7 @@ order by t.tenant
 limit $2
 
 -- name: read_pools_by_id
--- the same for these pools
+-- The same for these pools.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
@@ -53,7 +53,7 @@ from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: read_pools_of_entity
--- a page of the pools that were linked to an entity, straight off pools_by_entity
+-- A page of the pools that are linked to an entity, by the index pools_by_entity.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
        (select sum(l.units) from holdkit.legs l
@@ -66,11 +66,11 @@ order by p.id
 limit $8::int
 
 -- name: read_heads
--- every lane's last number: which have gone on
+-- Every lane's last number: tells which lanes have new entries.
 select h.lane, h.seq from holdkit.heads h order by h.lane
 
 -- name: read_hold
--- one hold, the latest slot of its pools, and the version of the limits
+-- One hold, the latest slot of its pools, and the version of the limits.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
@@ -82,11 +82,11 @@ from holdkit.holds h
 where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
 
 -- name: read_limits_version
--- whether the limits are still those that we know
+-- Whether the limits are still those that we know.
 select s.value::bigint from holdkit.settings s where s.name = 'limits_version'
 
 -- name: read_holds
--- a page of holds by id, lane by lane; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
+-- A page of holds by id, lane by lane. The state that is shown is decided by the reader, so 'held' rows are candidates for 'expired'.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
@@ -105,7 +105,7 @@ order by h.id
 limit $6
 
 -- name: read_holds_of_entity
--- the same, straight off holds_by_entity
+-- The same, by the index holds_by_entity.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
@@ -121,12 +121,12 @@ order by h.id
 limit $7::int
 
 -- name: read_record
--- one record
+-- One record.
 select r.tenant, r.kind, r.id, r.body, r.version, r.slot from holdkit.records r
 where r.lane = $1::int and r.tenant = $2::text and r.kind = $3::text and r.id = $4::text
 
 -- name: read_records
--- a page of records of one kind, by id, lane by lane
+-- A page of records of one kind by id, lane by lane.
 select r.tenant, r.kind, r.id, r.body, r.version, r.slot
 from holdkit.heads h cross join lateral (
     select * from holdkit.records o
@@ -137,7 +137,7 @@ order by r.id
 limit $4
 
 -- name: read_journal
--- entries behind a place in each lane, of one tenant or of all
+-- Entries after a position in each lane, of one tenant or of all.
 select j.seq, j.body, j.lane
 from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (
     select o.lane, o.seq, o.body from holdkit.journal o
@@ -147,18 +147,18 @@ from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (
 order by j.lane, j.seq
 
 -- name: read_generation
--- the word that an import renews; the cluster and the table, new wherever a dump is restored; the timeline, new with every
--- promotion and recovery to a point in time (of the log that is being written: the control file lags behind a promotion)
+-- The token that an import renews; the cluster and the table, which are new wherever a dump is restored; the timeline, which is new
+-- with every promotion and recovery to a point in time. (Of the log that is being written: the control file lags behind a promotion.)
 select s.value, (select c.system_identifier from pg_control_system() c), 'holdkit.settings'::regclass::oid,
        substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 from holdkit.settings s where s.name = 'generation'
 
 -- name: read_generation_token
--- the word alone: where the tables are distributed, each node has its own cluster and timeline
+-- The token alone: where the tables are distributed, each node has its own cluster and timeline.
 select s.value from holdkit.settings s where s.name = 'generation'
 
 -- name: read_last_entries
--- the last entry of every lane. (A plain join, planned while the tables were empty, would walk the whole journal.)
+-- The last entry of every lane. (A plain join, planned while the tables were empty, would scan the whole journal.)
 select j.seq, j.body, j.lane
 from holdkit.heads h cross join lateral (
     select o.seq, o.body, o.lane from holdkit.journal o where o.lane = h.lane and o.seq = h.seq limit 1
@@ -166,13 +166,13 @@ from holdkit.heads h cross join lateral (
 order by j.lane
 
 -- name: read_entries
--- the entries at these places
+-- The entries at these positions.
 select j.seq, j.body, j.lane
 from unnest($1::int[], $2::bigint[]) k(lane, seq) join holdkit.journal j on j.lane = k.lane and j.seq = k.seq
 order by j.lane, j.seq
 
 -- name: read_history
--- one subject's entries in its lane, in journal order, and those that have no number yet behind them
+-- One subject's entries in its lane, in journal order, followed by those that have no number yet.
 select j.seq, j.body, j.lane from (
     select o.seq, o.body, o.lane, 0 as later, 0 as stamp, 0 as batch, 0 as n from holdkit.journal o
     where o.lane = $1::int and o.tenant = $2::text and o.subject = $3::text
@@ -184,23 +184,23 @@ order by j.later, j.seq, j.stamp, j.batch, j.n
 limit $4::int
 
 -- name: search_entries
--- one tenant's entries in a span of a lane whose text has another one in it
+-- One tenant's entries in a range of a lane whose text contains another text.
 select o.seq, o.body, o.lane from holdkit.journal o
 where o.lane = $1::int and o.seq > $2::bigint and o.seq <= $3::bigint and o.tenant = $4::text and strpos(o.body, $5::text) > 0
 order by o.seq limit $6::int
 
 -- name: has_unnumbered
--- whether anybody's entries wait for their numbers, and in which lanes
+-- The lanes in which entries wait for their numbers.
 select distinct u.lane from holdkit.unnumbered u order by u.lane
 
 -- name: read_clock
--- the one authority on time
+-- The one authority on time.
 select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
 
 -- name: latest_slot
--- the last slot that was decided at: for people, over every lane
+-- The last slot at which anything was decided, over all lanes: for people.
 select max(p.slot) from holdkit.pools p
 
 -- name: oldest_due
--- how far the sweep lags behind: for people, over every lane
+-- How far the sweep lags behind, over all lanes: for people.
 select min(h.deadline) from holdkit.holds h where h.open and h.deadline is not null and h.deadline <= $1::bigint

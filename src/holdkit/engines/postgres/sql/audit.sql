@@ -1,41 +1,41 @@
 -- What `verify` reads, in one snapshot.
 
 -- name: begin_snapshot
--- everything below sees the same moment; it only reads
+-- Everything below sees the same moment; it only reads.
 begin isolation level repeatable read read only
 
 -- name: disable_timeouts
--- reading everything takes its time
+-- Reading everything takes long.
 select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
 
 -- name: audit_size
--- how many rows there are to compare, about
+-- About how many rows there are to compare.
 select count(*) from holdkit.holds
 
 -- name: audit_journal
--- a stretch of a lane's entries, with their columns and checksum
+-- A page of a lane's entries, with their columns and checksum.
 select j.seq, j.tenant, j.subject, j.body, j.crc from holdkit.journal j
 where j.lane = $1::int and j.seq > $2::bigint order by j.seq limit $3::int
 
 -- name: audit_unnumbered
--- a stretch of a lane's entries that have no number yet
+-- A page of a lane's entries that have no number yet.
 select 0, u.tenant, u.subject, u.body, u.crc, u.stamp, u.batch, u.n from holdkit.unnumbered u
 where u.lane = $1::int and (u.stamp, u.batch, u.n) > ($2::bigint, $3::bigint, $4::int)
 order by u.stamp, u.batch, u.n limit $5::int
 
 -- name: audit_heads
--- every lane's last number and fence floor
+-- Every lane's last number and fence floor.
 select h.lane, h.seq, h.fence_floor from holdkit.heads h order by h.lane
 
 -- name: audit_pools
--- every pool, and the columns that are derived
+-- Every pool, with the columns that are derived from others.
 declare audit_pools no scroll cursor for
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
        loose, floor, over, idle, lane, due_after, resting
 from holdkit.pools order by tenant, id, lane
 
 -- name: audit_holds
--- every hold, and the columns that are derived
+-- Every hold, with the columns that are derived from others.
 declare audit_holds no scroll cursor for
 select tenant, replace(id::text, '-', ''), legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor,
        correlation_id, metadata, last_op, version, returned_at, closes, open, lane, array_to_string(pools, e'\x1f'),
@@ -43,17 +43,17 @@ select tenant, replace(id::text, '-', ''), legs, owner_hash, held_at, fence, dea
 from holdkit.holds order by tenant, id, lane
 
 -- name: audit_legs
--- every outstanding leg
+-- Every outstanding leg.
 declare audit_legs no scroll cursor for
 select tenant, pool, deadline, replace(hold::text, '-', ''), units, lane from holdkit.legs
 order by tenant, pool, deadline, hold, lane
 
 -- name: audit_operations
--- every remembered answer with its checksum
+-- Every remembered answer with its checksum.
 declare audit_operations no scroll cursor for
 select tenant, id, fingerprint, until, outcome, crc, lane from holdkit.operations order by tenant, id, lane
 
 -- name: audit_records
--- every record
+-- Every record.
 declare audit_records no scroll cursor for
 select tenant, kind, id, body, version, slot, lane from holdkit.records order by tenant, kind, id, lane
