@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.commands import ConfirmHold, ReleaseHold
-from holdkit.core.entries import Entry
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
 from holdkit.core.reading import FindHold, FindPool
@@ -54,7 +53,7 @@ def test_threads_were_told_the_truth(tmp_path: Path, build: Builder) -> None:
     recorder = Recorder(harness.engine)
     harness.pools(a=60, b=60)
     together(*((lambda worker=worker: work(recorder, worker)) for worker in range(4)))
-    check_history(harness.journal(), recorder.answers, recorder.reads)
+    check_history(harness.numbered_journal(), recorder.answers, recorder.reads)
     words = {a.outcome.reason for a in recorder.answers if isinstance(a.outcome, Refusal)}
     assert Reason.INSUFFICIENT_CAPACITY in words
     assert len(recorder.answers) == len(recorder.reads) == 8 * EACH
@@ -77,7 +76,7 @@ def test_processes_were_told_the_truth(tmp_path: Path) -> None:
     with get_context("spawn").Pool(3) as pool:
         told = pool.starmap(in_a_process, [(engine.path, worker) for worker in range(3)])
     answers = [answer for part, _ in told for answer in part]
-    check_history(harness.journal(), answers, [read_back for _, part in told for read_back in part])
+    check_history(harness.numbered_journal(), answers, [read_back for _, part in told for read_back in part])
     assert len(answers) == 6 * EACH
     harness.verify()
     harness.close()
@@ -97,7 +96,7 @@ class Forged:
         recorder.ask(placing(3))
         recorder.ask(ReleaseHold(id=hold_id(1), owner=TOKEN))
         recorder.read_back(FindHold(("", hold_id(1))))
-        self.journal, self.answers, self.reads = harness.journal(), recorder.answers, recorder.reads
+        self.journal, self.answers, self.reads = harness.numbered_journal(), recorder.answers, recorder.reads
         harness.close()
 
     def check(self) -> None:
@@ -112,10 +111,10 @@ def forged(tmp_path: Path) -> Forged:
 
 
 def test_canary_oversell(forged: Forged) -> None:
-    entry = forged.journal[2]
+    seq, entry = forged.journal[2]
     (effect,) = entry.effects
     pool = structs.replace(effect.pool, held=3)
-    forged.journal[2] = structs.replace(entry, effects=(structs.replace(effect, pool=pool, held=2),))
+    forged.journal[2] = seq, structs.replace(entry, effects=(structs.replace(effect, pool=pool, held=2),))
     with pytest.raises(NotConforming, match="oversold"):
         forged.check()
 
@@ -185,7 +184,6 @@ def test_canary_answer_that_shows_another_hold(forged: Forged) -> None:
 
 
 def test_canary_gap(forged: Forged) -> None:
-    entries: list[Entry] = forged.journal
-    del entries[1]
+    del forged.journal[1]
     with pytest.raises(NotConforming, match="where 2 belongs"):
         forged.check()

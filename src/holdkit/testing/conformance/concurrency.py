@@ -63,7 +63,7 @@ def admits_exactly(harness: Harness) -> None:
     require_equal(harness.pool().held, room, "units held")
     harness.verify()
     if recorder.linear:
-        check_history(harness.journal(), recorder.answers, recorder.reads)
+        check_history(harness.numbered_journal(), recorder.answers, recorder.reads)
 
 
 def swept_once(harness: Harness) -> None:

@@ -183,6 +183,10 @@ class Harness:
         """The same, decoded. A change that touches several lanes has its entry in one, and a part in each of the others."""
         return [entry_of(row) for row in self.rows(after)]
 
+    def numbered_journal(self) -> list[tuple[int, Entry]]:
+        """Every entry with its journal number. For engines with one lane."""
+        return [(row.seq, entry_of(row)) for row in self.rows()]
+
     def entries_of_pool(self, pool: str, after: Mapping[int, int] | None = None) -> list[Entry]:
         """Entries that changed a pool, which are all in one lane, so in order; some may be parts."""
         return [entry for entry in self.journal(after) if any(effect.pool.id == pool for effect in entry.effects)]

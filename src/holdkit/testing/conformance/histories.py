@@ -112,11 +112,12 @@ CLAIMED = frozenset({Action.HOLD_HELD, Action.HOLD_CONFIRMED, Action.HOLD_RELEAS
 """Entries that somebody must have been told about."""
 
 
-def check_history(journal: Sequence[Entry], answers: Sequence[Answer], reads: Sequence[Read] = ()) -> None:
+def check_history(journal: Sequence[tuple[int, Entry]], answers: Sequence[Answer], reads: Sequence[Read] = ()) -> None:
     """Raise `NotConforming` at the first answer or read that the journal contradicts. Needs a clock that stood still."""
     done = _claims(answers)
     past, state = _Past(), Folded()
-    for number, entry in enumerate(journal, start=1):
+    for number, (seq, entry) in enumerate(journal, start=1):
+        require(seq == number, f"the journal has entry {seq} where {number} belongs")
         _check_counters(state, number, entry)
         fold(state, entry)
         past.write(number, entry, state)
