@@ -1,8 +1,7 @@
-"""The verbs: what a caller may ask of the core, as plain data.
+"""Commands: what a caller may ask of the core, as plain data.
 
-A command says what the caller wrote; the kernel normalises the spellings of time, and `core.validation` checks every field
-before it is decided.
-Nothing here decides.
+A command says what the caller wrote; the kernel normalises intervals and deadlines, and `core.validation` checks every field
+before the command is decided. Nothing here decides.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Overage: TypeAlias = Literal["reject", "if_available", "up_to_available"]
 
 
 class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, gc=False):
-    """What every command may carry. (`gc=False`: nothing in a checked command can lead back to it, and batches have many.)"""
+    """What every command may carry. (`gc=False`: a checked command is never part of a cycle, and batches have many.)"""
 
     tenant: str = ""
     op: str | None = None
@@ -37,44 +36,44 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
     correlation_id: str | UUID | None = None
     reason: str | None = None
     fingerprint: str = ""
-    """Of the payload as the caller wrote it; taken by the kernel, before it mints ids and tokens."""
+    """Of the payload as the caller wrote it; the kernel computes it before it mints ids and tokens."""
 
     @property
     def correlation(self) -> str | None:
-        """The correlation id as text, which the kernel makes of a UUID before anything is decided."""
+        """The correlation id as text; the kernel converts a UUID before anything is decided."""
         return self.correlation_id  # type: ignore[return-value]
 
 
 class CreatePool(Command, frozen=True):
-    """Make a pool with nothing held."""
+    """Create a pool with nothing held."""
 
     id: str
     total: int
     exist_ok: bool = False
-    """A pool that is there already is the answer, as it is, instead of a refusal."""
+    """If the pool exists, the answer is that pool, unchanged, instead of a refusal."""
     label: str | None = None
-    """What a face calls it."""
+    """The face's own name for the pool."""
     on_demand: bool = False
-    """Swept away when empty, as one that a leg brought along. Faces only."""
+    """Swept away when empty, like a pool that a leg created. Faces only."""
 
 
 class ResizePool(Command, frozen=True):
-    """Change a pool's total, not under what is in use."""
+    """Change a pool's total, but not below what is in use."""
 
     id: str
     total: int
     if_version: int | None = None
-    """Only if the pool is as the caller saw it. None: whatever it is."""
+    """Change the pool only if it has this version. None: in any version."""
 
 
 class RemovePool(Command, frozen=True):
-    """Take a pool away for good, if nothing of it is in use."""
+    """Remove a pool for good, if nothing of it is in use."""
 
     id: str
 
 
 class ArchivePool(Command, frozen=True):
-    """Grant nothing more on a pool; what is held or consumed goes on as ever."""
+    """Grant nothing more on a pool; what is held or consumed is not affected."""
 
     id: str
 
@@ -120,11 +119,11 @@ class ConfirmHold(Command, frozen=True):
     """After a partial confirm the rest stays held instead of being released."""
     overage: Overage = "reject"
     others_as_held: bool = False
-    """A leg that is not named is confirmed as it is held by then, instead of not at all. Faces only."""
+    """A leg that is not named is confirmed with what it holds at the decision, instead of not at all. Faces only."""
     late_overage: bool = False
-    """Overage is taken from a window that is over as well: it is of work that began in it. Faces only."""
+    """Overage is also taken from a closed window, because the work began in it. Faces only."""
     trusted: bool = False
-    """A face vouches for the caller, by a record of its own in the same group: no owner token is asked for."""
+    """No owner token is required: the face proves its right by a record of its own in the same group. Faces only."""
 
 
 class ReleaseHold(Command, frozen=True):
@@ -140,7 +139,7 @@ class ReleaseHold(Command, frozen=True):
 
 
 class ExtendHold(Command, frozen=True):
-    """A later deadline: `by` counts from the present deadline, `ttl` from now, `until` is absolute. Never shortens."""
+    """Set a later deadline: `by` counts from the current deadline, `ttl` from now, `until` is absolute. Never shortens."""
 
     id: str
     owner: str | None = None
@@ -150,13 +149,13 @@ class ExtendHold(Command, frozen=True):
     by_slots: Slot | None = None
     ttl_slots: Slot | None = None
     forever: bool = False
-    """No deadline any more; only a face may ask for it, one that ends the hold in any case."""
+    """Remove the deadline. Only for a face that ends the hold in any case."""
     trusted: bool = False
     """As for `ConfirmHold`."""
 
 
 class ExpireHold(Command, frozen=True):
-    """Say that a hold's deadline has come; expiring an expired hold is a quiet no-op."""
+    """Mark a hold as expired once its deadline has come; expiring an expired hold changes nothing."""
 
     id: str
 
@@ -179,17 +178,17 @@ class ReturnToPool(Command, frozen=True):
     id: str
     quantity: int
     force: bool = False
-    """Must be said: nobody's token is asked for."""
+    """Must be True: the command needs no owner token."""
 
 
 class PutRecord(Command, frozen=True):
-    """Write, replace or (with body None) remove a record, if its version is the one the caller saw."""
+    """Write, replace or (with body None) remove a record, if it has the version that the caller saw."""
 
     kind: str
     id: str
     body: str | None
     if_version: int | None = None
-    """0: it must not exist. None: whatever is there."""
+    """0: it must not exist. None: any version."""
 
 
 class ChangeLimits(Command, frozen=True):
@@ -198,12 +197,12 @@ class ChangeLimits(Command, frozen=True):
     changes: dict[str, int | None]
     """New values by name, of those in `MEANING`; spans are slots."""
     if_version: int | None = None
-    """Only if they are as the caller saw them. None: whatever they are."""
+    """Change the limits only if they have this version. None: any version."""
 
 
 class Sweep(Command, frozen=True):
     """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little. The answer
-    names the holds of the command's own tenant; for the default tenant, those of all."""
+    lists the holds of the command's own tenant; for the default tenant, those of all tenants."""
 
     limit: int = 500
 
@@ -214,7 +213,7 @@ AnyCommand: TypeAlias = PoolCommand | PlaceHold | Consume | HoldCommand | PutRec
 
 
 class Guard(Struct, frozen=True, gc=False):
-    """One retry key for all commands of a group together. If it was used for another payload, nothing of the group is done."""
+    """One retry key for all commands of a group. If it was used for another payload, nothing of the group is done."""
 
     tenant: str
     op: str
@@ -228,6 +227,6 @@ class Group(Struct, frozen=True, gc=False):
     commands: tuple[AnyCommand, ...]
     atomic: bool = False
     guard: Guard | None = None
-    """Where there is one, every command has an operation id of its own too: what it was answered is kept there."""
+    """With a guard, every command also has its own operation id, under which its answer is recorded."""
     checked: int | None = None
-    """The version of the limits that the commands were checked under; None: they are not to be checked again."""
+    """The version of the limits under which the commands were checked; None: do not check them again."""

@@ -1,7 +1,7 @@
 """Decide: a pure function from a view and groups of commands to outcomes.
 
-Rung 0 (operation ids), then the due legs of the pools a command touches, then its ladder. Deterministic: the same view
-and the same commands give the same outcomes and the same entries, on every engine, live and simulated.
+For each command: rung 0 (operation ids), then the due legs of the pools that it touches, then its ladder. Deterministic: the
+same view and the same commands give the same outcomes and the same entries, on every engine, live and simulated.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ from .rechecking import unfit_for
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
 from .view import View
 
-_BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built anew by every look
+_BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built again on every use
 _POOLS: Final = (CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, ReturnToPool)
 _POOLLESS: Final = (PutRecord, ChangeLimits, Sweep)
 
 
 class Needs(Struct, frozen=True):
-    """What a batch must have loaded: a closed vocabulary, so that every engine can answer it in a few statements."""
+    """What must be loaded for a batch: a fixed set of queries, so that every engine can answer them in a few statements."""
 
     pools: set[Key]
     holds: set[Key]
     operations: set[Key]
     records: set[RecordKey]
     sweep: int = 0
-    """The holds with due legs anywhere, up to this many, and prunable pools."""
+    """Up to this many holds with due legs on any pool, and prunable pools."""
     standing: frozenset[Key] | set[Key] = frozenset()
-    """Those of the holds that are not about to be born: together with the pools of their legs."""
+    """Those holds that the batch does not create; loaded together with the pools of their legs."""
     asked: frozenset[Key] | set[Key] = frozenset()
-    """Those of the operations that something other than a birth carries."""
+    """Those operations that belong to commands other than PlaceHold and Consume."""
 
     @property
     def changes_limits(self) -> bool:
-        """Whether a table that is not bounded yet may become so within the batch."""
+        """Whether the batch may bound a table that has no bound yet."""
         return LIMITS_KEY in self.records
 
 
 def needs(groups: Iterable[Group]) -> Needs:
-    """What these groups need loaded."""
+    """What must be loaded for these groups."""
     pools, holds, standing = set[Key](), set[Key](), set[Key]()
     operations, asked = set[Key](), set[Key]()
     records = set[RecordKey]()
@@ -107,14 +107,14 @@ def needs(groups: Iterable[Group]) -> Needs:
 
 
 class SweepList(Struct, frozen=True):
-    """What a sweep found to do: holds with due legs in order of (deadline, id), on-demand pools that may go, and ended holds
-    that may be dropped, both in order of (since when, id)."""
+    """What a sweep has to do: holds with due legs in order of (deadline, id), on-demand pools that may be removed, and ended
+    holds that may be dropped, both in order of (since when, id)."""
 
     holds: list[Key]
     pools: list[Key]
     more: bool = False
     pressed: bool = False
-    """A bounded table is full: pools and ended holds that are only kept to be looked up may go too."""
+    """A bounded table is full: pools and ended holds that are kept only to be read may be removed too."""
     retiring: list[Key] = []
     """Ended holds whose units are consumed, with all of their pools."""
 
@@ -139,23 +139,23 @@ LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
     PutRecord: put_record,
     ChangeLimits: change_limits,
 }
-"""Where each command's rules live."""
+"""The ladder of each command."""
 
 
 def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_DUE) -> list[list[Outcome]]:
-    """Decide every group in order, each on what the ones before it left."""
+    """Decide every group in order, each on the state that the ones before it left."""
     return [decide_group(view, group, due) for group in groups]
 
 
 def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:
-    """Each command for itself; or, if atomic, all of them or none. Rung 0 of a guarded group is its guard."""
+    """Decide each command on its own; or, if atomic, all of them or none. Rung 0 of a guarded group is its guard."""
     view.recheck = group.checked is not None and group.checked != view.limits.version
     if group.guard is not None:
         known = recall(view, group.guard)
         if isinstance(known, Refusal):
             view.numbers += [0] * len(group.commands)
             return [known] * len(group.commands)
-        if known is None:  # first of all, so that no command of the group can take the guard's place
+        if known is None:  # first, so that no command of the group can take the guard's operation id
             remember(view, group.guard, Done(slot=view.loaded.slot))
     if not group.atomic:
         return [answer(view, command, due) for command in group.commands]
@@ -171,9 +171,9 @@ def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list
 
 
 def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outcome]:
-    """One was refused, so none is applied; each answer is remembered under its operation id.
+    """One command was refused, so none is applied; each answer is recorded under its operation id.
 
-    Unless the culprit was turned away rather than refused: then the same group may well succeed next time.
+    Nothing is recorded if that refusal settles nothing: then the same group may succeed in its next attempt.
     """
     settled = isinstance(outcome, Refusal) and outcome.reason not in UNSETTLED
     aborted = Refusal(Reason.ABORTED, outcome.reason if isinstance(outcome, Refusal) else "invalid_request")
@@ -190,11 +190,11 @@ def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outc
 
 
 def answer(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
-    """Rung 0, then the command; a refusal is remembered like a grant."""
+    """Rung 0, then the command; a refusal is recorded like a grant."""
     outcome = recall(view, command)
     if outcome is None:
         if command.op is not None and operations_full(view) and not isinstance(command, REMEMBERED):
-            outcome = Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # those two the hold itself remembers
+            outcome = Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # the hold itself records these two
         else:
             outcome = decide(view, command, due)
             remember(view, command, outcome)
@@ -211,7 +211,7 @@ def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
     if view.recheck and (unfit := unfit_for(command, view.limits)) is not None:
         return unfit
     now = catch_up(view, command.tenant, touched(view, command), now)
-    before = len(view.entries)  # behind those of the catching up, which are not the command's own
+    before = len(view.entries)  # after those of the catch-up, which are not the command's own
     outcome = LADDERS[type(command)](view, command, now)
     if len(view.entries) > before:
         view.written = view.next_seq - 1
@@ -219,8 +219,8 @@ def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
 
 
 def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
-    """The holds that were listed, as far as this sweep's own limit goes, and the pools; of all tenants. Only the default
-    tenant is told of other tenants' holds."""
+    """Expire the listed holds, up to this sweep's own limit, and remove the pools, for all tenants. The answer lists other
+    tenants' holds only for the default tenant."""
     before = len(view.entries)
     expired, more = sweep(view, due.holds, command.limit, now)
     remove_idle_pools(view, due.pools, now, pressed=due.pressed)
@@ -232,7 +232,7 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
 
 
 def touched(view: View, command: AnyCommand) -> list[str]:
-    """The pools a command is decided on: those it names, or those of the hold it names."""
+    """The pools on which a command is decided: those that it names, or those of the hold that it names."""
     if isinstance(command, _BIRTHS):
         return [leg.pool for leg in command.legs]
     if isinstance(command, _POOLS):
@@ -241,12 +241,12 @@ def touched(view: View, command: AnyCommand) -> list[str]:
         return []
     hold = view.holds.get((command.tenant, command.id))
     if hold is None or prunable(hold, view.limits, view.loaded.slot):
-        return []  # engines prune at different times: the journal must not tell
+        return []  # engines prune at different times, and the journal must not depend on that
     return [leg.pool for leg in hold.legs]
 
 
 def catch_up(view: View, tenant: str, names: list[str], now: Slot) -> Slot:
-    """Bring the touched pools up to date: never backwards in time, due legs returned."""
+    """Bring the touched pools up to date: advance their slot, never backwards, and return their due legs."""
     for name in names:
         pool = view.pools.get((tenant, name))
         if pool is not None and pool.slot > now:

@@ -1,7 +1,7 @@
 """The journal's entries: every change as a complete effect, in the past tense.
 
-An entry says all that `fold` needs; replay never decides again. `before` values are derivable from what it records. An entry
-does not say where it stands: its position is known to the journal that stores it.
+An entry contains everything that `fold` needs; replay never decides again. `before` values can be derived from it. An entry
+does not contain its position: the journal that stores it knows that.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Action(StrEnum):
     JOURNAL_BASELINE = "journal.baseline"
 
 
-HOLD_HELD: Final = Action.HOLD_HELD  # by far the most frequent: an enum's members are slow to look up
+HOLD_HELD: Final = Action.HOLD_HELD  # by far the most frequent, and enum members are slow to look up
 
 
 class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A pool after the change, and by how much each counter moved."""
+    """A pool after the change, and the delta of each counter."""
 
     pool: Pool
     total: int = 0
@@ -53,7 +53,7 @@ class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Change(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What may change of a hold, after the change; `was` and `was_deadline` are from before."""
+    """The fields of a hold that can change, after the change; `was` and `was_deadline` are from before."""
 
     state: State
     was: State
@@ -69,7 +69,7 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One change of state. A hold is whole where it is born (`hold`) and a `change` afterwards."""
+    """One change of state. The entry that creates a hold contains all of it (`hold`), later ones a `change`."""
 
     slot: Slot
     action: Action
@@ -81,11 +81,11 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     change: Change | None = None
     record: Record | None = None
     removed: bool = False
-    """The subject is gone: a pool that was swept, a record that was deleted."""
+    """The subject was removed: a swept pool, a deleted record."""
     actor: str | None = None
     correlation_id: str | None = None
     reason: str | None = None
     op: str | None = None
     forced: bool = False
     part: bool = False
-    """Only the pools of this lane: the change of the hold itself is an entry of its home lane."""
+    """It has only the pools of this lane: the change of the hold itself is an entry in the hold's own lane."""

@@ -36,7 +36,7 @@ class Foldable(Protocol):
 
 
 def fold(state: Foldable, entry: Entry) -> None:
-    """Put one entry's effects into the state."""
+    """Apply one entry's effects to the state."""
     removed = entry.removed
     for effect in entry.effects:
         pool = effect.pool
@@ -59,7 +59,7 @@ def fold(state: Foldable, entry: Entry) -> None:
 
 
 def changed(hold: StoredHold, change: Change) -> StoredHold:
-    """The hold after a change. Spelled out field by field: several times faster than a generic replace."""
+    """The hold after a change. Written out field by field, which is several times faster than a generic replace."""
     return StoredHold(
         tenant=hold.tenant,
         id=hold.id,
@@ -87,7 +87,7 @@ ENDS = frozenset({Action.HOLD_CONFIRMED, Action.HOLD_RELEASED, Action.HOLD_EXPIR
 
 
 def reconstruct(history: list[Entry]) -> StoredHold | None:
-    """Fold one hold's history to its final state; of one that was dropped, the state it had then."""
+    """Fold one hold's history into its final state; for a dropped hold, the state that it had then."""
     hold: StoredHold | None = None
     for entry in history:
         if entry.hold is not None:

@@ -1,7 +1,7 @@
-"""The nouns: pools, legs, holds, records, limits.
+"""The model: pools, legs, holds, records, limits.
 
-Frozen records and nothing else. A hold is alive if and only if ``now < deadline``; `Pool.available` is total - held -
-consumed. Never reads a clock, never mutates.
+Frozen structs only. A hold is alive if and only if ``now < deadline``; `Pool.available` is total - held -
+consumed. Nothing here reads a clock or mutates anything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DAY: Final = 86_400 * SECOND
 
 
 class State(StrEnum):
-    """Where a hold is in its life; all but `HELD` are terminal."""
+    """The state of a hold; all but `HELD` are terminal."""
 
     HELD = "held"
     CONFIRMED = "confirmed"
@@ -36,7 +36,7 @@ class State(StrEnum):
 
 
 class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A bounded amount of something scarce, and how much of it is spoken for."""
+    """A bounded amount of something scarce, and how much of it is in use."""
 
     tenant: str
     id: str
@@ -44,37 +44,37 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     held: int = 0
     consumed: int = 0
     fence: int = 0
-    """Grows with every grant, also across removal and re-creation."""
+    """Grows with every grant, even across removal and re-creation."""
     slot: Slot = 0
-    """The last slot decided here: time never moves backwards along a pool."""
+    """The last slot of a decision on this pool: time never moves backwards along a pool."""
     version: int = 1
     on_demand: bool = False
-    """Born by `create_with_total`: swept away when empty."""
+    """Created by `create_with_total`: swept away when empty."""
     label: str | None = None
-    """What a face calls it: a claim's key, an item's id. A labelled pool remembers who had it last."""
+    """The face's own name for it: a claim's key, an item's id. A labelled pool remembers its last hold."""
     closes: Slot | None = None
-    """The end of its window: from then on it is swept away as soon as nothing is held, whatever was consumed."""
+    """The end of its window: after that it is swept away as soon as nothing is held, whatever was consumed."""
     holder: str | None = None
     """Of a labelled pool: the id of the last hold granted on it."""
     entity: str | None = None
-    """Of a labelled pool: what its last confirm linked, until units are returned or granted anew."""
+    """Of a labelled pool: the entity of its last confirm, until units are returned or granted again."""
     archived: bool = False
-    """Nothing more is granted on it; what is held or consumed goes on as ever."""
+    """Nothing more is granted on it; what is held or consumed is not affected."""
     loose: int = 0
-    """Of what is consumed: the units whose holds have been dropped. `return_units(pool=...)` brings these back, no others."""
+    """The consumed units whose holds have been dropped. `return_units(pool=...)` returns these, no others."""
     floor: int = 0
-    """The fence it was created with. A hold with no higher one was granted by an earlier pool of this id."""
+    """The fence at its creation. A hold without a higher fence was granted by an earlier pool with this id."""
     replayed: bool = False
-    """This answer was recorded earlier under the same operation id; never so in what is stored."""
+    """This answer was recorded earlier under the same operation id; never set in stored data."""
 
     @property
     def available(self) -> int:
-        """What another hold could take now."""
+        """The units that another hold could take now."""
         return max(0, self.total - self.held - self.consumed)
 
     @property
     def over(self) -> bool:
-        """The application lowered the capacity under what is in use."""
+        """The application lowered the capacity below what is in use."""
         return self.held + self.consumed > self.total
 
     @property
@@ -83,14 +83,14 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
         return (self.tenant, self.id)
 
     def same_life(self, other: Pool) -> bool:
-        """Whether both are the same pool at different times; else one was created under the id of another that was removed."""
+        """Whether both are the same pool at different times; otherwise one was created under the id of a removed one."""
         return (self.floor, self.label) == (other.floor, other.label)
 
     def idle_from(self, retention: Slot) -> Slot | None:
-        """From which slot on it may be swept away, as it is; None if not at all.
+        """The slot from which it may be swept away in its current state; None if it may not.
 
-        A window goes when it is over, an empty on-demand pool at once; a labelled one can be looked up for the retention.
-        An archived one stays until it is removed: swept away, it could be born anew.
+        A window's pool when the window is over, an empty on-demand pool at once; a labelled one stays readable for the
+        retention. An archived one stays until it is removed: if it were swept away, a leg could create it again.
         """
         if not self.on_demand or self.held or self.archived:
             return None
@@ -102,27 +102,27 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a caller asks of one pool."""
+    """A request for units of one pool."""
 
     pool: str
     quantity: int = 1
     create_with_total: int | None = None
     """If the pool is missing, create it with this total in the same step."""
     label: str | None = None
-    """What a face calls the pool that it brings along."""
+    """The face's own name for the pool that the leg creates."""
     opens: Slot | None = None
-    """The first slot of the window in which this leg may be granted, and"""
+    """The first slot of the window in which this leg may be granted."""
     closes: Slot | None = None
-    """the first one after it: decided at any other, the command is refused."""
+    """The first slot after that window. Decided outside the window, the command is refused."""
     total: int | None = None
-    """What the application answered: the pool's total becomes this in the same step, whatever comes of the command. Faces
-    only."""
+    """The capacity that the application answered: it becomes the pool's total in the same step, even if the command is
+    refused. Faces only."""
     in_use: int | None = None
-    """The application's own count of what is in use, in place of the pool's counters: `total` - `in_use` is available."""
+    """The application's own count of units in use, instead of the pool's counters: `total` - `in_use` is available."""
 
 
 class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a hold has of one pool: `quantity` was granted, `held` is outstanding, the rest is history."""
+    """A hold's units of one pool: `quantity` was granted, `held` is outstanding, the rest is confirmed, returned or released."""
 
     pool: str
     quantity: int
@@ -132,12 +132,12 @@ class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def consumed(self) -> int:
-        """Confirmed and not returned: what the pool counts, as long as it is there."""
+        """Confirmed and not returned: what the pool counts as long as it exists."""
         return self.confirmed - self.returned
 
 
 class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A hold as engines keep it: the owner token only as a hash."""
+    """A hold as engines store it: the owner token only as a hash."""
 
     tenant: str
     id: str
@@ -160,7 +160,7 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     returned_at: Slot | None = None
     """When units were last returned."""
     closes: Slot | None = None
-    """The end of its last window; None if any of its pools has none, and counts what is consumed for ever."""
+    """The end of its last window; None if any of its pools has no window, and so counts what is consumed for ever."""
 
     @property
     def key(self) -> Key:
@@ -185,11 +185,11 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         return any(leg.held for leg in self.legs)
 
     def due(self, now: Slot) -> bool:
-        """Whether the deadline has come: the one rule of time."""
+        """Whether the deadline has come: the only rule about time."""
         return self.deadline is not None and self.deadline <= now
 
     def same_life(self, other: StoredHold) -> bool:
-        """Whether both are the same hold at different times; else one took the id of another that had retired."""
+        """Whether both are the same hold at different times; otherwise one was placed under the id of a retired one."""
         return (self.owner_hash, self.held_at, self.fence, self.actor, self.correlation_id, self.metadata) == (
             other.owner_hash, other.held_at, other.fence, other.actor, other.correlation_id, other.metadata)  # fmt: skip
 
@@ -205,7 +205,7 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
     version: int
     slot: Slot
     replayed: bool = False
-    """This answer was recorded earlier under the same operation id; never so in what is stored."""
+    """This answer was recorded earlier under the same operation id; never set in stored data."""
 
     @property
     def key(self) -> RecordKey:
@@ -217,8 +217,8 @@ RecordKey: TypeAlias = tuple[str, str, str]
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every bound in one place. Spans are slots (microseconds on a wall clock); None means unbounded. `version` (how often
-    they were changed) and `past` (shorter retentions, oldest first) are kept with the data, never asked for."""
+    """Every bound. Intervals are in slots (microseconds on a wall clock); None means unbounded. `version` (the number of
+    changes) and `past` (shorter retentions, oldest first) are stored with the data; callers never set them."""
 
     max_pools: int | None = None
     max_holds: int | None = None
@@ -229,16 +229,16 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retention: Slot = 30 * DAY
     """How long an ended hold can be read, from its last change; its journal entries stay."""
     retention_consumed: Slot = 400 * DAY
-    """How long one is kept whose units a pool still counts as consumed: until then they can be returned by the hold."""
+    """How long a hold is kept whose units a pool still counts as consumed: until then the hold can return them."""
     min_ttl: Slot = 1
     max_ttl: Slot = 30 * DAY
     max_lifetime: Slot = 90 * DAY
     max_legs: int = 1_000
     max_due: int = 1_000
-    """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
+    """Due legs that one transaction returns; a longer backlog goes first, in separate transactions."""
     max_batch: int = 1_000  # commands of one `apply`
-    max_queue: int = 10_000  # commands waiting for the group commit before callers are turned away
-    lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it is turned away
+    max_queue: int = 10_000  # queued commands; beyond that, callers get Overloaded
+    lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it gives up with Overloaded
     call_timeout: Slot = 30 * SECOND  # how long a whole call may take, unless its context says otherwise
     version: int = 0
     past: tuple[PastRetention, ...] = ()

@@ -1,7 +1,7 @@
-"""The answers: done, refused, or not askable, as plain values; and what is remembered of them.
+"""Outcomes: done, refused or invalid, as plain values; and the operation records that keep them.
 
-`Reason` lists every refusal in the order of the ladders. Nothing here raises: turning a refusal into an exception is
-the surface's work.
+`Reason` lists every refusal in the order of the ladders. Nothing here raises: the kernel's methods turn refusals into
+exceptions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .model import Key, Pool, Record, Slot, StoredHold
 
 
 class Reason(StrEnum):
-    """Stable words, in ladder order: where two apply, the one above wins."""
+    """Stable words, in ladder order: if two apply, the upper one is given."""
 
     OPERATION_CONFLICT = "operation_conflict"
     OPERATION_TABLE_FULL = "operation_table_full"
@@ -66,32 +66,32 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     available: int
     total: int
     label: str | None = None
-    """What a face calls the pool."""
+    """The face's own name for the pool."""
     holder: str | None = None
     """Of a labelled pool: the id of the last hold granted on it."""
     spent: bool = False
-    """Of a labelled pool: that hold was confirmed by then, so nothing will come back by itself."""
+    """Of a labelled pool: that hold was confirmed, so the units do not become available by themselves."""
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
-    """The world said no, and nothing happened."""
+    """The command was refused, and nothing happened."""
 
     reason: Reason
     subject: str = ""
     shortfalls: tuple[Shortfall, ...] = ()
     found: int | None = None
-    """The number that stood in the way: in use, present version, deadline, slot, units held."""
+    """The number that caused the refusal: units in use, current version, deadline, slot, units held."""
     replayed: bool = False
 
 
 Survives: TypeAlias = Literal["process", "local", "synchronous", "asynchronous_standby", "unsafe"]
-"""What a done answer survives. `process`: nothing, it ends with the process. `local`: a crash and a power cut of the one
+"""What a done answer survives. `process`: nothing; it is lost when the process ends. `local`: a crash and a power cut of the one
 machine that stores it. `synchronous`: also a failover to a standby that commits wait for. `asynchronous_standby`: as `local`,
-and there is a standby that commits do not wait for: a failover may lose the last moments. `unsafe`: not even a crash."""
+but there is a standby that commits do not wait for, so a failover may lose the last moments. `unsafe`: not even a crash."""
 
 
 class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
-    """It happened."""
+    """The command was done."""
 
     slot: Slot
     hold: StoredHold | None = None
@@ -114,29 +114,29 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
 
 
 class Position(Struct, frozen=True, order=True, gc=False):
-    """Where in the journal: a lane, and a number in it. Embedded engines have the one lane 0."""
+    """A position in the journal: a lane, and a number in it. Embedded engines have only lane 0."""
 
     lane: int
     seq: int
 
 
 class Receipt(Done, frozen=True, gc=False, omit_defaults=True, tag="done"):
-    """What is done, as its caller is told: with where the journal has it and what it survives. Never stored."""
+    """A done outcome as its caller gets it: with its journal position and what it survives. Never stored."""
 
     position: Position | None = None
-    """None: nothing was written, or the number is given when the caller's own transaction is committed."""
+    """None: nothing was written, or the number is assigned after the caller's own transaction has committed."""
     durability: Survives | None = None
-    """None in a transaction of the caller's: it is as durable as that."""
+    """None in the caller's own transaction: the answer is as durable as that."""
 
 
 class Operation(Struct, frozen=True, gc=False):
-    """What was answered to an operation id: the only place that keeps an owner token, for the retry."""
+    """The recorded answer of an operation id: the only place that keeps an owner token, for the retry."""
 
     tenant: str
     id: str
     fingerprint: str
     until: Slot
-    """When its window is over: the window that it was written under, whatever that is later."""
+    """The end of its retry window: the window in force when it was written, even if that changes later."""
     outcome: Done | Refusal
     seq: int = 0
     """The journal number of its entry, in an engine that numbers entries while it decides; 0: none, or not known here."""
@@ -148,7 +148,7 @@ class Operation(Struct, frozen=True, gc=False):
 
 
 class Invalid(Struct, frozen=True, gc=False):
-    """The command does not fit what it names; raised as `InvalidRequest`, never remembered."""
+    """The command does not fit what it names; raised as `InvalidRequest`, never recorded."""
 
     field: str
     code: str
@@ -157,4 +157,4 @@ class Invalid(Struct, frozen=True, gc=False):
 
 Outcome: TypeAlias = Done | Refusal | Invalid
 Reply: TypeAlias = Receipt | Refusal | Invalid
-"""An outcome as its caller is told."""
+"""An outcome as its caller gets it."""

@@ -1,7 +1,7 @@
 """The view of a batch: what was loaded, and an overlay of what changed.
 
-Engines fill `base` (a closed vocabulary: pools, holds, operations and records by key, due legs by pool), the core reads
-and writes through the overlay, and the engine then writes back `changed` and `entries`, or drops the view whole.
+Engines fill `base` (pools, holds, operations and records by key, due legs by pool), the core reads and writes through the
+overlay, and the engine then writes back `changed` and `entries`, or drops the whole view.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .outcomes import Operation
 K = TypeVar("K")
 V = TypeVar("V")
 
-_UNCHANGED: Final[Any] = object()  # one look instead of two: None in `changed` means something
+_UNCHANGED: Final[Any] = object()  # one lookup instead of two: None in `changed` means removed
 
 DueLeg: TypeAlias = tuple[Slot, str]
 """(deadline, hold id): the order in which due legs return."""
 
 
 class Table(Generic[K, V]):
-    """One table of the view: `base` as loaded, `changed` laid over it; None in `changed` means removed."""
+    """One table of the view: `base` as loaded, overlaid by `changed`; None in `changed` means removed."""
 
     __slots__ = ("base", "changed", "undo")
 
@@ -46,7 +46,7 @@ class Table(Generic[K, V]):
         self.changed[key] = row
 
     def roll_back(self) -> None:
-        """Forget every change since `undo` was opened."""
+        """Undo every change since `undo` was opened."""
         for key, (was_changed, row) in (self.undo or {}).items():
             if was_changed:
                 self.changed[key] = row
@@ -56,7 +56,7 @@ class Table(Generic[K, V]):
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """How full the bounded tables are, before the batch; asked for only where a bound is set."""
+    """The numbers of rows in bounded tables before the batch; loaded only if a bound is set."""
 
     pools: int = 0
     live_holds: int = 0
@@ -64,7 +64,7 @@ class Counts(Struct, frozen=True, gc=False):
 
 
 class Loaded(Struct, frozen=True, gc=False):
-    """What an engine hands to the core for one batch."""
+    """What an engine loads for one batch."""
 
     slot: Slot
     next_seq: int
@@ -83,7 +83,7 @@ class Loaded(Struct, frozen=True, gc=False):
 
 
 class View:
-    """The state a batch is decided on. Created for one batch, then written back or dropped."""
+    """The state on which a batch is decided. Created for one batch, then written back or dropped."""
 
     __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "get_hold", "grown", "holds", "limits",
                  "loaded", "numbers", "operations", "pools", "put_pool", "put_record", "recheck", "records", "written")  # fmt: skip
@@ -103,10 +103,10 @@ class View:
         """`written` of every command that was answered, in order: where in the journal each answer stands."""
         self.fence_floor = loaded.fence_floor
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
-        self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has come past yet
-        self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch made itself
-        self._taken: list[tuple[Key, list[DueLeg]]] = []  # handed out since the mark
-        self.recheck = False  # the group being decided was checked under other limits than these
+        self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has reached yet
+        self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch created itself
+        self._taken: list[tuple[Key, list[DueLeg]]] = []  # given out since the mark
+        self.recheck = False  # the current group was checked under other limits than these
         self._mark: tuple[int, int, int, list[int], Limits] | None = None
 
     @property
@@ -115,7 +115,7 @@ class View:
         return self.loaded.next_seq + len(self.entries)
 
     def put_hold(self, hold: StoredHold) -> None:
-        """Change a hold; one that may come due within this very batch becomes a candidate for return."""
+        """Change a hold; if it may become due within this batch, it becomes a candidate for return."""
         self.holds.put((hold.tenant, hold.id), hold)
         if hold.deadline is not None and hold.deadline <= self.loaded.horizon:
             for leg in hold.legs:
@@ -127,9 +127,9 @@ class View:
         self.holds.put(key, None)
 
     def take_due(self, pool: Key, now: Slot) -> list[DueLeg]:
-        """Candidates for return on a pool at `now`, each handed out once, so that a batch never pays twice for a backlog.
+        """Candidates for return on a pool at `now`, each given out once, so that a batch never pays twice for a backlog.
 
-        Whether each is due still is for the caller to check: it may have ended or been extended in this batch.
+        The caller must check whether each is still due: it may have ended or been extended in this batch.
         """
         waiting = self._waiting.get(pool)
         if waiting is None:
@@ -158,7 +158,7 @@ class View:
             table.undo = None
 
     def roll_back(self) -> None:
-        """Forget everything since the mark."""
+        """Undo everything since the mark."""
         assert self._mark is not None
         entries, answers, self.fence_floor, self.grown, self.limits = self._mark
         del self.entries[entries:], self.numbers[answers:]
