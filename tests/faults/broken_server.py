@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from holdkit.server.serving import main
+from holdkit.server.uvicorn_server import main
 from tests.faults import canaries
 
 

@@ -7,8 +7,8 @@ from ._async.keystore import AsyncKeys
 from ._sync.keystore import Keys
 from .application import Application
 from .keys import KeyInfo, NewKey
-from .serving import serve, server
 from .settings import Settings
+from .uvicorn_server import serve, server
 
 
 def app(source: AsyncKernel | str, *, settings: Settings | None = None, pepper: bytes | None = None) -> Application:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from .serving import main
+from .uvicorn_server import main
 
 sys.exit(main())

@@ -22,17 +22,16 @@ from ..kernel._async.background import AsyncSweeper
 from ._async.keystore import AsyncKeys
 from .admission import Admission
 from .answers import at
-from .asgi import Receive, Scope, Send
-from .dispatching import dispatch
+from .dispatch import dispatch
 from .feed import Feeds
 from .metrics import Metrics
 from .openapi import openapi_json
-from .request import Request
+from .request import Receive, Request, Scope, Send
 from .routes import ROUTES
 from .routing import Table
 from .settings import Settings, secret_outside
 from .static import Static
-from .webhooks.delivering import WebhookSender
+from .webhooks.sender import WebhookSender
 
 log = logging.getLogger("holdkit.server")
 

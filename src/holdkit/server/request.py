@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..core.model import Slot
 from ..faces._async.kernel import AsyncKernel
 from .answers import at, encode
-from .asgi import Receive, Scope
 from .keys import Scope as KeyScope
 from .problems import Problem
 
@@ -17,8 +16,11 @@ if TYPE_CHECKING:
     from .application import Running
     from .routing import Route
 
+
 Headers = Sequence[tuple[bytes, bytes]]
 
+HANG_UP: Final = "holdkit.hang_up"
+"""In the state of a request's scope: closes the connection at once."""
 JSON: Final = (b"content-type", b"application/json")
 DURABILITY: Final = b"holdkit-durability"
 """What the change survives that this answers: one of the words of `Survives`."""
@@ -109,3 +111,9 @@ def read_headers(raw: Sequence[tuple[bytes, bytes]], most: int) -> dict[bytes, b
     if size > most:
         raise Problem(431, "headers_too_large", f"headers have at most {most} bytes")
     return found
+
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]

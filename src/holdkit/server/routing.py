@@ -12,10 +12,9 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 from msgspec import Struct
 
-from .asgi import Scope
+from .bodies import Nothing
 from .keys import Scope as KeyScope
-from .queries import Nothing
-from .request import Answer, Request
+from .request import Answer, Request, Scope
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]
 """Gives an answer; None if it has sent one itself."""

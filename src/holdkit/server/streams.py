@@ -20,12 +20,10 @@ from ..core.validation import invalid
 from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
 from .answers import PoolAnswer, encode, entry_answer, pool_fields
-from .asgi import Message, Send
+from .bodies import EventsQuery
 from .feed import Feed
 from .problems import Problem
-from .protocol import HANG_UP
-from .queries import EventsQuery
-from .request import Request
+from .request import HANG_UP, Message, Request, Send
 
 log = logging.getLogger("holdkit.server")
 

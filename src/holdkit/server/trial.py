@@ -24,8 +24,8 @@ from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
 from ..faces.saga import Saga, SagaStep
 from ._sync.keystore import Keys
-from .serving import server
 from .traffic import POOLS, SEATS, SOLD, Traffic
+from .uvicorn_server import server
 
 PORT = 8420
 

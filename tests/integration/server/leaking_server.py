@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdkit.server import Application, serving
+from holdkit.server import Application, uvicorn_server
 
 ROOM: Final = 2**18
 kept: Final[list[Any]] = []
@@ -44,7 +44,7 @@ def main(name: str, arguments: list[str]) -> int:
         await honest(application, scope, receive, send)
 
     Application.__call__ = leaking  # type: ignore[method-assign, assignment]
-    return serving.main(arguments)
+    return uvicorn_server.main(arguments)
 
 
 if __name__ == "__main__":

@@ -352,7 +352,7 @@ def test_the_stand_itself(server: LiveServer) -> None:
     ],
 )
 def test_depth_counts_brackets_outside_of_strings(body: bytes, depth: int) -> None:
-    from holdkit.server.intake import _depth
+    from holdkit.server.decoding import _depth
 
     assert _depth(body) == depth
 

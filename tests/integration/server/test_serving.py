@@ -22,8 +22,8 @@ from starlette.routing import Mount
 
 import holdkit
 from holdkit.server import Keys, Settings, app, serve
-from holdkit.server.serving import check_binding, is_loopback
 from holdkit.server.static import Static
+from holdkit.server.uvicorn_server import check_binding, is_loopback
 from tests.support.servers import InProcessApp, in_process_app, live_server
 from tests.support.threads import PATIENCE
 

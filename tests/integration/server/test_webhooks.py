@@ -11,8 +11,7 @@ from standardwebhooks.webhooks import Webhook
 
 from holdkit import errors
 from holdkit.server.settings import Delivery, Settings
-from holdkit.server.webhooks.envelope import signed_headers
-from holdkit.server.webhooks.targets import Refusal, check_url, is_public, pin
+from holdkit.server.webhooks.requests import Refusal, check_url, is_public, pin, signed_headers
 from tests.support.servers import InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
 

@@ -10,7 +10,7 @@ from ...faces.claim import Claim
 from ...faces.keys import PREFIX
 from ...kernel.results import Hold
 from ..answers import hold_now
-from ..claiming import (
+from ..claim_documents import (
     AddItems,
     BestItems,
     ClaimPage,
@@ -32,7 +32,7 @@ from ..claiming import (
 )
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
-from .shared import frame, need_admin
+from .calls import frame, need_admin
 
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:

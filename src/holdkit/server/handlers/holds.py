@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ...kernel.results import Hold
 from ..answers import HoldAnswer, HoldPage, encode, hold_fields, hold_now
-from ..bodies import Confirm, Expire, Extend, NewConsume, NewHold, Release, Return
-from ..queries import HoldsQuery
+from ..bodies import Confirm, Expire, Extend, HoldsQuery, NewConsume, NewHold, Release, Return
 from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
-from .shared import frame, legs_of, need_admin
+from .calls import frame, legs_of, need_admin
 
 
 def hold_tag(hold: Hold) -> bytes:

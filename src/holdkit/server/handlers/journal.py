@@ -10,7 +10,7 @@ from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
 from ...kernel.tenants import ALL
 from ..answers import EntryPage, entry_answer
-from ..queries import HistoryQuery, JournalQuery
+from ..bodies import HistoryQuery, JournalQuery
 from ..request import Answer, Request, answer
 
 MAX_TAIL: Final = 10_000

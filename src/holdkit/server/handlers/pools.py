@@ -9,11 +9,10 @@ from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
 from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
-from ..bodies import NewPool, PoolEnd, PoolTotal, ReturnToPool
+from ..bodies import NewPool, PoolEnd, PoolsQuery, PoolTotal, ReturnToPool
 from ..problems import Problem
-from ..queries import PoolsQuery
 from ..request import REPLAYED, Answer, Headers, Request, answer
-from .shared import frame
+from .calls import frame
 
 SCANNED = 20_000
 """Pools that one search for a part of a name looks through before it answers with what it has."""

@@ -1,27 +1,162 @@
-"""Windows of rates, budgets and calendars that callers describe themselves."""
+"""Rates, budgets and calendars that callers describe in code of their own, as they travel: commands on pools by window.
+
+The window is guessed by the caller and checked by the core; which total a window is born with is the caller's to say, and so
+these need an admin's key. No other reserved pool can be named here, and no token is shown but where it is minted.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeAlias
 
-from ...core.commands import AnyCommand, ResizePool
-from ...core.validation import invalid
+from msgspec import Meta, Struct
+
+from ...core.commands import AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
+from ...core.model import Leg
+from ...core.validation import invalid, pool_id
+from ...faces.keys import WINDOWED
 from ...kernel.answers import hold_of
 from ...kernel.context import actor_text
-from ..answers import PoolAnswer, PoolNow, at, hold_now, pool_fields
+from ...kernel.normalise import amounts_of, moment, span
+from ..answers import HoldNow, PoolAnswer, PoolNow, at, hold_now, pool_fields
+from ..bodies import Body, Confirm, Moment, PoolId, Quantity, Span, Token, Total
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
-from ..windowing import (
-    BIRTHS,
-    LookAtWindows,
-    WindowAnswer,
-    WindowCommand,
-    Windowed,
-    WindowList,
-    command_of,
-    window_pool,
-)
-from .shared import frame, need_admin
+from .calls import frame, need_admin
+
+BIRTHS: Final = (PlaceHold, Consume)
+
+
+class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What is asked of one window."""
+
+    pool: PoolId
+    quantity: Quantity = 1
+    create_with_total: Total | None = None
+    opens: Annotated[datetime | None, Meta(description="the leg is granted from here on")] = None
+    closes: Annotated[datetime | None, Meta(description="and before this; else window_closed")] = None
+
+
+WindowLegs: TypeAlias = Annotated[list[WindowLeg], Meta(min_length=1, max_length=1_000)]
+
+
+class WindowHold(Body, tag="hold", tag_field="type", kw_only=True):
+    """Hold until a deadline."""
+
+    legs: WindowLegs
+    ttl: Span | None = None
+    deadline: Moment | None = None
+    owner: Token = None
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WindowConsume(Body, tag="consume", tag_field="type", kw_only=True):
+    """Hold and confirm in one step."""
+
+    legs: WindowLegs
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WindowConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
+    """What a hold came to."""
+
+    id: str
+    others_as_held: Annotated[bool, Meta(description="what is not named counts as it is held, and not as 0")] = False
+
+
+class WindowRelease(Body, tag="release", tag_field="type", kw_only=True):
+    """It came to nothing."""
+
+    id: str
+    owner: Token = None
+
+
+class WindowResize(Body, tag="resize_pool", tag_field="type", kw_only=True):
+    """Another total for a window."""
+
+    id: PoolId
+    total: Total
+
+
+WindowCommand: TypeAlias = WindowHold | WindowConsume | WindowConfirm | WindowRelease | WindowResize
+
+
+class Windowed(Struct, kw_only=True, forbid_unknown_fields=True):
+    """One command; or windows to resize, all or none."""
+
+    commands: Annotated[list[WindowCommand], Meta(min_length=1, max_length=1_000)]
+    original: Annotated[
+        WindowCommand | None,
+        Meta(description="what the retry key stands for, whichever window it is decided in: a retry may come later"),
+    ] = None
+
+
+class WindowAnswer(Struct, kw_only=True, omit_defaults=True):
+    """What became of it, and when that was decided."""
+
+    decided: datetime
+    hold: HoldNow | None = None
+    pool: PoolNow | None = None
+    replayed: bool = False
+    server_time: datetime
+
+
+class LookAtWindows(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which windows to look at."""
+
+    pools: Annotated[list[PoolId], Meta(min_length=1, max_length=1_000)]
+    durable: Annotated[
+        bool, Meta(description="only what no failover of a synchronous standby can take back; else 503")
+    ] = False
+
+
+class WindowList(Struct):
+    """Windows in the order asked; null where nobody has used one yet."""
+
+    items: list[PoolAnswer | None]
+    server_time: datetime
+
+
+def window_pool(id: str) -> str:
+    """The id of a window, and of nothing else that is reserved."""
+    if not id.startswith(WINDOWED):
+        raise invalid("pool", "pool_reserved", f"must begin with {', '.join(WINDOWED)}: what belongs to other faces")
+    pool_id(id, "pool", faces=True)
+    return id
+
+
+def command_of(asked: WindowCommand, frame: dict[str, Any]) -> AnyCommand:
+    """A command of the core."""
+    if isinstance(asked, WindowResize):
+        return ResizePool(id=window_pool(asked.id), total=asked.total, **frame)
+    if isinstance(asked, WindowRelease):
+        return ReleaseHold(id=asked.id, owner=asked.owner, **frame)
+    if isinstance(asked, WindowConfirm):
+        return ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=amounts_of(asked.quantity),
+                           keep_rest=asked.keep_rest, overage=asked.overage, others_as_held=asked.others_as_held,
+                           late_overage=True, **frame)  # fmt: skip
+    legs = tuple(_leg(leg) for leg in asked.legs)
+    if isinstance(asked, WindowConsume):
+        return Consume(legs=legs, entity=asked.entity, metadata=asked.metadata, **frame)
+    if asked.ttl is None and asked.deadline is None:
+        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
+    return PlaceHold(
+        legs=legs,
+        ttl_slots=None if asked.ttl is None else span(asked.ttl),
+        deadline=None if asked.deadline is None else moment(asked.deadline),
+        owner=asked.owner,
+        entity=asked.entity,
+        metadata=asked.metadata,
+        **frame,
+    )
+
+
+def _leg(leg: WindowLeg) -> Leg:
+    opens = None if leg.opens is None else moment(leg.opens, "opens")
+    closes = None if leg.closes is None else moment(leg.closes, "closes")
+    return Leg(window_pool(leg.pool), leg.quantity, leg.create_with_total, opens=opens, closes=closes)
 
 
 async def decide(request: Request) -> Answer:

@@ -18,8 +18,7 @@ from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel._async.named_follower import CURSORS
 from ...kernel.results import JournalEntry
-from .envelope import event_id, hook_of, new_secret, position_of
-from .targets import check_url
+from .requests import check_url, event_id, hook_of, new_secret, position_of
 
 HOOKS: Final = "~webhook"
 PARKED: Final = "~parked"

@@ -23,9 +23,8 @@ from ...kernel.follower_state import CursorFile
 from ...kernel.record_lease import LeaseLost, RecordLease
 from ...kernel.results import JournalEntry
 from ..settings import Delivery
-from .envelope import envelope, event_id, signed_headers
 from .hooks import LEASES, MAX_PARKED, UNKEPT, Hook, Hooks, Parked, place_of, tenants_with_hooks
-from .targets import Refusal, Resolver, pin, system_resolver
+from .requests import Refusal, Resolver, envelope, event_id, pin, signed_headers, system_resolver
 
 log = logging.getLogger("holdkit.server")
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from .asgi import Receive
 from .problems import Problem
+from .request import Receive
 from .settings import Settings
 
 T = TypeVar("T")

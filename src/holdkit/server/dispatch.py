@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import HoldkitError
 from .admission import operators_only
 from .answers import at
-from .asgi import Receive, Scope, Send
-from .intake import decode_body, read_body, read_query
+from .decoding import decode_body, read_body, read_query
 from .problems import Problem, problem_body, problem_of
-from .request import DURABILITY, REPLAYED, Answer, Request, read_headers
+from .request import DURABILITY, REPLAYED, Answer, Receive, Request, Scope, Send, read_headers
 from .routing import Matched, segments_of
 from .streams import events
 
