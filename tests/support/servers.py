@@ -36,7 +36,7 @@ class InProcessApp:
         if name not in self.keys or more:
             made = await self.running.keys.make(name, scope=scope, tenant=tenant, **more)  # type: ignore[arg-type]
             self.keys[name] = made.text
-            await self.running.gate.refresh()
+            await self.running.admission.refresh()
         return self.keys[name]
 
     async def call(
@@ -154,7 +154,7 @@ class _ServerThread:
         running = self._server.application.running
         assert running is not None
         made = await AsyncKeys(running.kernel).make(name, scope=scope, tenant=tenant)  # type: ignore[arg-type]
-        await running.gate.refresh()
+        await running.admission.refresh()
         return made.text
 
     def _make_key(self, scope: str, tenant: str) -> str:

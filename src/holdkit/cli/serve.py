@@ -89,10 +89,10 @@ def keys() -> None:
 def _keys(url: str | None, *, create: bool = False) -> Iterator[Keys]:
     need_server()
     from ..server import Keys
-    from ..server.settings import secret_outside
+    from ..server.settings import secret_from_environment
 
     with open_kernel(url, create=create) as hk:
-        yield Keys(hk, pepper=secret_outside())
+        yield Keys(hk, pepper=secret_from_environment())
 
 
 @keys.command()

@@ -1,4 +1,4 @@
-"""The HTTP API: an ASGI application around a kernel, its keys, and a way to serve it. Decides nothing, touches no table."""
+"""The HTTP API: an ASGI application around a kernel, its API keys, and a server to run it. Holds no rule and no SQL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .uvicorn_server import serve, server
 
 
 def app(source: AsyncKernel | str, *, settings: Settings | None = None, pepper: bytes | None = None) -> Application:
-    """An ASGI application for a kernel or a URL. Run it alone, or mount it: then enter `app.lifespan()` in the host's own
-    lifespan, for hosts do not pass theirs on."""
+    """An ASGI application for a kernel or a URL. Run it by itself, or mount it in another application. When mounted, enter
+    `app.lifespan()` in the host's own lifespan, because hosts do not forward theirs."""
     return Application(source, settings=settings, pepper=pepper)
 
 

@@ -1,7 +1,7 @@
-"""Who may pass: keys, the rate of each, and the bound on all. Answered before any work is done.
+"""Admission: authenticates the API key, checks its scope, and limits its rate, before any work is done.
 
-Keys are looked up in memory alone, so that a stranger's guesses cost no read; a task keeps them current. Unknown, wrong,
-revoked and expired keys get one and the same answer, after the same work.
+Keys are looked up in memory only, so that a wrong key costs no database read; a task keeps them current. Unknown, wrong,
+revoked and expired keys all get the same answer after the same work.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .settings import Settings
 log = logging.getLogger("holdkit.server")
 
 FULL_REFRESH: Final = 60.0
-"""Seconds after which all keys are read, news or not."""
-_NOBODY: Final = "a" * 16
+"""Seconds after which all keys are read again, whether or not the change counter moved."""
+_NO_ID: Final = "a" * 16
 
 
 def operators_only(caller: Caller) -> None:
     """Refuse the key of any tenant but the default one."""
     if caller.tenant:
-        raise Problem(403, "operator_only", "this tells of all tenants: it needs a key of the default tenant")
+        raise Problem(403, "operator_only", "this covers all tenants and needs an API key of the default tenant")
 
 
 class Bucket:
-    """Tokens that come back at a steady rate."""
+    """A token bucket."""
 
     __slots__ = ("level", "seen")
 
@@ -44,7 +44,7 @@ class Bucket:
 
 
 class Admission:
-    """Authenticates, bounds rates, and keeps the kernels of tenants at hand."""
+    """Authenticates callers, limits their rates, and caches a kernel per key."""
 
     def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, settings: Settings) -> None:
         self.kernel, self.keys, self._settings = kernel, keys, settings
@@ -54,10 +54,10 @@ class Admission:
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
-        self._anybody = Caller("anonymous", "", "admin", kernel, "anonymous")
+        self._anonymous = Caller("anonymous", "", "admin", kernel, "anonymous")
 
     async def refresh(self) -> None:
-        """See what changed; every minute, read all."""
+        """Read the keys if any changed, and every minute in any case."""
         self._pepper = self._pepper or await self.keys.pepper()
         changes = await self.keys.changes()
         now = time.monotonic()
@@ -66,41 +66,41 @@ class Admission:
             self._changes, self._read_at = changes, now
 
     async def stay_current(self) -> None:
-        """Until cancelled."""
+        """Refresh the keys until cancelled."""
         while True:
             await asyncio.sleep(self._settings.key_refresh)
             try:
                 await self.refresh()
             except HoldkitError as failed:
-                log.warning("keys could not be read, will try again: %s", failed)
+                log.warning("cannot read the API keys, will retry: %s", failed)
 
     @property
     def empty(self) -> bool:
-        """Whether there is no key at all."""
+        """Whether there is no API key at all."""
         return not self._known
 
     def admit(self, headers: dict[bytes, bytes], route: Route) -> Caller:
-        """Who it is, if that may call this route now; else a `Problem`."""
+        """The caller, if it may call this route now; raises `Problem` otherwise."""
         needed = route.scope
         assert needed is not None
-        caller = self._anybody if self._settings.open else self._authenticated(headers.get(b"authorization"))
+        caller = self._anonymous if self._settings.open else self._authenticated(headers.get(b"authorization"))
         if not allows(caller.scope, needed):
-            raise Problem(403, "scope_too_small", f"this needs a key of scope {needed}")
+            raise Problem(403, "scope_too_small", f"this needs an API key with scope {needed}")
         if route.operator:
             operators_only(caller)
-        self._pay(caller.id)
+        self._take_token(caller.id)
         return caller
 
     def _authenticated(self, header: bytes | None) -> Caller:
         if header is None:
-            raise Problem(401, "key_required", "send Authorization: Bearer hk_…")
+            raise Problem(401, "key_required", "an API key is required: send Authorization: Bearer hk_…")
         scheme, _, presented = header.decode("latin-1").partition(" ")
         parts = read_key(presented.strip()) if scheme.lower() == "bearer" and len(presented) < 200 else None
-        id, secret = (_NOBODY, "") if parts is None else parts
+        id, secret = (_NO_ID, "") if parts is None else parts
         key = self._known.get(id)
         digest = hash_secret(id, secret, self._pepper)
         if not admits(key, digest, self.kernel.executor.now()) or key is None:
-            raise Problem(401, "key_refused", "this key is unknown, wrong, revoked or expired")
+            raise Problem(401, "key_refused", "the API key is unknown, wrong, revoked or expired")
         return self._caller(key)
 
     def _caller(self, key: StoredKey) -> Caller:
@@ -114,7 +114,7 @@ class Admission:
             self._callers.popitem(last=False)
         return caller
 
-    def _pay(self, id: str) -> None:
+    def _take_token(self, id: str) -> None:
         rate, burst, now = self._settings.rate, self._settings.burst, time.monotonic()
         bucket = self._buckets.get(id)
         if bucket is None:
@@ -125,5 +125,10 @@ class Admission:
         bucket.seen = now
         if bucket.level < 1:
             wait = (1 - bucket.level) / rate
-            raise Problem(429, "rate_exceeded", f"at most {rate:g} requests a second per key", retry_after=wait)
+            raise Problem(
+                429,
+                "rate_exceeded",
+                f"the API key exceeds its rate of {rate:g} requests per second: retry later",
+                retry_after=wait,
+            )
         bucket.level -= 1

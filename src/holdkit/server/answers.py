@@ -1,4 +1,4 @@
-"""What callers get: one struct per answer, encoded by encoders that are made once. No owner token but where it is minted."""
+"""The documents that the server answers, one struct each. An owner token is only in the answer that creates it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _LAST: Final = datetime.max.replace(tzinfo=EPOCH.tzinfo)
 
 @lru_cache(maxsize=64)
 def at(slot: Slot) -> datetime:
-    """A slot as RFC 3339 will show it; one that lies beyond the calendar as its last moment. (What is decided together has
-    the same few slots, many times over.)"""
+    """A slot as a datetime; one beyond the calendar becomes its last moment. Cached, because the commands of a batch share a
+    few slots."""
     return datetime_of(slot) or _LAST
 
 
 class PoolAnswer(Struct, kw_only=True):
-    """A pool as it is now; due legs count as returned."""
+    """A pool as it is now; expired legs count as returned."""
 
     id: str
     total: int
     held: int
     consumed: int
-    loose: Annotated[int, Meta(description="of what is consumed: what no kept hold accounts for")]
+    loose: Annotated[int, Meta(description="consumed units that belong to no hold that is still kept")]
     available: int
     over: bool
     version: int
@@ -44,13 +44,13 @@ class PoolAnswer(Struct, kw_only=True):
 
 
 class PoolNow(PoolAnswer, kw_only=True):
-    """One pool, and the time at which it was so."""
+    """One pool, and the time of the answer."""
 
     server_time: datetime
 
 
 def pool_fields(pool: Pool) -> dict[str, Any]:
-    """What is shown of a pool."""
+    """The fields of a pool."""
     return {
         "id": pool.id,
         "total": pool.total,
@@ -67,7 +67,7 @@ def pool_fields(pool: Pool) -> dict[str, Any]:
 
 
 class LegAnswer(Struct):
-    """What a hold has of one pool."""
+    """One leg of a hold."""
 
     pool: str
     quantity: int
@@ -77,14 +77,14 @@ class LegAnswer(Struct):
 
 
 class PositionAnswer(Struct):
-    """Where the journal has it."""
+    """A position in the journal."""
 
     lane: int
     seq: int
 
 
 class HoldAnswer(Struct, kw_only=True):
-    """A hold as it is, without its token."""
+    """A hold, without its owner token."""
 
     id: str
     state: str
@@ -105,7 +105,7 @@ class HoldAnswer(Struct, kw_only=True):
 
 
 class HoldNow(HoldAnswer, kw_only=True, omit_defaults=True):
-    """One hold, and what became of the call."""
+    """One hold, and the result of the call."""
 
     position: PositionAnswer | None = None
     uncovered: dict[str, int] | None = None
@@ -116,7 +116,7 @@ class HoldNow(HoldAnswer, kw_only=True, omit_defaults=True):
 
 
 def hold_fields(row: StoredHold) -> dict[str, Any]:
-    """What is shown of a hold."""
+    """The fields of a hold."""
     return {
         "id": row.id,
         "state": row.state.value,
@@ -138,8 +138,8 @@ def hold_fields(row: StoredHold) -> dict[str, Any]:
 
 
 def hold_now(hold: Hold, now: datetime, *, secret: bool) -> HoldNow:
-    """A hold that a call just changed; its token only for the one who placed it. Written out, without a dict in between:
-    batches make a thousand of them."""
+    """A hold that a call just changed; with `secret`, including its token. Written out without an intermediate dict, because
+    a batch makes up to a thousand of them."""
     row, position = hold.row, hold.position
     return HoldNow(
         id=row.id,
@@ -168,7 +168,7 @@ def hold_now(hold: Hold, now: datetime, *, secret: bool) -> HoldNow:
 
 
 class Effect(Struct):
-    """A pool after a change, and by how much its counters moved."""
+    """A pool after an entry, and how its counters changed."""
 
     pool: PoolAnswer
     total: int
@@ -178,7 +178,7 @@ class Effect(Struct):
 
 
 class EntryAnswer(Struct, kw_only=True):
-    """One entry of the journal."""
+    """A journal entry."""
 
     position: PositionAnswer
     cursor: str
@@ -195,13 +195,11 @@ class EntryAnswer(Struct, kw_only=True):
     pools: list[Effect]
     before: dict[str, Any]
     after: dict[str, Any]
-    tenant: Annotated[str | UnsetType, Meta(description="whose it is; there only where all tenants were asked for")] = (
-        UNSET
-    )
+    tenant: Annotated[str | UnsetType, Meta(description="the tenant; only in answers about all tenants")] = UNSET
 
 
-def entry_answer(entry: JournalEntry, cursor: str | None = None, *, says_tenant: bool = False) -> EntryAnswer:
-    """An entry as it is shown."""
+def entry_answer(entry: JournalEntry, cursor: str | None = None, *, with_tenant: bool = False) -> EntryAnswer:
+    """A journal entry as a document."""
     return EntryAnswer(
         position=PositionAnswer(entry.position.lane, entry.position.seq),
         cursor=entry.cursor if cursor is None else cursor,
@@ -221,7 +219,7 @@ def entry_answer(entry: JournalEntry, cursor: str | None = None, *, says_tenant:
         ],
         before=entry.before,
         after=_shown(entry.after),
-        tenant=entry.tenant if says_tenant else UNSET,
+        tenant=entry.tenant if with_tenant else UNSET,
     )
 
 
@@ -248,7 +246,7 @@ class HoldPage(Struct):
 
 
 class EntryPage(Struct):
-    """Entries in journal order; `next` is the `after` that goes on behind them."""
+    """Entries in journal order; `next` is the `after` of the next page."""
 
     items: list[EntryAnswer]
     next: str | None
@@ -256,7 +254,7 @@ class EntryPage(Struct):
 
 
 class CommandAnswer(Struct, kw_only=True, omit_defaults=True):
-    """What one command of a batch came to: a hold, a pool, or a refusal."""
+    """The result of one command of a batch: a hold, a pool, or a refusal."""
 
     status: str
     hold: HoldNow | None = None
@@ -276,11 +274,11 @@ class BatchAnswer(Struct):
 
 
 class SweepAnswer(Struct):
-    """What a sweep did, for all tenants."""
+    """The result of a sweep of all tenants."""
 
     expired: int
     holds: list[str]
-    """Those it expired, in order of (deadline, id)."""
+    """The holds that it expired, in order of (deadline, id)."""
     tenants: list[str]
     """The tenant of each of them."""
     more: bool
@@ -288,7 +286,7 @@ class SweepAnswer(Struct):
 
 
 class LimitsAnswer(Struct):
-    """The limits that are stored with the data: intervals in seconds."""
+    """The limits that are stored with the data; intervals in seconds."""
 
     limits: dict[str, float | int | None]
     version: int
@@ -296,12 +294,12 @@ class LimitsAnswer(Struct):
 
 
 class VerifyAnswer(Struct):
-    """Whether every row is what the journal says."""
+    """Whether every row matches the journal."""
 
     ok: bool
     differences: list[str]
     found: list[Difference]
-    """The same in parts."""
+    """The same differences, with their parts as fields."""
     server_time: datetime
 
 
@@ -314,7 +312,7 @@ class TenantPage(Struct):
 
 
 class KeyAnswer(Struct):
-    """A key just made: `key` is shown this one time."""
+    """An API key that was just created or rotated: `key` is shown only this once."""
 
     info: KeyInfo
     key: str
@@ -322,27 +320,27 @@ class KeyAnswer(Struct):
 
 
 class KeyPage(Struct):
-    """The keys of your tenant."""
+    """The API keys of your tenant."""
 
     items: list[KeyInfo]
     server_time: datetime
 
 
 class WhoAmI(Struct, kw_only=True):
-    """Whom a key stands for, and what it may do."""
+    """The caller that an API key belongs to, and what it may do."""
 
     id: str
     scope: str
     tenant: str
     operator: bool
-    """Whether routes that tell of all tenants are for it."""
+    """Whether it may call routes that cover all tenants."""
     open: bool
-    """Whether this server asks for no key."""
+    """Whether this server accepts requests without an API key."""
     server_time: datetime
 
 
 class Overview(Struct, kw_only=True):
-    """Sums over all pools, and those with the least room."""
+    """Sums over all pools, and the fullest pools."""
 
     sums: dict[str, int]
     complete: bool

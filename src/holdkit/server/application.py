@@ -1,8 +1,8 @@
-"""The application: ASGI in, answers out. Mountable anywhere; deny by default.
+"""The ASGI application and its lifespan. It can be mounted anywhere, and denies by default.
 
-The order of checks is part of the contract: address → stopping → too busy → key → scope → rate → body → handler. Nothing is
-read or stored for a request that fails an earlier one. Errors leave as problems, never as tracebacks; a secret never leaves,
-and is never logged.
+The order of checks is part of the contract: path → stopping → API key → scope → rate → overload → query → body → handler.
+Nothing is read or stored for a request that fails an earlier check. Errors are sent as problem documents, never as tracebacks;
+a secret is never sent and never logged.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from .openapi import openapi_json
 from .request import Receive, Request, Scope, Send
 from .routes import ROUTES
 from .routing import Table
-from .settings import Settings, secret_outside
+from .settings import Settings, secret_from_environment
 from .static import Static
 from .webhooks.sender import WebhookSender
 
 log = logging.getLogger("holdkit.server")
 
-TIDY: Final = 10.0
+MAINTAIN_EVERY: Final = 10.0
+"""Seconds between two rounds of background maintenance."""
 
 
 class Running:
-    """All that lives while the application runs: kernel, keys, sweeper, feeds, counters."""
+    """The state of a running application: kernel, API keys, sweeper, feeds, webhooks, counters."""
 
     def __init__(self, kernel: AsyncKernel, settings: Settings, pepper: bytes | None, table: Table) -> None:
         self.kernel, self.settings, self.table = kernel, settings, table
         self.keys = AsyncKeys(kernel, pepper=pepper)
-        self.gate = Admission(kernel, self.keys, settings)
+        self.admission = Admission(kernel, self.keys, settings)
         self.feeds = Feeds()
         self.webhook_sender = WebhookSender(settings.webhooks, clock=kernel.executor.now)
         self.metrics = Metrics()
@@ -54,20 +55,20 @@ class Running:
         self.streams = 0
         self.in_work = 0
         self.keys_in_flight: set[tuple[str, str]] = set()
-        """Tenant and retry key of what is being decided right now."""
+        """Tenant and idempotency key of the requests that are being decided."""
         self.idle = asyncio.Event()
         self.idle.set()
         self.began = kernel.executor.now()
         self._openapi: bytes | None = None
 
     def openapi(self) -> bytes:
-        """The description of the API, written once."""
+        """The OpenAPI document, built once."""
         if self._openapi is None:
             self._openapi = openapi_json(self.table.routes)
         return self._openapi
 
     def numbers(self) -> dict[str, Any]:
-        """For `/v1/stats`."""
+        """The statistics of `/v1/stats` and `/metrics`."""
         stats, metrics, sweeper = self.kernel.stats, self.metrics, self.sweeper
         refusals = {
             f"{kind}.{outcome}": n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome != "done"
@@ -103,11 +104,11 @@ class Running:
         }
 
     def plain_headers(self, request: Request) -> list[tuple[str, str]]:
-        """What every answer of the API carries, for streams."""
+        """The headers that every answer carries, for streams."""
         return [("X-Request-Id", request.id), ("X-Content-Type-Options", "nosniff")]
 
     def stop(self) -> None:
-        """From now on refuse what comes, and end the streams."""
+        """Refuse new requests from now on, and end the streams."""
         self.stopping.set()
         self.kernel.executor.committed.notify()
         self.feeds.wake()
@@ -123,36 +124,36 @@ class Application:
         settings: Settings | None = None,
         pepper: bytes | None = None,
         clock: Clock | None = None,
-        guard: Callable[[Running], None] | None = None,
+        check: Callable[[Running], None] | None = None,
     ) -> None:
-        self._source, self._clock, self._guard = source, clock, guard
+        self._source, self._clock, self._check = source, clock, check
         self.settings = settings or Settings()
-        self._pepper = secret_outside() if pepper is None else pepper
+        self._pepper = secret_from_environment() if pepper is None else pepper
         self.table = Table(ROUTES)
         self.static = Static()
         self.running: Running | None = None
         self.failed: HoldkitError | None = None
-        """Why it did not start, or did not stop well."""
+        """Why the application did not start, or did not stop cleanly."""
 
     async def _open(self, url: str) -> AsyncKernel:
-        said = self.settings
-        return await connect_async(url, clock=self._clock, schema=said.schema, pool_size=said.pool_size)
+        settings = self.settings
+        return await connect_async(url, clock=self._clock, schema=settings.schema, pool_size=settings.pool_size)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[Running]:
-        """Open, run, and close again. A host that mounts this application enters it in its own lifespan."""
+        """Open, run and close the application. A host that mounts it enters this in its own lifespan."""
         ours = isinstance(self._source, str)
         kernel = await self._open(self._source) if isinstance(self._source, str) else self._source
         running = Running(kernel, self.settings, self._pepper, self.table)
         tasks: list[asyncio.Task[None]] = []
         try:
-            await running.gate.refresh()
-            await running.webhook_sender.attend_all(kernel)
-            if self._guard is not None:
-                self._guard(running)
+            await running.admission.refresh()
+            await running.webhook_sender.sync_all(kernel)
+            if self._check is not None:
+                self._check(running)
             if self.settings.sweep_every:
                 running.sweeper = kernel.sweeper(every=self.settings.sweep_every)
-            tasks = [asyncio.create_task(running.gate.stay_current()), asyncio.create_task(_tidy(running))]
+            tasks = [asyncio.create_task(running.admission.stay_current()), asyncio.create_task(_maintain(running))]
             self.running = running
             yield running
         finally:
@@ -163,12 +164,12 @@ class Application:
                 await kernel.aclose()
 
     async def _finish(self, running: Running, tasks: list[asyncio.Task[None]]) -> None:
-        """What is under way is given its time; then the helpers end."""
+        """Wait for running requests, up to `stop_timeout`; then end the background tasks."""
         try:
             async with asyncio.timeout(self.settings.stop_timeout):
                 await running.idle.wait()
         except TimeoutError:
-            log.warning("%d requests were still under way when the server stopped", running.in_work)
+            log.warning("%d requests were still running when the server stopped", running.in_work)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -188,7 +189,7 @@ class Application:
             await send({"type": "websocket.close", "code": 1003})
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """The lifespan protocol: only when nobody mounted us."""
+        """The lifespan protocol, used when the application is not mounted."""
         await receive()
         began = False
         try:
@@ -203,11 +204,11 @@ class Application:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-async def _tidy(running: Running) -> None:
+async def _maintain(running: Running) -> None:
     while True:
-        await asyncio.sleep(TIDY)
-        await running.feeds.tidy()
+        await asyncio.sleep(MAINTAIN_EVERY)
+        await running.feeds.close_idle()
         try:
-            await running.webhook_sender.attend_all(running.kernel)
+            await running.webhook_sender.sync_all(running.kernel)
         except HoldkitError as failed:
-            log.warning("webhooks could not be looked after, will try again: %s", failed)
+            log.warning("cannot read the webhooks, will retry: %s", failed)

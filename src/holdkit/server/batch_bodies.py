@@ -1,5 +1,5 @@
-"""What a batch may hold: every command as its own route takes it, with a `type`, an id where the route has one, and perhaps a
-retry key of its own."""
+"""The commands of a batch: each has the fields of its own route, a `type`, the id where the route has one in its path, and an
+optional operation id of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .bodies import (
 )
 
 OwnKey: TypeAlias = Annotated[
-    str | None, Meta(description="its own retry key; else Idempotency-Key and its place make one")
+    str | None, Meta(description="its own operation id; by default derived from Idempotency-Key and its index")
 ]
 
 

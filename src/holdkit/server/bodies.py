@@ -1,7 +1,7 @@
-"""What callers may send: one struct per body. Unknown fields are refused.
+"""The documents that callers send, one struct per body and per query. Unknown fields are refused.
 
-The bounds in the schemas tell readers of the OpenAPI what the core will check; here only the shape is checked, so that every
-limit has one home.
+The bounds in the schemas are for readers of the OpenAPI document. Only types are checked here; the core checks the bounds, so
+that each limit is defined once.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ Span: TypeAlias = Annotated[
     int | float | str, Meta(description="seconds, or text such as 90s, 5m, 2h", examples=["5m"])
 ]
 Amounts: TypeAlias = Annotated[
-    int | dict[str, int] | None, Meta(description="a number for the one leg, amounts by pool, or nothing for all of it")
+    int | dict[str, int] | None, Meta(description="units of the only leg, or units by pool; null: all units")
 ]
-Moment: TypeAlias = Annotated[datetime | Slot, Meta(description="RFC 3339, or a slot: microseconds UTC")]
-Token: TypeAlias = Annotated[str | None, Meta(description="the owner token that placing the hold gave")]
+Moment: TypeAlias = Annotated[datetime | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
+Token: TypeAlias = Annotated[str | None, Meta(description="the owner token, from the answer that placed the hold")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
 
 
 class Body(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What every change may say beside itself."""
+    """Fields that every change may carry."""
 
-    actor: Annotated[str | None, Meta(description="on whose behalf: user:7, job:nightly; else the key's own id")] = None
+    actor: Annotated[
+        str | None, Meta(description="who makes the change, such as user:7 or job:nightly; by default the API key's id")
+    ] = None
     correlation_id: str | None = None
     reason: str | None = None
 
 
 class NewPool(Body, kw_only=True):
-    """Make a pool."""
+    """Create a pool."""
 
     id: PoolId
     total: Total
@@ -55,25 +57,25 @@ class PoolEnd(Body, kw_only=True):
     """Remove, archive or unarchive a pool."""
 
 
-class LegWish(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What is asked of one pool; or a key or an item, of which there is one each."""
+class LegBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A leg: units of a pool, or a claim's key, or an item."""
 
     pool: PoolId | None = None
     quantity: Quantity = 1
-    create_with_total: Annotated[Total | None, Meta(description="make the pool if it is missing; admin keys only")] = (
-        None
-    )
+    create_with_total: Annotated[
+        Total | None, Meta(description="create the pool if it does not exist; scope admin only")
+    ] = None
     key: Annotated[str | None, Meta(description="type:value, as in POST /v1/claims; not in a batch")] = None
     item: Annotated[str | None, Meta(description="as in POST /v1/items; not in a batch")] = None
 
 
 class Taking(Body, kw_only=True):
-    """What is taken: one pool with a quantity, or legs, all of them or none."""
+    """What to take: one pool with a quantity, or legs, all or none."""
 
     pool: PoolId | None = None
     quantity: Quantity | None = None
-    legs: list[LegWish] | None = None
-    id: Annotated[str | None, Meta(description="a 128-bit id of your own choice; else one is minted")] = None
+    legs: list[LegBody] | None = None
+    id: Annotated[str | None, Meta(description="your own 128-bit id; by default one is generated")] = None
     owner: Token = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
@@ -91,7 +93,7 @@ class NewConsume(Taking, kw_only=True):
 
 
 class Confirm(Body, kw_only=True):
-    """Held units become consumed."""
+    """Make held units consumed."""
 
     owner: Token = None
     entity: str | None = None
@@ -101,77 +103,79 @@ class Confirm(Body, kw_only=True):
 
 
 class Release(Body, kw_only=True):
-    """Held units become available."""
+    """Make held units available."""
 
     owner: Token = None
     quantity: Amounts = None
-    force: Annotated[bool, Meta(description="without the token; needs a reason and an admin key")] = False
+    force: Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")] = False
 
 
 class Extend(Body, kw_only=True):
-    """A later deadline."""
+    """Move the deadline to a later time."""
 
     owner: Token = None
-    by: Annotated[Span | None, Meta(description="counted from the present deadline")] = None
+    by: Annotated[Span | None, Meta(description="added to the current deadline")] = None
     ttl: Annotated[Span | None, Meta(description="counted from now")] = None
     until: Moment | None = None
 
 
 class Expire(Body, kw_only=True):
-    """Say that the deadline has come."""
+    """Record that the deadline has passed."""
 
 
 class Return(Body, kw_only=True):
-    """Consumed units become available again."""
+    """Make consumed units available again."""
 
     owner: Token = None
     quantity: Amounts = None
-    force: Annotated[bool, Meta(description="without the token; needs a reason and an admin key")] = False
+    force: Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")] = False
 
 
 class ReturnToPool(Body, kw_only=True):
-    """Consumed units whose holds are kept no longer become available again."""
+    """Return consumed units whose holds are no longer kept."""
 
     quantity: Quantity
-    force: Annotated[bool, Meta(description="must be true, with a reason: nobody's token is asked for")] = False
+    force: Annotated[bool, Meta(description="must be true, with a reason, because no owner token is checked")] = False
 
 
-class SweepWish(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How much to sweep."""
+class SweepBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Options of a sweep."""
 
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
 
 
-class ChangeLimitsWish(Body, kw_only=True):
+class ChangeLimitsBody(Body, kw_only=True):
     """New values for limits that are stored with the data."""
 
-    limits: Annotated[dict[str, Span | None], Meta(description="by name; intervals in seconds, or as text such as 90d")]
+    limits: Annotated[
+        dict[str, Span | None], Meta(description="new values by name; intervals in seconds, or as text such as 90d")
+    ]
     if_version: int | None = None
 
 
-class NewKeyWish(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Make a key for your own tenant."""
+class NewKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Create an API key for your own tenant."""
 
     name: str
     scope: Scope = "hold"
     ttl: Span | None = None
 
 
-class RotateWish(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A new secret for a key."""
+class RotateKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Give an API key a new secret."""
 
     grace: Span = 300
 
 
-class NewHook(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Deliver the journal of your tenant from now on."""
+class NewWebhook(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Deliver your tenant's journal entries to a URL from now on."""
 
     url: str
-    actions: Annotated[list[str], Meta(max_length=50, description="which; all, if none is named")] = []
+    actions: Annotated[list[str], Meta(max_length=50, description="actions to deliver; all by default")] = []
 
 
 Spent: TypeAlias = Annotated[
-    int | dict[str, int], Meta(description="a number where there is one budget, else by budget")
+    int | dict[str, int], Meta(description="an amount if there is one budget, otherwise amounts by budget")
 ]
 
 
@@ -187,7 +191,7 @@ class BudgetHold(Body, kw_only=True):
 
 
 class BudgetConsume(Body, kw_only=True):
-    """Spend what is known."""
+    """Spend a known amount."""
 
     client: str
     actual: Spent
@@ -196,10 +200,12 @@ class BudgetConsume(Body, kw_only=True):
 
 
 class BudgetConfirm(Body, kw_only=True):
-    """Say what an estimate came to."""
+    """Report the actual amount of an estimate."""
 
     hold: str
-    actual: Annotated[int | dict[str, int] | None, Meta(description="nothing: as estimated; 0: a release")] = None
+    actual: Annotated[int | dict[str, int] | None, Meta(description="null: as estimated; 0: release the estimate")] = (
+        None
+    )
     owner: Token = None
     entity: str | None = None
     keep_rest: bool = False
@@ -207,36 +213,36 @@ class BudgetConfirm(Body, kw_only=True):
 
 
 class BudgetResize(Body, kw_only=True):
-    """Another total for the window that runs."""
+    """Change the total of the current window."""
 
     client: str
     budget: str
     total: Total
-    per: Annotated[str | None, Meta(description="which, where the budget has several: day, 3600s")] = None
+    per: Annotated[str | None, Meta(description="which allowance, if the budget has several: day, 3600s")] = None
 
 
-AllTenants = Annotated[bool, Meta(description="of every tenant: for operators")]
+AllTenants = Annotated[bool, Meta(description="entries of all tenants; for keys of the default tenant")]
 
 
 class ClientQuery(Struct, forbid_unknown_fields=True):
-    """Whose windows."""
+    """The client whose windows to read."""
 
     client: str = ""
 
 
 class PageQuery(Struct, forbid_unknown_fields=True):
-    """Which page."""
+    """The page to read."""
 
     after: str = ""
     limit: Limit = 100
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
-    """No query is understood here."""
+    """No query parameters."""
 
 
 class PoolsQuery(Struct, forbid_unknown_fields=True):
-    """Which pools."""
+    """The pools to list."""
 
     prefix: str = ""
     contains: str = ""
@@ -246,7 +252,7 @@ class PoolsQuery(Struct, forbid_unknown_fields=True):
 
 
 class HoldsQuery(Struct, forbid_unknown_fields=True):
-    """Which holds."""
+    """The holds to list."""
 
     pool: str | None = None
     state: State | None = None
@@ -256,7 +262,7 @@ class HoldsQuery(Struct, forbid_unknown_fields=True):
 
 
 class JournalQuery(Struct, forbid_unknown_fields=True):
-    """Which part of the journal: behind a cursor, or the last entries there are."""
+    """The entries to read: after a cursor, or the last ones."""
 
     after: str | None = None
     last: Annotated[int, Meta(ge=1, le=1_000)] | None = None
@@ -265,14 +271,14 @@ class JournalQuery(Struct, forbid_unknown_fields=True):
 
 
 class HistoryQuery(Struct, forbid_unknown_fields=True):
-    """Which part of a history: behind a cursor. A hold's comes whole, whatever the limit."""
+    """The entries of a history, after a cursor. The history of a hold is complete, whatever the limit."""
 
     after: str | None = None
     limit: Limit = 100
 
 
 class EventsQuery(Struct, forbid_unknown_fields=True):
-    """Which events."""
+    """The events to stream."""
 
     after: str | None = None
     kind: Literal["entries", "summary"] = "entries"

@@ -1,4 +1,4 @@
-"""Claims and items as they travel: what callers send of them, and what they are shown. No token but where it is minted."""
+"""Claims and items: the documents that callers send and get. An owner token is only in the answer that creates it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ ItemIds: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=1_000)]
 
 
 class NewClaim(Body, kw_only=True):
-    """Reserve a key that only one can have."""
+    """Reserve a unique key."""
 
     type: str
     value: str
     ttl: Span
     owner: Annotated[
-        Token, Meta(description="of your own: while the claim is alive, the same owner gets the same one")
+        Token, Meta(description="your own token: while the claim is held, the same owner gets the same claim")
     ] = None
     metadata: dict[str, Any] | None = None
 
 
 class ConfirmClaim(Body, kw_only=True):
-    """The key belongs to the entity from now on."""
+    """Give the key to an entity permanently."""
 
     entity: str
     owner: Token = None
 
 
 class EndClaim(Body, kw_only=True):
-    """Let a key go."""
+    """Release a key."""
 
     owner: Token = None
 
@@ -43,11 +43,11 @@ class EndClaim(Body, kw_only=True):
 class ForgetClaim(EndClaim, kw_only=True):
     """Free a confirmed key."""
 
-    force: Annotated[bool, Meta(description="without the token; needs a reason and an admin key")] = False
+    force: Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")] = False
 
 
 class ExtendClaim(Body, kw_only=True):
-    """A later deadline."""
+    """Move the deadline to a later time."""
 
     owner: Token = None
     by: Span | None = None
@@ -55,7 +55,7 @@ class ExtendClaim(Body, kw_only=True):
 
 
 class ClaimsQuery(Struct, forbid_unknown_fields=True):
-    """Which key: by `key`, by `type` and `value`, or by `entity`; all without any."""
+    """The claims to list: by `key`, by `type` and `value`, or by `entity`; by default all."""
 
     key: str | None = None
     type: str | None = None
@@ -67,7 +67,7 @@ class ClaimsQuery(Struct, forbid_unknown_fields=True):
 
 
 class ItemsQuery(Struct, forbid_unknown_fields=True):
-    """Which items."""
+    """The items to list."""
 
     prefix: str = ""
     after: str = ""
@@ -75,19 +75,19 @@ class ItemsQuery(Struct, forbid_unknown_fields=True):
 
 
 class AddItems(Body, kw_only=True):
-    """Make items."""
+    """Create items."""
 
     ids: ItemIds
 
 
 class ReopenItems(Body, kw_only=True):
-    """Spent items are available again."""
+    """Make spent items available again."""
 
     ids: ItemIds
 
 
 class ReserveItems(Body, kw_only=True):
-    """Take every one, or none."""
+    """Reserve all of these items, or none."""
 
     ids: ItemIds
     ttl: Span | None = None
@@ -96,19 +96,19 @@ class ReserveItems(Body, kw_only=True):
 
 
 class BestItems(Body, kw_only=True):
-    """Take the first so many that are free: of a list, or of those that begin alike."""
+    """Reserve the first available items, from a list or with a common prefix."""
 
     count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000})]
     within: Annotated[list[str], Meta(max_length=1_000)] | None = None
     prefix: str | None = None
-    adjacent: Annotated[bool, Meta(description="side by side; else anywhere")] = True
+    adjacent: Annotated[bool, Meta(description="only items that are next to each other")] = True
     ttl: Span | None = None
     owner: Token = None
     metadata: dict[str, Any] | None = None
 
 
 class EndItems(Body, kw_only=True):
-    """End the hold that has them."""
+    """End the hold on some items."""
 
     hold: str
     owner: Token = None
@@ -116,13 +116,13 @@ class EndItems(Body, kw_only=True):
 
 
 class LookAtItems(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which items to look at: in a body, for a thousand ids are too long for an address."""
+    """The items to read; in a body, because a thousand ids do not fit into a URL."""
 
     ids: ItemIds
 
 
 class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
-    """A key in its present or last life."""
+    """A claim: the current one of its key, or the last one."""
 
     id: str
     key: str
@@ -148,7 +148,7 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
 
 
 class ClaimPage(Struct):
-    """Keys."""
+    """Claims."""
 
     items: list[ClaimAnswer]
     next: str | None
@@ -156,7 +156,7 @@ class ClaimPage(Struct):
 
 
 class ItemAnswer(Struct):
-    """One item, and which hold has it."""
+    """An item, and the hold that has it."""
 
     id: str
     state: Literal["available", "held", "spent", "missing"]
@@ -172,14 +172,14 @@ class ItemPage(Struct):
 
 
 class ItemList(Struct):
-    """Items in the order asked."""
+    """Items in the requested order."""
 
     items: list[ItemAnswer]
     server_time: datetime
 
 
 def claim_answer(claim: Claim, now: datetime, *, secret: bool = False) -> ClaimAnswer:
-    """What is shown of a claim."""
+    """A claim as a document."""
     return ClaimAnswer(
         id=claim.id,
         key=claim.key,

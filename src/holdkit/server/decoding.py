@@ -1,6 +1,6 @@
-"""What comes in: the body within its bounds, JSON without tricks, the query. Everything else is refused with a `Problem`.
+"""Reads and decodes what callers send: the body within its limits, strict JSON, the query. Refuses the rest with a `Problem`.
 
-Never keeps more than `max_body` bytes, never waits longer than `body_timeout`, never echoes what was sent.
+It never keeps more than `max_body` bytes, never waits longer than `body_timeout`, and never echoes what was sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _number: Final = re.compile(rb"[0-9]+")
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], settings: Settings) -> bytes:
-    """The whole body, or 413 as soon as it is too much, or 408 when it does not come."""
+    """The whole body; 413 as soon as it is too large, 408 if it does not arrive in time."""
     declared = headers.get(b"content-length")
     if declared is not None:
         if not _number.fullmatch(declared) or len(declared) > 18:
@@ -48,7 +48,7 @@ async def _gather(receive: Receive, settings: Settings) -> bytes:
     size = 0
     while True:
         if message["type"] == "http.disconnect":
-            raise Problem(400, "body_cut_short", "the connection ended before the body did")
+            raise Problem(400, "body_cut_short", "the connection was closed before the whole body arrived")
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > settings.max_body:
@@ -60,7 +60,7 @@ async def _gather(receive: Receive, settings: Settings) -> bytes:
 
 
 def _too_large(settings: Settings) -> Problem:
-    return Problem(413, "body_too_large", f"a body has at most {settings.max_body} bytes")
+    return Problem(413, "body_too_large", f"the body is larger than {settings.max_body} bytes: split the request")
 
 
 def check_json(body: bytes, max_depth: int) -> None:
@@ -86,7 +86,7 @@ def _depth(body: bytes) -> int:
 
 
 def _brackets(body: bytes) -> bytes:
-    """The brackets outside of strings. Without a backslash every quote begins or ends a string, and cutting there is enough."""
+    """The brackets outside of strings. Without a backslash every quote begins or ends a string, so splitting there is enough."""
     if b"\\" not in body:
         return b"".join(body.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
     return b"".join(token for token in _token.findall(body) if token in _BRACKETS)
@@ -105,7 +105,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         double = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         shown = repr(double[:64]).encode("ascii", "backslashreplace").decode()
-        raise Problem(400, "field_twice", f"the field {shown} is there twice")
+        raise Problem(400, "field_twice", f"the field {shown} occurs twice")
     return found
 
 
@@ -122,7 +122,7 @@ def decode_body(body: bytes, decoder: msgspec.json.Decoder[T], settings: Setting
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise _misfit(error) from None
+        raise _invalid_field(error) from None
     except (ValueError, RecursionError):  # DecodeError, UnicodeError: a lone surrogate among them
         raise Problem(400, "body_not_json", "the body must be one JSON object, in UTF-8") from None
 
@@ -131,8 +131,9 @@ _at: Final = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 _named: Final = re.compile(r"field `(.*)`")
 
 
-def _misfit(error: msgspec.ValidationError, prefix: str = "") -> Problem:
-    """msgspec says what it expected and where, never what was sent (but for an unknown field's name)."""
+def _invalid_field(error: msgspec.ValidationError, prefix: str = "") -> Problem:
+    """The problem for a validation error. msgspec reports what it expected and where, and of what was sent only the name of an
+    unknown field."""
     said = str(error)
     where = _at.search(said)
     path = where[1] if where else ""
@@ -152,21 +153,23 @@ def _misfit(error: msgspec.ValidationError, prefix: str = "") -> Problem:
 
 
 def read_query(raw: bytes, kind: type[T], settings: Settings) -> T:
-    """The query string as its struct: known names, each once, values in their type."""
+    """The query string as its struct: known names, each at most once, with values of their type."""
     if not raw:
         return kind()
     if len(raw) > settings.max_query:
-        raise Problem(414, "query_too_long", f"a query has at most {settings.max_query} bytes")
+        raise Problem(414, "query_too_long", f"the query string is longer than {settings.max_query} bytes")
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=20
         )
     except ValueError:
-        raise Problem(400, "query_malformed", "the query must be name=value pairs, percent-encoded UTF-8") from None
+        raise Problem(
+            400, "query_malformed", "the query string must be name=value pairs, percent-encoded UTF-8"
+        ) from None
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Problem(400, "query_malformed", "each name may be given once")
+        raise Problem(400, "query_malformed", "each query parameter may be given only once")
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _misfit(error, "query") from None
+        raise _invalid_field(error, "query") from None

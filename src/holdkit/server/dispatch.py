@@ -1,4 +1,4 @@
-"""From a request to its answer: every check in order, every error as a problem, every answer counted."""
+"""Dispatch: runs the checks of a request in order, calls its handler, turns every error into a problem, counts every answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
 
 
 async def _handle(application: Application, request: Request, send: Send) -> Answer | None:
-    """Find what is asked for, and who may have it."""
+    """Find the route, then admit the caller and answer."""
     scope = request.scope
     request.headers = read_headers(scope["headers"], application.settings.max_headers)
     given = request.headers.get(b"x-request-id")
@@ -65,11 +65,11 @@ async def _handle(application: Application, request: Request, send: Send) -> Ans
         if segments[0] != "v1" and scope["method"] in ("GET", "HEAD"):
             request.kind = "static"
             return application.static.find(segments, request.headers)
-        raise Problem(404, "not_found", "there is nothing here")
+        raise Problem(404, "not_found", "there is no such path: see /v1/openapi.json")
     matched = _route(methods, scope["method"])
     request.kind = matched.route.kind
     if application.running is None:
-        raise Problem(503, "not_started", "the application was not started: enter its lifespan in the host's")
+        raise Problem(503, "not_started", "the application is not running: enter its lifespan in the host's lifespan")
     return await _answer(application.running, matched, request, send)
 
 
@@ -77,7 +77,7 @@ def _route(methods: dict[str, Matched], method: str) -> Matched:
     matched = methods.get("GET" if method == "HEAD" else method)
     if matched is None:
         allowed = ", ".join(sorted(methods))
-        raise Problem(405, "method_not_allowed", f"allowed here: {allowed}", allow=allowed)
+        raise Problem(405, "method_not_allowed", f"this path allows {allowed}", allow=allowed)
     return matched
 
 
@@ -85,13 +85,13 @@ async def _answer(running: Running, matched: Matched, request: Request, send: Se
     route, settings = matched.route, running.settings
     request.route, request.running = route, running
     if running.stopping.is_set() and route.scope is not None:
-        raise Problem(503, "stopping", "the server is stopping", retry_after=1.0)
+        raise Problem(503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0)
     if settings.open:
         _check_host(request)
     if route.scope is not None:
-        request.caller = running.gate.admit(request.headers, route)
+        request.caller = running.admission.admit(request.headers, route)
     if running.in_work >= settings.max_requests:
-        raise Problem(503, "overloaded", "too many requests are in work", retry_after=0.2)
+        raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
     request.query = read_query(request.scope["query_string"], route.query, settings)
     if getattr(request.query, "all_tenants", False):
         operators_only(request.caller)
@@ -111,7 +111,9 @@ async def _answer(running: Running, matched: Matched, request: Request, send: Se
 async def _work(matched: Matched, request: Request, seconds: float) -> Answer | None:
     route, running = matched.route, request.running
     if b"if-match" in request.headers and not route.precondition:
-        raise Problem(400, "if_match_unsupported", "If-Match is not understood here: the owner token guards a hold")
+        raise Problem(
+            400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its owner token"
+        )
     await _take_body(matched, request)
     if route.retry_key is None:
         async with asyncio.timeout(seconds):
@@ -119,23 +121,23 @@ async def _work(matched: Matched, request: Request, seconds: float) -> Answer | 
     op = request.op
     if op is None:
         if route.retry_key == "required":
-            raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, so that a retry is safe")
+            raise Problem(400, "idempotency_key_required", "send an Idempotency-Key header, so that a retry is safe")
         async with asyncio.timeout(seconds):
             return await route.handler(request)
-    flight = (request.caller.tenant, op)
-    if flight in running.keys_in_flight:
-        said = "a request with this Idempotency-Key is being decided right now: ask again"
+    key = (request.caller.tenant, op)
+    if key in running.keys_in_flight:
+        said = "another request with this Idempotency-Key is being processed: retry later"
         raise Problem(409, "operation_running", said, retry_after=0.1)
-    running.keys_in_flight.add(flight)
+    running.keys_in_flight.add(key)
     try:
         async with asyncio.timeout(seconds):
             return await route.handler(request)
     finally:
-        running.keys_in_flight.discard(flight)
+        running.keys_in_flight.discard(key)
 
 
 def _stamped(answer: Answer | None, request: Request) -> Answer | None:
-    """What answers a change tells what that survives."""
+    """Add the durability header to the answer of a change."""
     if answer is not None and request.route.changes:
         answer.headers = (*answer.headers, (DURABILITY, request.kernel.executor.durability.encode()))
     return answer
@@ -148,7 +150,7 @@ async def _take_body(matched: Matched, request: Request) -> None:
     raw = await read_body(request.receive, request.headers, settings)
     if matched.decoder is None:
         if raw.strip() not in (b"", b"{}"):
-            raise Problem(400, "body_unexpected", "nothing is read here")
+            raise Problem(400, "body_unexpected", "this route takes no body")
         return
     if not raw and route.body_optional:
         raw = b"{}"
@@ -158,14 +160,14 @@ async def _take_body(matched: Matched, request: Request) -> None:
 
 
 def _check_host(request: Request) -> None:
-    """Without keys, a page of a stranger's could speak through its reader's browser: only this machine's names pass, and no
-    other page's origin."""
+    """Protect an open server from other web pages in the user's browser: accept loopback host names only, and no foreign
+    origin."""
     host = request.headers.get(b"host", b"")
     origin = request.headers.get(b"origin")
     if not _LOOPBACK.fullmatch(host):
-        raise Problem(403, "host_refused", "an open server answers to localhost only")
+        raise Problem(403, "host_refused", "an open server answers requests to localhost only")
     if origin is not None and origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
-        raise Problem(403, "origin_refused", "an open server answers to its own pages only")
+        raise Problem(403, "origin_refused", "an open server answers requests of its own pages only")
 
 
 def _problem_answer(problem: Problem, request: Request, running: Running | None) -> Answer:
@@ -177,7 +179,7 @@ def _problem_answer(problem: Problem, request: Request, running: Running | None)
         headers.append((b"www-authenticate", b'Bearer realm="holdkit"'))
     if problem.more.get("replayed"):
         headers.append(REPLAYED)
-    if problem.status in (408, 413):  # the rest of the body is not waited for
+    if problem.status in (408, 413):  # the server does not read the rest of the body
         headers.append((b"connection", b"close"))
     if "allow" in problem.more:
         headers.append((b"allow", problem.more["allow"].encode()))
@@ -197,7 +199,7 @@ async def _send(answer: Answer, request: Request, send: Send) -> None:
     headers = [*answer.headers, (b"x-request-id", request.id.encode()), _NO_SNIFFING]
     if answer.status != 304:
         headers.append((b"content-length", str(len(body)).encode()))
-    if not answer.lasting:
+    if not answer.cacheable:
         headers.append(_NO_STORE)
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if request.scope["method"] == "HEAD" else body})

@@ -1,7 +1,8 @@
-"""The feed: what changed, gathered once per tenant for everybody who watches, however many pools and events there are.
+"""Feeds: the changes of a tenant's pools, collected once for all watchers, however many pools and events there are.
 
-One task follows the journal and keeps the latest of each pool; a watcher takes what changed since it last looked, at most a
-few times a second. A slow watcher gets fewer and fuller summaries; nothing is queued for it, and no hold ever waits for it.
+One task per tenant follows the journal and keeps the latest state of each pool. A watcher reads what changed since its last
+read, at most a few times a second. A slow watcher gets fewer and larger summaries; nothing is queued for it, and no hold ever
+waits for it.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from .problems import Problem
 log = logging.getLogger("holdkit.server")
 
 MAX_POOLS: Final = 50_000
-"""Pools kept in memory per tenant; beyond that an overview says that it is not complete."""
+"""Pools kept in memory per tenant; with more, an overview reports that it is not complete."""
 MAX_SHOWN: Final = 1_000
-"""Pools of one summary; the rest is in the next one."""
+"""Pools per summary; the rest is in the next one."""
 PAGE: Final = 500
 POLL: Final = 0.5
 PAUSE: Final = 1.0
 MAX_FEEDS: Final = 100
-"""Tenants that can be watched at a time: each costs a follower, and memory for its pools."""
+"""Tenants with a feed at a time: each costs a follower, and memory for its pools."""
 IDLE: Final = 60.0
-"""Seconds that a feed lives on after the last one who asked."""
+"""Seconds after which an unused feed is closed."""
 
 
 class Feed:
-    """One tenant's pools as the journal tells of them."""
+    """The pools of one tenant, kept current from the journal."""
 
     def __init__(self, kernel: AsyncKernel, tenant: str) -> None:
         self._kernel, self._tenant = kernel, tenant
@@ -44,16 +45,16 @@ class Feed:
         self.complete = True
         self.sums = Sums()
         self.actions: Counter[str] = Counter()
-        """Entries seen since the feed began, by action."""
+        """Entries since the feed started, by action."""
         self.tick = 0
-        """Grows with every page of news."""
+        """Counts the pages of entries that were applied."""
         self.epoch = 0
-        """Grows when everything was read anew: who knows an older one must too."""
+        """Counts full reloads: a watcher that knows an older epoch must reload too."""
         self._changed: OrderedDict[str, int] = OrderedDict()
         """Pool → the tick of its last change, in order of ticks."""
         self.forgotten = -1
-        """Changes up to this tick may be missing there: who is that far behind must read everything anew."""
-        self._news = asyncio.Event()
+        """Changes up to this tick may be missing in `_changed`: a watcher that is further behind must reload."""
+        self._updated = asyncio.Event()
         self.watchers = 0
         self.used = time.monotonic()
         self.ready = asyncio.Event()
@@ -65,18 +66,18 @@ class Feed:
                 await self._follow()
                 return
             except CursorLost:
-                log.warning("the journal was cut back: the feed begins anew")
+                log.warning("the journal was truncated: the feed reloads")
             except HoldkitError as failed:
                 if self._kernel.closed:
                     return
-                log.warning("the feed could not read, will try again: %s", failed)
+                log.warning("the feed cannot read the journal, will retry: %s", failed)
                 await asyncio.sleep(PAUSE)
 
     async def _follow(self) -> None:
         executor = self._kernel.executor
         cursor = (
             await self._kernel.cursor()
-        )  # before the pools are read: what happens meanwhile is told twice, not never
+        )  # before the pools are read: a change in between is then seen twice, not never
         await self._load()
         follower = AsyncFollower(executor, self._tenant)
         await follower.begin(cursor)
@@ -108,18 +109,18 @@ class Feed:
         self._changed.clear()
         self.epoch += 1
         self.ready.set()
-        self.tell()
+        self.notify()
 
     def _take(self, entries: list[JournalEntry]) -> None:
         self.tick += 1
         for entry in entries:
-            told = entry.entry
-            if not told.part:
-                self.actions[told.action.value] += 1
-            removed = told.action.value == "pool.removed"
-            for effect in told.effects:
+            row = entry.entry
+            if not row.part:
+                self.actions[row.action.value] += 1
+            removed = row.action.value == "pool.removed"
+            for effect in row.effects:
                 self._change(effect, removed or effect.pool.archived)
-        self.tell()
+        self.notify()
 
     def _change(self, effect: Effect, removed: bool) -> None:
         pool = effect.pool
@@ -127,7 +128,7 @@ class Feed:
             return
         known = self.pools.get(pool.id)
         if known is not None and (pool.slot, pool.version) < (known.slot, known.version) and pool.slot <= known.slot:
-            return  # told of already, when the pools were read
+            return  # already seen when the pools were read
         if removed:
             self.sums.take(self.pools.pop(pool.id, None), -1)
         elif known is not None or len(self.pools) < MAX_POOLS:
@@ -145,23 +146,23 @@ class Feed:
         self.sums.take(pool, 1)
         self.pools[pool.id] = pool
 
-    def tell(self) -> None:
-        """Wake whoever waits for news."""
-        self._news.set()
-        self._news = asyncio.Event()
+    def notify(self) -> None:
+        """Wake the watchers."""
+        self._updated.set()
+        self._updated = asyncio.Event()
 
-    async def news(self, tick: int, seconds: float) -> None:
-        """Wait until there is something after `tick`, or the time is over."""
+    async def wait(self, tick: int, seconds: float) -> None:
+        """Wait until there is a change after `tick`, or the time is over."""
         if self.tick > tick:
             return
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._updated.wait()
         except TimeoutError:
             return
 
     def since(self, tick: int) -> tuple[list[Pool], list[str], int]:
-        """Pools that changed after `tick` as they are now, ids of those that are gone, and the tick this brings one to."""
+        """The pools that changed after `tick`, the ids of those that were removed, and the tick that this covers."""
         names: list[str] = []
         for name in reversed(self._changed):
             if self._changed[name] <= tick:
@@ -171,26 +172,26 @@ class Feed:
         reached = self.tick
         if len(names) > MAX_SHOWN:
             reached = self._changed[names[MAX_SHOWN - 1]] - 1
-            if reached <= tick:  # one page of news was larger than a summary: tell all of that page
+            if reached <= tick:  # one page of entries has more pools than a summary: report the whole page
                 reached = self._changed[names[0]]
             names = [name for name in names if self._changed[name] <= reached]
         found = [self.pools[name] for name in names if name in self.pools]
         return found, [name for name in names if name not in self.pools], reached
 
     async def close(self) -> None:
-        """End the task."""
+        """Stop the task."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
 
 class Sums:
-    """Counters over all pools, kept current change by change."""
+    """Sums over all pools, updated with each change."""
 
     def __init__(self) -> None:
         self.pools = self.total = self.held = self.consumed = self.available = self.over = self.full = 0
 
     def take(self, pool: Pool | None, sign: int) -> None:
-        """Count a pool in, or out."""
+        """Add a pool, or subtract it."""
         if pool is None:
             return
         self.pools += sign
@@ -202,33 +203,35 @@ class Sums:
         self.full += sign * (pool.available == 0)
 
     def fields(self) -> dict[str, Any]:
-        """For JSON."""
+        """As a document."""
         return dict(vars(self))
 
 
 class Feeds:
-    """The feeds of all tenants that anybody asked for lately."""
+    """The feeds of all tenants that were requested recently."""
 
     def __init__(self) -> None:
         self._feeds: OrderedDict[str, Feed] = OrderedDict()
 
     def get(self, kernel: AsyncKernel, tenant: str) -> Feed:
-        """A tenant's feed, begun if there is none."""
+        """A tenant's feed, started if there is none."""
         feed = self._feeds.get(tenant)
         if feed is None:
             if len(self._feeds) >= MAX_FEEDS:
-                raise Problem(503, "feeds_too_many", "too many tenants are being watched", retry_after=IDLE)
+                raise Problem(
+                    503, "feeds_too_many", "too many tenants are being watched: retry later", retry_after=IDLE
+                )
             feed = self._feeds[tenant] = Feed(kernel, tenant)
         feed.used = time.monotonic()
         return feed
 
     def wake(self) -> None:
-        """Let everybody who waits for news look up: the server is stopping."""
+        """Wake all watchers, because the server is stopping."""
         for feed in self._feeds.values():
-            feed.tell()
+            feed.notify()
 
-    async def tidy(self) -> None:
-        """End those that nobody has asked for in a while."""
+    async def close_idle(self) -> None:
+        """Close feeds that nobody has used for a while."""
         horizon = time.monotonic() - IDLE
         for tenant, feed in list(self._feeds.items()):
             if not feed.watchers and feed.used < horizon:
@@ -236,7 +239,7 @@ class Feeds:
                 await feed.close()
 
     async def close(self) -> None:
-        """End all."""
+        """Close all feeds."""
         feeds = list(self._feeds.values())
         self._feeds.clear()
         for feed in feeds:

@@ -1,4 +1,4 @@
-"""Plain counters, and their Prometheus text. No label ever carries what a caller wrote."""
+"""Counters and their Prometheus text format. No label contains text from a caller."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class Metrics:
-    """What the server counts."""
+    """The counters of the server."""
 
     def __init__(self) -> None:
         self.commands: Counter[tuple[str, str]] = Counter()
-        """By kind and outcome: done, or the reason of the "no"."""
+        """By kind and outcome: done, or the reason of the refusal or error."""
         self.statuses: Counter[int] = Counter()
         self.latencies = [0] * (len(BUCKETS) + 1)
         self.seconds = 0.0
         self.requests = 0
 
     def count(self, kind: str, outcome: str, status: int, seconds: float) -> None:
-        """One request is answered."""
+        """Count an answered request."""
         self.commands[kind, outcome] += 1
         self.statuses[status] += 1
         self.latencies[bisect_left(BUCKETS, seconds)] += 1
@@ -32,7 +32,7 @@ class Metrics:
         self.requests += 1
 
     def quantile(self, part: float) -> float:
-        """The upper bound of the bucket in which a part of all requests has ended; 0 if there were none."""
+        """The upper bound of the bucket that contains a quantile; 0 without requests."""
         wanted, reached = part * self.requests, 0
         for bound, count in zip((*BUCKETS, 60.0), self.latencies, strict=True):
             reached += count
@@ -48,7 +48,7 @@ def exposition(metrics: Metrics, numbers: dict[str, Any]) -> bytes:
         f'holdkit_requests_total{{kind="{kind}",outcome="{outcome}"}} {count}'
         for (kind, outcome), count in sorted(metrics.commands.items())
     ]
-    lines += _head("holdkit_request_seconds", "histogram", "Seconds from the first byte to the answer.")
+    lines += _head("holdkit_request_seconds", "histogram", "Seconds from a request to its answer.")
     reached = 0
     for bound, count in zip(BUCKETS, metrics.latencies, strict=False):
         reached += count
@@ -62,23 +62,23 @@ def exposition(metrics: Metrics, numbers: dict[str, Any]) -> bytes:
         (
             "holdkit_sweeper_lag_seconds",
             "gauge",
-            "Seconds since a sweep left nothing behind.",
+            "Seconds since the last sweep that left no due hold.",
             numbers["sweeper"]["lag"],
         ),
-        ("holdkit_sweeper_expired_total", "counter", "Holds that the sweeper ended.", numbers["sweeper"]["expired"]),
-        ("holdkit_streams", "gauge", "Event streams that are open.", numbers["streams"]),
+        ("holdkit_sweeper_expired_total", "counter", "Holds that the sweeper expired.", numbers["sweeper"]["expired"]),
+        ("holdkit_streams", "gauge", "Open event streams.", numbers["streams"]),
         (
             "holdkit_clock_lag_seconds",
             "gauge",
-            "Seconds by which the clock that decides is ahead of this machine's.",
+            "Seconds by which the engine's clock is ahead of this machine's.",
             numbers["clock_lag"],
         ),
-        ("holdkit_requests_in_work", "gauge", "Requests that are not answered yet.", numbers["in_work"]),
+        ("holdkit_requests_in_work", "gauge", "Requests being processed.", numbers["in_work"]),
     ):
         lines += [*_head(name, kind, help_text), f"{name} {value:g}"]
-    lines += _head("holdkit_durability", "gauge", "What a done answer survives: 1 at the level in force.")
-    in_force = numbers["durability"].level
-    lines += [f'holdkit_durability{{level="{level}"}} {int(level == in_force)}' for level in LEVELS]
+    lines += _head("holdkit_durability", "gauge", "Durability of committed answers: 1 at the current level.")
+    current = numbers["durability"].level
+    lines += [f'holdkit_durability{{level="{level}"}} {int(level == current)}' for level in LEVELS]
     return ("\n".join(lines) + "\n").encode()
 
 

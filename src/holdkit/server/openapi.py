@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, written from the route table: what is served and what is described cannot differ."""
+"""The OpenAPI 3.1 document, generated from the route table, so that it cannot differ from what is served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _variable: Final = re.compile(r"\{(\w+)\}")
 
 
 class ProblemAnswer(Struct, kw_only=True):
-    """RFC 9457, with our reason and whether anything may have happened."""
+    """RFC 9457, with a stable `reason`, and `effect`: none, or unknown if the request may have been carried out."""
 
     type: str
     title: str
@@ -30,12 +30,12 @@ class ProblemAnswer(Struct, kw_only=True):
 
 
 def openapi_json(routes: tuple[Route, ...]) -> bytes:
-    """As JSON."""
+    """The document as JSON."""
     return msgspec.json.encode(document(routes))
 
 
 def document(routes: tuple[Route, ...]) -> dict[str, Any]:
-    """The whole document."""
+    """The document."""
     types: list[Any] = [ProblemAnswer]
     for route in routes:
         types += [kind for kind in (route.body, route.answer) if kind is not None]
@@ -49,7 +49,7 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
         "info": {
             "title": "Holdkit",
             "version": "1",
-            "description": "Holds on scarce things: docs/http.md tells the rest.",
+            "description": "Reservations of limited quantities. See docs/http.md.",
         },
         "security": [{"key": []}],
         "paths": paths,
@@ -83,7 +83,9 @@ def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     problem = {"application/problem+json": {"schema": schemas[repr(ProblemAnswer)]}}
     done = {"description": "done", "content": {route.media: {"schema": schemas[repr(route.answer)]}}}
     if route.changes:
-        done["headers"] = {"Holdkit-Durability": {"description": "what it survives", "schema": {"enum": list(LEVELS)}}}
+        done["headers"] = {
+            "Holdkit-Durability": {"description": "what the change survives", "schema": {"enum": list(LEVELS)}}
+        }
     found: dict[str, Any] = {str(route.status): done}
     statuses = {400, 503, 504} | ({401, 403, 429} if route.scope else set())
     if route.body is not None:
@@ -92,7 +94,7 @@ def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         statuses |= {409, 422}
     statuses |= {STATUSES.get(reason, 409) for reason in route.reasons}
     if route.method == "GET" and "{" in route.path:
-        found["304"] = {"description": "as you know it"}
+        found["304"] = {"description": "not modified"}
     for status in sorted(statuses):
         reasons = sorted(reason for reason in route.reasons if STATUSES.get(reason, 409) == status)
         found[str(status)] = {"description": ", ".join(reasons) or "see docs/http.md", "content": problem}
@@ -114,7 +116,7 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
         if "$ref" in schema:
             schema = definitions[schema["$ref"].rsplit("/", 1)[1]]
         options = schema.get("anyOf")
-        if options is not None:  # nothing can be said in a query but by leaving it out
+        if options is not None:  # a query parameter cannot be null: it is left out
             plain = [option for option in options if option.get("type") != "null"]
             plain = [definitions[o["$ref"].rsplit("/", 1)[1]] if "$ref" in o else o for o in plain]
             schema = plain[0]

@@ -1,7 +1,8 @@
-"""Every "no" as an RFC 9457 problem: our reasons, and `effect` none or unknown. The only place that knows HTTP numbers.
+"""Refusals and errors as RFC 9457 problems, with a stable reason, and `effect` none or unknown. Only this module knows status
+codes.
 
-Nothing here turns *unknown* into *none*: what is not known to have done nothing says so. Messages never carry a secret, a
-path of the machine, or the text of an exception that is not ours.
+An error whose effect is unknown is never reported as none. A message never contains a secret, a file path, or the text of a
+foreign exception.
 """
 
 from __future__ import annotations
@@ -35,33 +36,33 @@ STATUSES: Final[dict[str, int]] = {
 """The status of a refusal; all others are 409."""
 
 STORED: Final = frozenset(("key_not_found", "saga_not_found", "saga_ended"))
-"""Codes of calls that are wrong because of what is stored, and not malformed: they are reasons of their own."""
+"""Codes of requests that are well-formed but conflict with what is stored: each becomes a reason of its own."""
 
 TITLES: Final = {
-    400: "The request is malformed",
-    401: "A key is needed",
+    400: "Invalid request",
+    401: "API key required",
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
     406: "Not acceptable",
-    408: "The request took too long to arrive",
+    408: "Request timeout",
     409: "Refused",
-    410: "Gone",
-    412: "Changed meanwhile",
-    413: "The request is too large",
-    414: "The address is too long",
-    415: "Only JSON is understood",
-    422: "The retry key was used for something else",
+    410: "No longer available",
+    412: "Version conflict",
+    413: "Request too large",
+    414: "URL too long",
+    415: "Content type not supported",
+    422: "Idempotency key reused",
     429: "Too many requests",
-    431: "The headers are too large",
-    500: "A bug of ours",
-    503: "Not now",
-    504: "No answer in time",
+    431: "Headers too large",
+    500: "Internal error",
+    503: "Temporarily unavailable",
+    504: "Timed out",
 }
 
 
 class Problem(Exception):
-    """A "no" of the server itself, before or beside the kernel."""
+    """An error answer of the server."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class Problem(Exception):
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What a caller is told of an error; anything unforeseen is a bug of ours, and its effect unknown."""
+    """The problem for an exception. An unexpected exception is a bug, and its effect is unknown."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, errors.Refused):
@@ -89,7 +90,7 @@ def problem_of(error: BaseException) -> Problem:
         status, reason = (STATUSES.get(error.code, 409), error.code) if stored else (400, "invalid_request")
         return Problem(status, reason, plain(error), field=error.field, code=error.code)
     if isinstance(error, errors.OutcomeUnknown):
-        said = "it may or may not have happened: ask again with the same Idempotency-Key"
+        said = "the request may or may not have taken effect: retry it with the same Idempotency-Key"
         return Problem(503, "outcome_unknown", said, effect="unknown", retry_after=0.5)
     if isinstance(error, errors.Overloaded):
         reason = "saga_busy" if isinstance(error, errors.SagaBusy) else "overloaded"
@@ -97,15 +98,19 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, errors.CursorLost):
         return Problem(410, "cursor_lost", plain(error))
     if isinstance(error, errors.EngineError):
-        return Problem(503, "engine_error", "the storage failed; this attempt did nothing", retry_after=1.0)
+        return Problem(
+            503, "engine_error", "the storage failed, and this attempt changed nothing: retry later", retry_after=1.0
+        )
     if isinstance(error, TimeoutError):
-        said = "no answer came in time: ask again with the same Idempotency-Key"
+        said = "the storage did not answer in time: retry with the same Idempotency-Key"
         return Problem(504, "timed_out", said, effect="unknown", retry_after=1.0)
-    return Problem(500, "internal_error", "something broke here; the request id finds it in the log", effect="unknown")
+    return Problem(
+        500, "internal_error", "internal error: find it in the server's log by the request id", effect="unknown"
+    )
 
 
 def refusal_problem(refused: errors.Refused) -> Problem:
-    """A refusal with its facts."""
+    """The problem for a refusal."""
     more = facts(refused)
     if refused.replayed:
         more["replayed"] = True
@@ -115,8 +120,8 @@ def refusal_problem(refused: errors.Refused) -> Problem:
 
 
 def facts(refused: errors.Refused) -> dict[str, Any]:
-    """The numbers behind a refusal, ready for JSON."""
-    given = {name: value for name, value in refused.details.items() if name not in _TWICE}
+    """The details of a refusal, ready for JSON."""
+    given = {name: value for name, value in refused.details.items() if name not in _NOT_COPIED}
     if refused.subject:
         given["subject"] = str(refused.subject)
     if "max_lifetime" in given:
@@ -124,12 +129,12 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
     return given
 
 
-_TWICE: Final = ("found", "subject")
-"""Told under another name, or below."""
+_NOT_COPIED: Final = ("found", "subject")
+"""Reported under another name, or added separately."""
 
 
 def problem_body(problem: Problem, request_id: str, server_time: Any) -> bytes:
-    """As application/problem+json."""
+    """The body of an application/problem+json answer."""
     body = {
         "type": f"urn:holdkit:problem:{problem.reason}",
         "title": TITLES.get(problem.status, "Refused"),

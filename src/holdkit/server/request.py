@@ -1,4 +1,4 @@
-"""One request on its way: who asks, for what, and what is answered. Holds no rule."""
+"""A request, its caller and its answer; and the types of ASGI."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 Headers = Sequence[tuple[bytes, bytes]]
 
-HANG_UP: Final = "holdkit.hang_up"
+CLOSE_CONNECTION: Final = "holdkit.close_connection"
 """In the state of a request's scope: closes the connection at once."""
 JSON: Final = (b"content-type", b"application/json")
 DURABILITY: Final = b"holdkit-durability"
-"""What the change survives that this answers: one of the words of `Survives`."""
+"""The durability of the change that this answers: one of `Survives`."""
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _ONCE: Final = frozenset(
     (b"authorization", b"idempotency-key", b"content-length", b"content-type", b"host", b"if-match", b"last-event-id")
 )
-"""Headers of which two would be two requests in one."""
+"""Headers that must not occur twice, because proxies could disagree on which one counts."""
 
 
 class Caller:
-    """Whom a key stands for. The tenant comes from here and from nowhere else."""
+    """The caller that an API key belongs to. The tenant of a request comes only from here."""
 
     __slots__ = ("actor", "id", "kernel", "scope", "tenant")
 
@@ -41,18 +41,18 @@ class Caller:
 
 
 class Answer:
-    """What goes back: a status, a body, headers."""
+    """An answer: status, body and headers."""
 
-    __slots__ = ("body", "headers", "lasting", "status")
+    __slots__ = ("body", "cacheable", "headers", "status")
 
-    def __init__(self, body: bytes = b"", status: int = 200, headers: Headers = (), *, lasting: bool = False) -> None:
+    def __init__(self, body: bytes = b"", status: int = 200, headers: Headers = (), *, cacheable: bool = False) -> None:
         self.body, self.status, self.headers = body, status, headers
-        self.lasting = lasting
-        """It says itself how long it may be kept; all else is never stored."""
+        self.cacheable = cacheable
+        """It sets its own cache headers; all other answers are `no-store`."""
 
 
 class Request:
-    """What a handler sees of a request: it has passed every check by then."""
+    """A request as a handler sees it, after all checks."""
 
     __slots__ = ("body", "caller", "headers", "id", "kind", "names", "query", "receive", "route", "running", "scope")
 
@@ -63,9 +63,9 @@ class Request:
     def __init__(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], id: str) -> None:
         self.scope, self.receive, self.headers, self.id = scope, receive, headers, id
         self.kind = "none"
-        """What metrics call it."""
+        """The name of the request in metrics."""
         self.names: tuple[str, ...] = ()
-        """The variable parts of the path, in order."""
+        """The variable segments of the path, in order."""
         self.route: Route
         self.running: Running
 
@@ -75,41 +75,41 @@ class Request:
         return self.caller.kernel
 
     def now(self, *seen: Slot | None) -> datetime:
-        """The engine's clock, the one authority on time; never before what the answer has `seen`."""
+        """The engine's time, but not before the slots that the answer has `seen`."""
         return at(max([self.caller.kernel.executor.now(), *(slot for slot in seen if slot is not None)]))
 
     @property
     def op(self) -> str | None:
-        """The caller's retry key."""
+        """The operation id, from Idempotency-Key."""
         raw = self.headers.get(b"idempotency-key")
         if raw is None:
             return None
-        said = raw.decode("latin-1").strip()
-        if len(said) > 1 and said[0] == said[-1] == '"':
-            said = said[1:-1]
-        if not 0 < len(said) <= 200 or not said.isascii() or not said.isprintable() or said.isspace():
+        key = raw.decode("latin-1").strip()
+        if len(key) > 1 and key[0] == key[-1] == '"':
+            key = key[1:-1]
+        if not 0 < len(key) <= 200 or not key.isascii() or not key.isprintable() or key.isspace():
             raise Problem(
                 400, "idempotency_key_malformed", "Idempotency-Key must be 1 to 200 printable ASCII characters"
             )
-        return said
+        return key
 
 
 def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
-    """A value as JSON."""
+    """An answer with a JSON body."""
     return Answer(encode(value), status, (JSON, *headers))
 
 
 def read_headers(raw: Sequence[tuple[bytes, bytes]], most: int) -> dict[bytes, bytes]:
-    """Headers by lower-case name; 431 if they are too many bytes, 400 if one is there twice that must not be."""
+    """Headers by lower-case name; 431 if they are too large, 400 if one is repeated that must not be."""
     found: dict[bytes, bytes] = {}
     size = 0
     for name, value in raw:
         size += len(name) + len(value)
         if name in found and name in _ONCE:
-            raise Problem(400, "header_twice", f"the header {name.decode('latin-1')} may be given once")
+            raise Problem(400, "header_twice", f"the header {name.decode('latin-1')} may be sent only once")
         found[name] = value
     if size > most:
-        raise Problem(431, "headers_too_large", f"headers have at most {most} bytes")
+        raise Problem(431, "headers_too_large", f"the headers are larger than {most} bytes")
     return found
 
 

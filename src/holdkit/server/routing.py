@@ -1,6 +1,6 @@
-"""The route table: what every address takes, gives and needs. One table for the dispatcher, the OpenAPI and the tests.
+"""The route table: what each route takes, answers and requires. The dispatcher, the OpenAPI document and the tests share it.
 
-A route that does not say otherwise needs a key; there is no way to register one past this table.
+A route needs an API key unless it says otherwise, and there is no other way to register one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .keys import Scope as KeyScope
 from .request import Answer, Request, Scope
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]
-"""Gives an answer; None if it has sent one itself."""
+"""Returns an answer, or None if it has sent one itself."""
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """One address and method."""
+    """One path and method."""
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
@@ -31,38 +31,38 @@ class Route(Struct, frozen=True, kw_only=True):
     answer: Any
     """The type of the answer's body."""
     scope: KeyScope | None = "read"
-    """What a key must be allowed; None: no key is needed."""
+    """The scope that an API key must have; None: no key is required."""
     operator: bool = False
-    """It tells of all tenants: for keys of the default tenant only."""
+    """It covers all tenants: for keys of the default tenant only."""
     body: type[Struct] | None = None
     body_optional: bool = False
     query: type[Struct] = Nothing
     retry_key: Literal["required", "optional"] | None = None
-    """Whether `Idempotency-Key` is needed."""
+    """Whether `Idempotency-Key` is required or optional."""
     precondition: bool = False
-    """Whether `If-Match` is understood."""
+    """Whether `If-Match` is supported."""
     status: int = 200
     reasons: tuple[str, ...] = ()
-    """Refusals of its own."""
+    """The refusals that it may answer."""
     media: str = "application/json"
     kind: str = ""
-    """What metrics call it."""
+    """Its name in metrics."""
 
     @property
     def changes(self) -> bool:
-        """Whether it may change something: then its answer tells what that survives."""
+        """Whether it may change something: its answer then carries the durability header."""
         return self.method != "GET" and self.scope not in (None, "read")
 
 
 class Matched(Struct, frozen=True):
-    """A route ready to be called: with its decoder, and what its path said."""
+    """A route and the type of its body."""
 
     route: Route
     decoder: Any
 
 
 class Table:
-    """Finds the route of a path, in as many steps as the path has segments."""
+    """Finds the route of a path, one step per segment."""
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self.routes = routes
@@ -72,11 +72,11 @@ class Table:
             for segment in route.path.strip("/").split("/"):
                 node = node.setdefault("{}" if segment.startswith("{") else segment, {})
             decoder = None if route.body is None else msgspec.json.Decoder(route.body)
-            msgspec.json.Decoder(route.query)  # learned before requests come, in whatever thread
+            msgspec.json.Decoder(route.query)  # msgspec must see the type before threads use it at once
             node.setdefault(_METHODS, {})[route.method] = Matched(route, decoder)
 
     def find(self, segments: list[str]) -> tuple[dict[str, Matched] | None, tuple[str, ...]]:
-        """The routes at a path, by method, and the path's variable parts."""
+        """The routes of a path by method, and the variable segments of the path."""
         node: Any = self._root
         names: list[str] = []
         for segment in segments:
@@ -90,11 +90,12 @@ class Table:
         return node.get(_METHODS), tuple(names)
 
 
-_METHODS: Final = "\x00methods"  # no segment can be called that: it would not pass as UTF-8 text without controls
+_METHODS: Final = "\x00methods"  # no segment can have this name: control characters are rejected
 
 
 def segments_of(scope: Scope) -> list[str] | None:
-    """The path below where we are mounted, split before it is decoded: an id may have a slash in it. None if malformed."""
+    """The segments of the path below the mount point, or None if it is malformed. Split before decoding, because an id may
+    contain a slash."""
     root: str = scope.get("root_path", "")
     raw = scope.get("raw_path")
     if isinstance(raw, bytes):

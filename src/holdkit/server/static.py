@@ -1,6 +1,6 @@
-"""The dashboard's files: read once from the package, served with their types, tags and a strict policy.
+"""The dashboard's files: read once from the package, served with content types, ETags and a strict security policy.
 
-Only files that were there at the start can be asked for, by exact name: no path of the machine is ever built from a request.
+Only files that were present at the start are served, by exact name: no file path is ever built from a request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POLICY: Final = (
     b"default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; object-src 'none'; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_GUARDS: Final = (
+_SECURITY_HEADERS: Final = (
     (b"content-security-policy", POLICY),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -50,7 +50,7 @@ class File:
 
 
 class Static:
-    """The files by their path below the root."""
+    """The files by their path."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._files: dict[str, File] = {}
@@ -61,10 +61,10 @@ class Static:
 
     def _add(self, name: str, body: bytes, kind: bytes) -> None:
         tag = b'"' + hashlib.blake2b(body, digest_size=12).hexdigest().encode() + b'"'
-        lasting = name.startswith("assets/")  # their names carry a hash of what is in them
-        cache = b"public, max-age=31536000, immutable" if lasting else b"no-cache"
+        cacheable = name.startswith("assets/")  # their names contain a hash of their content
+        cache = b"public, max-age=31536000, immutable" if cacheable else b"no-cache"
         self._files[name] = File(
-            body, ((b"content-type", kind), (b"etag", tag), (b"cache-control", cache), *_GUARDS), tag
+            body, ((b"content-type", kind), (b"etag", tag), (b"cache-control", cache), *_SECURITY_HEADERS), tag
         )
 
     def find(self, segments: list[str], headers: dict[bytes, bytes]) -> Answer:
@@ -72,7 +72,7 @@ class Static:
         name = "/".join(segments) or "index.html"
         file = self._files.get(name)
         if file is None:
-            raise Problem(404, "not_found", "there is nothing here")
+            raise Problem(404, "not_found", "there is no such file")
         if headers.get(b"if-none-match") == file.tag:
-            return Answer(status=304, headers=file.headers, lasting=True)
-        return Answer(file.body, headers=file.headers, lasting=True)
+            return Answer(status=304, headers=file.headers, cacheable=True)
+        return Answer(file.body, headers=file.headers, cacheable=True)

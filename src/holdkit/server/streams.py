@@ -1,7 +1,7 @@
 """Event streams: the journal as server-sent events, or summaries of what changed. Both end when the server stops.
 
-A stream reads the journal at its reader's pace; nothing is queued for it. A reader that takes nothing for `stream_timeout`
-seconds is dropped, and comes back with `Last-Event-ID`.
+A stream reads the journal at its client's pace; nothing is queued. A client that reads nothing for `stream_timeout` seconds
+is disconnected, and continues with `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ from .answers import PoolAnswer, encode, entry_answer, pool_fields
 from .bodies import EventsQuery
 from .feed import Feed
 from .problems import Problem
-from .request import HANG_UP, Message, Request, Send
+from .request import CLOSE_CONNECTION, Message, Request, Send
 
 log = logging.getLogger("holdkit.server")
 
 PAGE: Final = 200
-"""Entries sent at once. Only the last of them carries an id, so a reader that comes back may see up to so many again."""
+"""Entries sent together. Only the last one carries an id, so a client that reconnects may get up to this many again."""
 POLL: Final = 0.5
 
 
 def sse(event: str, data: bytes, id: str | None = None) -> bytes:
-    """One event; JSON has no line breaks of its own."""
+    """One event. Encoded JSON contains no line breaks."""
     head = f"event: {event}\n" if id is None else f"event: {event}\nid: {id}\n"
     return head.encode() + b"data: " + data + b"\n\n"
 
 
 async def events(request: Request, send: Send) -> None:
-    """Answer with a stream that lasts until the reader goes, is too slow, or the server stops."""
+    """Answer with a stream that lasts until the client disconnects, is too slow, or the server stops."""
     running = request.running
     if running.streams >= running.settings.max_streams:
-        raise Problem(503, "streams_too_many", "too many event streams are open", retry_after=5)
-    running.streams += 1  # before anything is waited for: else many at once would all be let in
+        raise Problem(503, "streams_too_many", "too many event streams are open: retry later", retry_after=5)
+    running.streams += 1  # before the first await: many requests at once would all pass the check
     try:
         query: EventsQuery = request.query
         if query.kind == "summary":
             if query.all_tenants:
-                raise invalid("all_tenants", "summary_of_one", "a summary is of one tenant's pools: follow entries")
+                raise invalid(
+                    "all_tenants", "summary_of_one", "a summary covers the pools of one tenant: use kind=entries"
+                )
             content = summaries(request, running.feeds.get(request.kernel, request.caller.tenant))
         else:
             content = await entries(request, _last_seen(request) or query.after, of_all=query.all_tenants)
@@ -61,7 +63,7 @@ async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Se
     settings = request.running.settings
     open_still = False
 
-    async def tell(message: Message) -> None:
+    async def forward(message: Message) -> None:
         nonlocal open_still
         await send(message)
         open_still = message["type"] == "http.response.start" or bool(message.get("more_body"))
@@ -74,23 +76,23 @@ async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Se
                 send_timeout=settings.stream_timeout,
                 headers=dict(request.running.plain_headers(request)),
             )
-            await response(request.scope, request.receive, tell)
-        if open_still:  # it was ended by the server's stop, in the midst of it
+            await response(request.scope, request.receive, forward)
+        if open_still:  # the server stopped in the middle of the stream
             await send({"type": "http.response.body", "body": b""})
     except SendTimeoutError:
-        log.warning("stream %s dropped: its reader took nothing for %g s", request.id, settings.stream_timeout)
-        await _hang_up(request)
+        log.warning("stream %s dropped: its client read nothing for %g s", request.id, settings.stream_timeout)
+        await _close_connection(request)
     except OSError:
-        pass  # gone
-    except Exception:  # the answer has begun: there is nobody left to tell but the log
-        log.exception("stream %s broke", request.id)
+        pass  # the client is gone
+    except Exception:  # the answer has started: the error can only be logged
+        log.exception("stream %s failed", request.id)
 
 
-async def _hang_up(request: Request) -> None:
-    """Nothing can be sent any more, not even the end. (Under a server that is not ours, that one must cut the line.)"""
-    cut = request.scope.get("state", {}).get(HANG_UP)
-    if cut is not None:
-        cut()
+async def _close_connection(request: Request) -> None:
+    """Close the connection of a client that reads nothing. (Under another ASGI server, that server has to close it.)"""
+    close = request.scope.get("state", {}).get(CLOSE_CONNECTION)
+    if close is not None:
+        close()
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
@@ -101,7 +103,7 @@ def _last_seen(request: Request) -> str | None:
 
 
 async def entries(request: Request, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
-    """Entries as they happen, behind a cursor, or from now on. The cursor is checked before the stream begins."""
+    """Entries as they are committed, after a cursor or from now on. The cursor is checked before the stream begins."""
     kernel = request.kernel
     follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant)
     began = after or await kernel.cursor()
@@ -124,16 +126,16 @@ async def _entries(request: Request, follower: AsyncFollower, began: str, of_all
             return
         if page:
             last = page[-1].cursor
-            told = [sse(one.action, encode(entry_answer(one, "", says_tenant=of_all))) for one in page[:-1]]
-            told.append(sse(page[-1].action, encode(entry_answer(page[-1], last, says_tenant=of_all)), last))
-            yield b"".join(told)
+            sent = [sse(one.action, encode(entry_answer(one, "", with_tenant=of_all))) for one in page[:-1]]
+            sent.append(sse(page[-1].action, encode(entry_answer(page[-1], last, with_tenant=of_all)), last))
+            yield b"".join(sent)
         if follower.at_end:
             await committed.wait(count, POLL)
     yield sse("bye", b"{}")
 
 
 async def summaries(request: Request, feed: Feed) -> AsyncGenerator[bytes, None]:
-    """What changed, at most a few times a second: pools as they are now, entries counted by action."""
+    """Summaries of what changed, at most a few per second: pools as they are now, and entries counted by action."""
     running = request.running
     feed.watchers += 1
     try:
@@ -142,7 +144,7 @@ async def summaries(request: Request, feed: Feed) -> AsyncGenerator[bytes, None]
         yield sse("summary", encode({"sums": feed.sums.fields(), "complete": feed.complete, "pools": [], "removed": [],
                                      "actions": {}, "reset": True, "server_time": request.now()}))  # fmt: skip
         while not running.stopping.is_set():
-            await feed.news(tick, 5.0)
+            await feed.wait(tick, 5.0)
             reset, epoch = feed.epoch != epoch or tick < feed.forgotten, feed.epoch
             pools, removed, tick = feed.since(tick)
             actions = {name: count - seen[name] for name, count in sorted(feed.actions.items()) if count != seen[name]}

@@ -1,7 +1,7 @@
-"""A little traffic to look at: shoppers and jobs that hold, pay, cancel, walk away and come too late, over HTTP.
+"""Sample traffic for the trial server: simulated clients that hold, pay, cancel, abandon and pay too late, over HTTP.
 
-Uses only what any client could: the standard library and a key. What was sold comes back after a while, so that it can run
-for ever. Meant for trying things out; no part of the product rests on it.
+It uses only the standard library and an API key, like any client. Sold units are returned after a while, so that it can run
+for as long as the server does. No other module depends on it.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ POOLS: Final = {
     "flight/HK81/business": 24,
     "courier/slots/today": 60,
 }
-"""What there is to be had."""
+"""The pools and their totals."""
 SEATS: Final = [f"seat:{row}{number:02}" for row in "ABCDEFGH" for number in range(1, 17)]
 SOLD: Final = (0.62, 0.35, 0.78, 0.12, 0.44, 0.7, 0.28, 0.5)
-"""The parts of the pools that are sold when it begins, over and over: there is something to see at once."""
+"""The shares of the pools that are sold at the start, repeated over the pools."""
 SHOPPERS: Final = 32
 FULL: Final = 0.82
-"""The part of a pool that may be sold before orders are cancelled and units come back."""
+"""The share of a pool that may be sold before orders are cancelled."""
 
 
 class Traffic:
-    """Threads that each play one client after another, until told to stop."""
+    """Threads that simulate one client after another, until stopped."""
 
     def __init__(self, address: str, key: str, *, seed: int = 1, shoppers: int = SHOPPERS) -> None:
-        self._place, self._key = urlsplit(address), key
+        self._url, self._key = urlsplit(address), key
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(n, seed), name=f"shopper-{n}", daemon=True)
@@ -55,42 +55,42 @@ class Traffic:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start all threads."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Let everybody finish what they are at."""
+        """Stop all threads after their current request."""
         self._stop.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(10)
 
     def _run(self, number: int, seed: int) -> None:
-        line = http.client.HTTPConnection(self._place.hostname or "localhost", self._place.port, timeout=10)
-        shopper = Shopper(line, self._key, random.Random(f"{seed}/{number}"), self._stop, f"{seed}-{number}")
+        connection = http.client.HTTPConnection(self._url.hostname or "localhost", self._url.port, timeout=10)
+        shopper = Shopper(connection, self._key, random.Random(f"{seed}/{number}"), self._stop, f"{seed}-{number}")
         while not self._stop.is_set():
             try:
                 shopper.visit()
-            except (OSError, http.client.HTTPException, ValueError):  # the server is going, gone, or back again
-                line.close()
+            except (OSError, http.client.HTTPException, ValueError):  # the server is stopping, gone, or restarting
+                connection.close()
                 self._stop.wait(0.5)
-        line.close()
+        connection.close()
 
 
 class Shopper:
-    """One client: a connection, a temper that changes with every visit, and the orders that were paid."""
+    """One client: a connection, a random behaviour for each visit, and the orders it has paid."""
 
     def __init__(
-        self, line: http.client.HTTPConnection, key: str, dice: random.Random, stop: threading.Event, name: str
+        self, connection: http.client.HTTPConnection, key: str, dice: random.Random, stop: threading.Event, name: str
     ) -> None:
-        self._line, self._key, self._dice, self._stop, self._name = line, key, dice, stop, name
+        self._connection, self._key, self._dice, self._stop, self._name = connection, key, dice, stop, name
         self._calls = 0
         self._paid: deque[tuple[str, str, str]] = deque()
         """Hold, its token, its pool."""
 
     def visit(self) -> None:
-        """From wanting something to the end of the story."""
+        """Place a hold and decide what becomes of it."""
         who = f"user:{self._dice.randint(1, 900)}"
         chance = self._dice.random()
         if chance < 0.1:
@@ -108,7 +108,7 @@ class Shopper:
             "legs": legs,
             "ttl": ttl,
             "actor": who,
-            "metadata": {"channel": self._dice.choice(("web", "app", "desk"))},
+            "metadata": {"channel": self._dice.choice(("web", "app", "phone"))},
         }
         status, hold = self._call("POST", "/v1/holds", body)
         if status == 201:
@@ -118,26 +118,26 @@ class Shopper:
         self._think(0.1, 0.9)
 
     def _decide(self, hold: dict[str, Any], pool: str, ttl: float, who: str) -> None:
-        owner, place = hold["owner"], f"/v1/holds/{hold['id']}"
+        owner, path = hold["owner"], f"/v1/holds/{hold['id']}"
         temper = self._dice.choices(list(TEMPERS), list(TEMPERS.values()))[0]
         if temper == "walks away":
             return
         self._think(1.0, 12.0)
         if self._dice.random() < 0.12:
-            self._call("POST", f"{place}/extend", {"owner": owner, "by": 30, "actor": who})
+            self._call("POST", f"{path}/extend", {"owner": owner, "by": 30, "actor": who})
         if temper == "cancels":
-            self._call("POST", f"{place}/release", {"owner": owner, "actor": who, "reason": "changed their mind"})
+            self._call("POST", f"{path}/release", {"owner": owner, "actor": who, "reason": "changed their mind"})
             return
         if temper == "pays late" and ttl <= 20:
             self._think(ttl, ttl + 1)
         order = f"order:{self._dice.randint(10_000, 99_999)}"
-        status, _ = self._call("POST", f"{place}/confirm", {"owner": owner, "entity": order, "actor": who})
+        status, _ = self._call("POST", f"{path}/confirm", {"owner": owner, "entity": order, "actor": who})
         if status == 200:
             self._paid.append((hold["id"], owner, pool))
-            self._make_room(pool)
+            self._cancel_when_full(pool)
 
     def _take_seats(self, who: str) -> None:
-        """Two or three side by side, by their numbers."""
+        """Reserve two or three adjacent seats."""
         first = self._dice.randrange(len(SEATS) - 3)
         wanted = SEATS[first : first + self._dice.randint(2, 3)]
         status, hold = self._call("POST", "/v1/items/reserve", {"ids": wanted, "ttl": 30, "actor": who})
@@ -157,8 +157,8 @@ class Shopper:
             body = {"owner": claim["owner"], "entity": who, "actor": who}
             self._call("POST", f"/v1/claims/{claim['id']}/confirm", body)
 
-    def _make_room(self, pool: str) -> None:
-        """Nobody comes to look at something that is sold out: from time to time orders are cancelled."""
+    def _cancel_when_full(self, pool: str) -> None:
+        """Cancel some orders when a pool is nearly sold out, so that there is always activity."""
         _, now = self._call("GET", f"/v1/pools/{quote(pool, safe='')}", None)
         if now.get("consumed", 0) > FULL * now.get("total", 1) or len(self._paid) > 20:
             for _ in range(3):
@@ -179,7 +179,7 @@ class Shopper:
         if body is not None:
             self._calls += 1
             headers |= {"Content-Type": "application/json", "Idempotency-Key": f"traffic-{self._name}-{self._calls}"}
-        self._line.request(method, path, None if body is None else json.dumps(body), headers)
-        answer = self._line.getresponse()
-        told: dict[str, Any] = json.loads(answer.read())
-        return answer.status, told
+        self._connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = self._connection.getresponse()
+        body_read: dict[str, Any] = json.loads(answer.read())
+        return answer.status, body_read

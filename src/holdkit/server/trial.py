@@ -1,7 +1,7 @@
-"""`make run`: a server with its sweeper and its dashboard on a fresh SQLite file, and traffic to look at.
+"""`make run`: a server with sweeper and dashboard on a new SQLite file, with sample traffic.
 
-Prints an address with a key in its fragment, which a browser never sends. Ctrl-C stops everything; nothing is kept unless a
-folder was named.
+It prints an address with an API key in the fragment, which a browser never sends. Ctrl-C stops everything; the file is kept
+only if a folder was given.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PORT = 8420
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prepare, serve, clean up. 0 when it was told to stop."""
+    """Prepare, serve and clean up; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m holdkit.server.trial", description="Server, dashboard and traffic."
     )
-    parser.add_argument("--folder", type=Path, help="keep the file in this folder (else: a temporary one)")
-    parser.add_argument("--port", type=int, help=f"default {PORT}, or any free one if that is taken")
-    parser.add_argument("--no-traffic", action="store_true", help="only the server: nothing moves but what you do")
+    parser.add_argument("--folder", type=Path, help="keep the file in this folder (default: a temporary one)")
+    parser.add_argument("--port", type=int, help=f"default {PORT}, or any free port if that is in use")
+    parser.add_argument("--no-traffic", action="store_true", help="only the server, without sample traffic")
     chosen = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -45,10 +45,10 @@ def main(arguments: list[str] | None = None) -> int:
             _serve(folder, _free(PORT) if chosen.port is None else chosen.port, traffic=not chosen.no_traffic,
                    kept=chosen.folder is not None)  # fmt: skip
     except HoldkitError as failed:
-        _say(str(failed), error=True)
+        _print(str(failed), error=True)
         return 1
-    except SystemExit:  # uvicorn's way to say that it could not listen
-        _say(f"holdkit: cannot listen on port {chosen.port}: is it taken?", error=True)
+    except SystemExit:  # uvicorn exits like this if it cannot listen
+        _print(f"holdkit: cannot listen on port {chosen.port}: it may be in use", error=True)
         return 1
     except KeyboardInterrupt:
         pass
@@ -59,67 +59,67 @@ def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:
     url = f"sqlite:///{folder}/holds.db"
     pepper = secrets.token_bytes(32)
     key = _prepare(url, pepper, sold=traffic)
-    crowd: list[Traffic] = []
+    started_traffic: list[Traffic] = []
 
     def started(address: str) -> None:
-        _say(
-            f"Holdkit is ready: a server, its sweeper{' and traffic' if traffic else ''} on {folder}/holds.db\n\n"
+        _print(
+            f"Holdkit is running on {folder}/holds.db, with a sweeper{' and sample traffic' if traffic else ''}.\n\n"
             f"  dashboard   {address}/#key={key}\n"
-            f"  key         {key}\n"
+            f"  API key     {key}\n"
             f"  API         curl -H 'Authorization: Bearer {key}' {address}/v1/pools\n\n"
-            f"Ctrl-C stops it. {'The file is kept.' if kept else 'Nothing is kept.'}"
+            f"Press Ctrl-C to stop. {'The file is kept.' if kept else 'The file is then deleted.'}"
         )
         if traffic:
-            crowd.append(Traffic(address, key))
-            crowd[0].start()
+            started_traffic.append(Traffic(address, key))
+            started_traffic[0].start()
 
     made = server(url, port=port, pepper=pepper, started=started)
     try:
         asyncio.run(made.serve())
     finally:
-        for one in crowd:
+        for one in started_traffic:
             one.stop()
-        _say("Stopped.")
+        _print("Stopped.")
     if made.application.failed is not None:
         raise made.application.failed
 
 
 def _prepare(url: str, pepper: bytes, *, sold: bool) -> str:
-    """Tables, pools and a key; all that is there already stays."""
+    """Create the pools and an API key; existing data is kept."""
     with connect(url) as hk:
-        for place, (name, total) in enumerate(POOLS.items()):
+        for index, (name, total) in enumerate(POOLS.items()):
             pool = hk.create_pool(name, total, exist_ok=True)
-            units = int(total * SOLD[place % len(SOLD)])
+            units = int(total * SOLD[index % len(SOLD)])
             if sold and units and not pool.consumed:
                 hk.consume(name, units, entity="presale")
         if sold:
             hk.items.add(SEATS)
-            _errands(hk)
+            _run_sagas(hk)
         return Keys(hk, pepper=pepper).make("make run", scope="admin").text
 
 
-class Errand(Saga):
-    """A saga to look at: books a courier; one of them meets a closed gate, and waits for a person."""
+class DeliverySaga(Saga):
+    """A sample saga that books a delivery; one of them fails and is parked for an operator."""
 
     name = "courier"
     max_attempts = 1
 
     def reserve(self, intent: Any, step: SagaStep) -> Any:  # noqa: ARG002 - the shape of a saga
-        """One slot."""
+        """Reserve one delivery slot."""
         return "courier/slots/today"
 
     def effect(self, intent: Any, step: SagaStep) -> Any:  # noqa: ARG002 - the shape of a saga
-        """Nothing but an answer, or an error."""
+        """Return a result, or fail."""
         if intent["to"] == "Lyon":
             raise ConnectionError("the depot in Lyon does not answer")
         return {"collected": True}
 
 
-def _errands(hk: Kernel) -> None:
-    errands = hk.sagas.register(Errand)
+def _run_sagas(hk: Kernel) -> None:
+    sagas = hk.sagas.register(DeliverySaga)
     for number, town in enumerate(("Berlin", "Porto", "Lyon", "Ghent")):
         with suppress(HoldkitError):  # the one to Lyon is parked
-            errands.run(f"delivery-{number + 1}", {"to": town})
+            sagas.run(f"delivery-{number + 1}", {"to": town})
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _folder(named: Path | None) -> Iterator[Path]:
 
 
 def _free(port: int) -> int:
-    """This port, or 0 for any if somebody listens there."""
+    """This port, or 0 for any free one if it is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -144,10 +144,10 @@ def _free(port: int) -> int:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt  # so that the temporary folder is removed, whoever stops us
+    raise KeyboardInterrupt  # so that the temporary folder is removed
 
 
-def _say(text: str, *, error: bool = False) -> None:
+def _print(text: str, *, error: bool = False) -> None:
     print(text, file=sys.stderr if error else sys.stdout, flush=True)
 
 

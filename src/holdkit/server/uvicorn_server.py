@@ -1,7 +1,10 @@
-"""From settings to a listening server: where it may bind, how it stops. Blocks until it is told to stop.
+"""The server process on uvicorn: where it may listen, how it stops, and the limits that uvicorn lacks.
 
-Binds loopback unless told otherwise; another address needs a key in the store, and TLS or the explicit word that somebody
-else (a proxy) speaks it. Files that are made meanwhile are for their owner alone.
+It listens on loopback by default. Another address needs at least one API key, and TLS or the explicit statement that a proxy
+provides it. Files that the process creates are readable by their owner only.
+
+uvicorn has no limit on the time that a request takes to arrive, and none on connections; `BoundedProtocol` adds both, and lets
+a stream close the connection of a client that reads nothing, for which ASGI has no message.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ from ..core.validation import invalid
 from ..errors import EngineError
 from ..faces._async.kernel import AsyncKernel
 from .application import Application, Running
-from .request import HANG_UP
+from .request import CLOSE_CONNECTION
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether only this machine can reach the address."""
     if host == "localhost":
         return True
     try:
@@ -41,21 +44,27 @@ def is_loopback(host: str) -> bool:
 
 
 def check_binding(host: str, *, settings: Settings, tls: bool, behind_proxy: bool, keys: bool) -> None:
-    """Refuse to expose what is not guarded."""
+    """Refuse to expose a server without API keys or without TLS."""
     if is_loopback(host):
         return
     if settings.open:
-        raise invalid("host", "host_exposed", "an open server has no keys: it may listen on loopback only")
+        raise invalid("host", "host_exposed", "an open server asks for no API key: it may listen on loopback only")
     if not keys:
-        raise invalid("host", "host_exposed", "there is no key yet: make one before you listen beyond loopback")
+        raise invalid(
+            "host",
+            "host_exposed",
+            "there is no API key yet: create one (holdkit keys make) before listening beyond loopback",
+        )
     if not tls and not behind_proxy:
         raise invalid(
-            "host", "host_exposed", "keys would travel in the clear: give a certificate, or say that a proxy speaks TLS"
+            "host",
+            "host_exposed",
+            "API keys would be sent unencrypted: give a certificate, or use --behind-proxy if a proxy provides TLS",
         )
 
 
 class Server(uvicorn.Server):
-    """uvicorn, told about our streams: they end before it waits for connections to end."""
+    """uvicorn's server, which ends our streams before it waits for open connections."""
 
     def __init__(
         self, config: uvicorn.Config, application: Application, started: Callable[[str], object] | None
@@ -64,14 +73,14 @@ class Server(uvicorn.Server):
         self.application, self.on_started = application, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Then say where we are."""
+        """Start, then report the address."""
         await super().startup(sockets)
         if self.started and self.on_started is not None:
             self.on_started(self.address)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A stop that was asked for is a success: uvicorn would raise the signal once more, and die of it."""
+        """Exit with success after a signal: uvicorn would raise it again and die of it."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()
@@ -84,7 +93,7 @@ class Server(uvicorn.Server):
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Streams first."""
+        """End the streams first."""
         if self.application.running is not None:
             self.application.running.stop()
         await super().shutdown(sockets)
@@ -102,20 +111,20 @@ def server(
     pepper: bytes | None = None,
     started: Callable[[str], object] | None = None,
 ) -> Server:
-    """A server that is not running yet: `await server(...).serve()` in a loop of your own."""
+    """A server that is not running yet: call `await server(...).serve()` in your own event loop."""
     chosen = settings or Settings()
 
-    def guard(running: Running) -> None:
+    def check(running: Running) -> None:
         tls = certificate is not None
-        check_binding(host, settings=chosen, tls=tls, behind_proxy=behind_proxy, keys=not running.gate.empty)
+        check_binding(host, settings=chosen, tls=tls, behind_proxy=behind_proxy, keys=not running.admission.empty)
 
-    application = Application(source, settings=chosen, pepper=pepper, guard=guard)
+    application = Application(source, settings=chosen, pepper=pepper, check=check)
     config = uvicorn.Config(
         application,
         host=host,
         port=port,
         lifespan="on",
-        http=GuardedProtocol,
+        http=BoundedProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -133,14 +142,14 @@ def server(
 
 
 def serve(source: str, *, host: str = "127.0.0.1", port: int = 8420, **more: Any) -> None:
-    """Serve until SIGINT or SIGTERM: streams are closed, requests under way finished. Arguments as for `server`."""
+    """Serve until SIGINT or SIGTERM; then close streams and finish running requests. Takes the arguments of `server`."""
     os.umask(0o077)
     made = server(source, host=host, port=port, **more)
     try:
         asyncio.run(made.serve())
-    except SystemExit:  # uvicorn's way to say that it could not start; it has logged why
+    except SystemExit:  # uvicorn exits like this if it cannot start; it has logged why
         if made.application.failed is None:
-            raise EngineError(f"cannot listen on {host}:{port}: is the port taken?") from None
+            raise EngineError(f"cannot listen on {host}:{port}: the port may be in use") from None
     if made.application.failed is not None:
         raise made.application.failed
 
@@ -153,10 +162,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("url", nargs="?", default="sqlite:///holds.db")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8420)
-    parser.add_argument("--open", action="store_true", help="ask for no key; loopback only")
+    parser.add_argument("--open", action="store_true", help="accept requests without an API key; on loopback only")
     parser.add_argument("--certificate")
     parser.add_argument("--private-key")
-    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front speaks TLS")
+    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of the server provides TLS")
     chosen = parser.parse_args(arguments)
     serve(
         chosen.url,
@@ -166,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
         certificate=chosen.certificate,
         private_key=chosen.private_key,
         behind_proxy=chosen.behind_proxy,
-        started=lambda address: print(f"holdkit listens on {address}", flush=True),  # noqa: T201 - it is a program
+        started=lambda address: print(f"holdkit listens on {address}", flush=True),  # noqa: T201 - the output of a program
     )
     return 0
 
@@ -177,41 +186,41 @@ __all__ = ["Server", "check_binding", "main", "serve", "server"]
 _ARRIVED = (h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
 
 
-class GuardedProtocol(H11Protocol):
-    """One connection. The clock runs from its first moment, and from the first byte of each later request."""
+class BoundedProtocol(H11Protocol):
+    """One connection. The timeout runs from the start of the connection, and from the first byte of each later request."""
 
-    _late: asyncio.TimerHandle | None = None
+    _timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Too many: hang up at once."""
+        """Close the connection at once if there are too many."""
         super().connection_made(transport)
-        self.app_state = {**self.app_state, HANG_UP: transport.abort}
+        self.app_state = {**self.app_state, CLOSE_CONNECTION: transport.abort}
         if len(self.connections) > self._settings.max_connections:
             transport.abort()
         else:
-            self._arm()
+            self._start_timeout()
 
     def data_received(self, data: bytes) -> None:
-        """Stop the clock when the request is here; a request in one piece never starts it."""
+        """Stop the timeout when the request has arrived; a request that arrives in one piece never starts it."""
         super().data_received(data)
         if self.conn.their_state in _ARRIVED:
-            self._disarm()
-        elif self._late is None:
-            self._arm()
+            self._cancel_timeout()
+        elif self._timeout is None:
+            self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No clock outlives its connection."""
-        self._disarm()
+        """Cancel the timeout."""
+        self._cancel_timeout()
         super().connection_lost(exc)
 
     @property
     def _settings(self) -> Any:
         return self.config.app.settings  # type: ignore[union-attr]
 
-    def _arm(self) -> None:
-        self._late = self.loop.call_later(self._settings.receive_timeout, self.transport.abort)
+    def _start_timeout(self) -> None:
+        self._timeout = self.loop.call_later(self._settings.receive_timeout, self.transport.abort)
 
-    def _disarm(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _cancel_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None

@@ -124,7 +124,7 @@ def test_no_wrong_revoked_or_expired_key_passes_any_route() -> None:
         await here.running.keys.revoke(revoked.info.id)
         expired = await here.running.keys.make("expired", scope="admin", ttl=1)
         here.running.kernel.executor.engine.clock.advance(1)  # type: ignore[attr-defined]
-        await here.running.gate.refresh()
+        await here.running.admission.refresh()
         before = await state(here)
         flipped = good[:-1] + ("A" if good[-1] != "A" else "B")
         unknown = good[:5] + ("aa" if good[5:7] != "aa" else "bb") + good[7:]
@@ -221,7 +221,7 @@ def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
         request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
         await here.key("read", "rival")
         (stored,) = [key for key in await here.running.keys.stored() if key.tenant == "rival"]
-        request.caller, request.running = here.running.gate._caller(stored), here.running
+        request.caller, request.running = here.running.admission._caller(stored), here.running
         told = await entries(request, "hkc2.WyIiLFtbMCwwLCIiXV1d")  # the beginning
         assert b"event: hello" in await anext(told)
         await here.call("POST", "/v1/pools", {"id": "ours", "total": 5}, tenant="rival")

@@ -43,7 +43,7 @@ def test_a_retry_key_is_of_no_use_to_another_access_key(actor: str | None) -> No
     async def work(here: InProcessApp) -> None:
         theirs = await here.running.keys.make("theirs", scope="hold")
         mine = await here.running.keys.make("mine", scope="hold")
-        await here.running.gate.refresh()
+        await here.running.admission.refresh()
 
         async def ask(key: str, path: str, body: Any, op: str) -> Any:
             headers = {"Authorization": f"Bearer {key}"}
@@ -65,7 +65,7 @@ def test_a_retry_key_is_of_no_use_to_another_access_key(actor: str | None) -> No
             assert first["hold"]["owner"] not in answer.text
         await here.running.keys.rotate(theirs.info.id, grace=0)
         rotated = await here.running.keys.rotate(theirs.info.id)
-        await here.running.gate.refresh()
+        await here.running.admission.refresh()
         again = await ask(rotated.text, "/v1/holds", body, "k")
         assert (again.status_code, again.json()["owner"]) == (201, held["owner"]), "a new secret is the same key"
 
@@ -77,7 +77,7 @@ def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
 
     async def work(here: InProcessApp) -> None:
         keys = [(await here.running.keys.make(name, scope="admin")).text for name in ("theirs", "mine")]
-        await here.running.gate.refresh()
+        await here.running.admission.refresh()
         held = (
             await here.call("POST", "/v1/holds", {"pool": "a", "quantity": 4, "ttl": 60}, key=keys[0], op="h")
         ).json()

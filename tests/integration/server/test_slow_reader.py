@@ -76,7 +76,7 @@ def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:
             await kernel.apply([PlaceHold(legs=(Leg("p0000"),), ttl=60) for _ in range(9)])
             async with asyncio.timeout(PATIENCE):
                 while feed.actions["hold.held"] < 9:
-                    await feed.news(feed.tick, 1)
+                    await feed.wait(feed.tick, 1)
             seen: dict[str, int] = {}
             tick, summaries = 0, 0
             while True:
@@ -109,7 +109,7 @@ def test_a_feed_tells_nothing_of_pools_beyond_its_bound(monkeypatch: pytest.Monk
             await kernel.hold({"a": 1, "c": 1}, ttl=60)
             async with asyncio.timeout(20):
                 while not feed.actions["hold.held"]:
-                    await feed.news(feed.tick, 1)
+                    await feed.wait(feed.tick, 1)
             pools, removed, _ = feed.since(0)
             assert ([pool.id for pool in pools], removed) == (["b", "a"], []), "one that is not kept is not gone"
             assert (feed.complete, feed.sums.pools, feed.sums.held) == (False, 2, 1)
@@ -133,7 +133,7 @@ def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> 
             await kernel.hold("plain", 2, ttl=60)
             async with asyncio.timeout(PATIENCE):
                 while feed.actions["hold.held"] < 4:
-                    await feed.news(feed.tick, 1)
+                    await feed.wait(feed.tick, 1)
             pools, removed, _ = feed.since(0)
             assert ([pool.id for pool in pools], removed, list(feed.pools)) == (["plain"], [], ["plain"])
             assert (feed.sums.pools, feed.sums.held) == (1, 2)
@@ -159,7 +159,7 @@ def test_a_feed_lists_what_a_list_of_pools_lists_archived_ones_left_out() -> Non
             await kernel.unarchive_pool("before")
             async with asyncio.timeout(PATIENCE):
                 while not feed.actions["pool.unarchived"]:
-                    await feed.news(feed.tick, 1)
+                    await feed.wait(feed.tick, 1)
             pools, removed, _ = feed.since(tick)
             assert ([pool.id for pool in pools], removed, sorted(feed.pools)) == (
                 ["before"],

@@ -96,7 +96,7 @@ def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
         async with in_process_app() as here:
             feed = here.running.feeds.get(here.running.kernel, "")
             await feed.ready.wait()
-            waiting = asyncio.create_task(feed.news(feed.tick, 3_600))
+            waiting = asyncio.create_task(feed.wait(feed.tick, 3_600))
             await asyncio.sleep(0)
             here.running.stop()
             await asyncio.wait_for(waiting, PATIENCE)

@@ -11,7 +11,7 @@ from standardwebhooks.webhooks import Webhook
 
 from holdkit import errors
 from holdkit.server.settings import Delivery, Settings
-from holdkit.server.webhooks.requests import Refusal, check_url, is_public, pin, signed_headers
+from holdkit.server.webhooks.requests import TargetRefused, check_url, is_public, pin, signed_headers
 from tests.support.servers import InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
 
@@ -135,9 +135,9 @@ def test_a_target_that_is_not_public_is_never_called() -> None:
         async def public(_host: str, _port: int) -> list[str]:
             return ["93.184.216.34"]
 
-        with pytest.raises(Refusal, match="not public"):
+        with pytest.raises(TargetRefused, match="not public"):
             await pin("https://rebinding.example/x", frozenset(), private)
-        with pytest.raises(Refusal, match="https"):
+        with pytest.raises(TargetRefused, match="https"):
             await pin("http://example.org/x", frozenset(), public)
         target = await pin("https://example.org/x?y=1", frozenset(), public)
         assert (target.url, target.host) == ("https://93.184.216.34:443/x?y=1", "example.org")

@@ -1,9 +1,9 @@
 # Generated from ../_async/keystore.py by tools/gen_sync.py: do not edit.
-"""Where keys are kept: as records beside the holds, so that every server of a fleet, and the command line, see the same ones.
+"""The store of API keys: records beside the holds, so that all servers and the command line see the same keys.
 
-They are written through the kernel, and so are durable, journaled and in every backup; the kind begins with ~, so that no
-caller can read or write it. Only keyed hashes are written. A second record counts the changes, so that a server can look
-for news by reading one row.
+They are written through the kernel, so they are durable, journaled and part of every backup. Their kind begins with ~, so no
+caller can read or write it. Only keyed hashes are stored. A second record counts the changes, so that a server notices a
+change by reading one row.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ...core.validation import invalid, text
 from ...errors import EngineError, OutcomeUnknown, Overloaded, VersionConflict
 from ...faces._sync.kernel import Kernel
 from ...kernel.normalise import span
-from ..keys import KeyInfo, NewKey, Scope, StoredKey, check_name, check_scope, hash_secret, mint_key, shown, spell_key
+from ..keys import KeyInfo, NewKey, Scope, StoredKey, check_name, check_scope, format_key, hash_secret, mint_key, shown
 
 KEYS: Final = "~key"
 SERVER: Final = "~server"
 MAX_KEYS: Final = 10_000
 GRACE: Final = 300
-"""Seconds for which the old secret still counts after a rotation."""
+"""Seconds for which the old secret stays valid after a rotation."""
 _PAGE: Final = 1_000
 _stored: Final = msgspec.json.Decoder(StoredKey)
 
 
 class Keys:
-    """The keys of one store: `make`, `listed`, `revoke`, `rotate`.
+    """The API keys of one database: `make`, `listed`, `revoke`, `rotate`.
 
-    `pepper` is the server's own secret, by which hashes are keyed: give one from outside of the database (32 bytes), and
-    whoever can write to the database still cannot make keys. Without, one is made once and kept there.
+    `pepper` is the server's own secret, which keys the hashes. With one from outside the database (32 bytes), somebody who
+    can write to the database still cannot create keys. Without one, it is generated once and stored in the database.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Keys:
         self._executor, self._pepper, self._randomness = kernel.executor, pepper, randomness
 
     def make(self, name: str, *, scope: Scope = "hold", tenant: str = "", ttl: Ttl | None = None) -> NewKey:
-        """A new key. Its text is in the answer, and nowhere else."""
+        """Create a key. Its text is only in the answer."""
         check_name(name)
         check_scope(scope)
         if tenant != "":
@@ -57,22 +57,24 @@ class Keys:
         now = self._executor.now()
         expires_at = None if ttl is None else now + self._life(ttl)
         if len(self.stored()) >= MAX_KEYS:
-            raise invalid("name", "keys_too_many", f"at most {MAX_KEYS} keys are kept")
+            raise invalid(
+                "name", "keys_too_many", f"there are already {MAX_KEYS} API keys, the maximum: remove some first"
+            )
         id, secret = mint_key(self._randomness(42))
         secret_hash = hash_secret(id, secret, self.pepper())
         key = StoredKey(
             id=id, tenant=tenant, scope=scope, name=name, secret_hash=secret_hash, made_at=now, expires_at=expires_at
         )
         self._put(key, 0)
-        return NewKey(shown(key, now), spell_key(id, secret))
+        return NewKey(shown(key, now), format_key(id, secret))
 
     def listed(self, *, tenant: str | None = None) -> list[KeyInfo]:
-        """All keys in order of id, or those of one tenant; nothing of their secrets."""
+        """All keys in order of id, or those of one tenant, without their secrets."""
         now = self._executor.now()
         return [shown(key, now) for key in self.stored() if tenant is None or key.tenant == tenant]
 
     def revoke(self, id: str, *, tenant: str | None = None) -> KeyInfo:
-        """From now on it counts no more, here at once, on other servers within a second or two. Twice is quiet."""
+        """Revoke a key: here at once, on other servers within a second or two. Revoking it again has no effect."""
         while True:
             key, version = self._find(id, tenant)
             now = self._executor.now()
@@ -82,15 +84,15 @@ class Keys:
             try:
                 self._put(key, version)
             except VersionConflict:
-                continue  # rotated meanwhile: revoke what is there now
+                continue  # rotated in the meantime: revoke the new version
             return shown(key, now)
 
     def rotate(self, id: str, *, grace: Ttl = GRACE, tenant: str | None = None) -> NewKey:
-        """A new secret under the same id; the old one counts for `grace` seconds more."""
+        """Give a key a new secret; the old one stays valid for `grace` seconds."""
         key, version = self._find(id, tenant)
         now = self._executor.now()
         if key.revoked_at is not None:
-            raise invalid("id", "key_revoked", "a revoked key cannot be rotated: make a new one")
+            raise invalid("id", "key_revoked", "a revoked API key cannot be rotated: create a new one")
         kept = 0 if grace == 0 else self._life(grace, "grace")
         _, secret = mint_key(self._randomness(42))
         key = replace(
@@ -100,10 +102,10 @@ class Keys:
             old_until=now + kept if kept else None,
         )
         self._put(key, version)
-        return NewKey(shown(key, now), spell_key(id, secret))
+        return NewKey(shown(key, now), format_key(id, secret))
 
     def stored(self) -> list[StoredKey]:
-        """Every key as it is kept. One that cannot be read counts as none: it never stops the others."""
+        """All keys as they are stored. One that cannot be decoded is skipped, so that it does not block the others."""
         found: list[StoredKey] = []
         after = ""
         while True:
@@ -118,21 +120,21 @@ class Keys:
             after = rows[-1].id
 
     def changes(self) -> int:
-        """A number that grows with every change of any key."""
+        """A counter of the changes of all keys."""
         found = self._executor.read(FindRecord(("", SERVER, "keys")))
         return 0 if found is None else found.version
 
     def pepper(self) -> bytes:
-        """The server's own secret; made and kept on first use, unless it was given."""
+        """The server's own secret; generated and stored on first use, unless one was given."""
         while self._pepper is None:
-            found = self._executor.read(FindRecord(("", SERVER, "pepper")), durable=True)  # it is kept for good
+            found = self._executor.read(FindRecord(("", SERVER, "pepper")), durable=True)  # it is cached permanently
             if found is None:
                 body = msgspec.json.encode(self._randomness(32).hex()).decode()
                 try:
                     command = PutRecord(kind=SERVER, id="pepper", body=body, if_version=0, reason="keys")
                     self._executor.execute(command, faces=True)
                 except VersionConflict:
-                    continue  # another process was first: take its
+                    continue  # another process was first: use its secret
             else:
                 self._pepper = bytes.fromhex(msgspec.json.decode(found.body, type=str))
         return self._pepper
@@ -140,17 +142,17 @@ class Keys:
     def _find(self, id: str, tenant: str | None) -> tuple[StoredKey, int]:
         found = self._executor.read(
             FindRecord(("", KEYS, text(id, "id", 64))), durable=True
-        )  # that it is revoked is an answer
+        )  # the caller relies on the answer that it is revoked
         key = None if found is None else _stored.decode(found.body)
         if found is None or key is None or (tenant is not None and key.tenant != tenant):
-            raise invalid("id", "key_not_found", "there is no key of this id")
+            raise invalid("id", "key_not_found", "there is no API key with this id")
         return key, found.version
 
     def _put(self, key: StoredKey, version: int) -> None:
         body = msgspec.json.encode(key).decode()
         self._executor.execute(PutRecord(kind=KEYS, id=key.id, body=body, if_version=version), faces=True)
-        # Second, so that who sees the count sees the key. If it fails the key is there all the same, and must not be denied:
-        # a server's regular reading of all finds it.
+        # Second, so that a server that sees the new count also sees the key. If this write fails, the key is stored all the
+        # same and the call must succeed: the servers' periodic full reads find it.
         with suppress(EngineError, Overloaded, OutcomeUnknown):
             self._executor.execute(PutRecord(kind=SERVER, id="keys", body="{}"), faces=True)
 

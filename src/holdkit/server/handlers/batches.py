@@ -1,4 +1,4 @@
-"""Batches: several commands in one transaction, each answered as a value."""
+"""Batches: several commands in one transaction, each with its own answer."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ from ..problems import Problem, facts, plain
 from ..request import REPLAYED, Answer, Caller, Request, answer
 from .calls import legs_of, need_admin
 
-_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: a union would be built anew for every answer
+_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: isinstance would build a union each time
 
 
 async def apply_batch(request: Request) -> Answer:
-    """200, whatever was refused: each command has its own answer."""
+    """Answers 200 even if commands were refused: each command has its own answer."""
     batch: bodies.Batch = request.body
     key = request.op
     if key is None and any(command.op is None for command in batch.commands):
-        raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, or give every command its own op")
+        raise Problem(
+            400, "idempotency_key_required", "send an Idempotency-Key header, or give every command its own op"
+        )
     limits = request.kernel.executor.limits
     if len(batch.commands) > limits.max_batch:
-        raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
+        raise invalid("commands", "batch_too_large", f"a batch may have at most {limits.max_batch} commands")
     prepared = commands_of(batch, request.caller, key)
     outcomes = await request.kernel.executor.execute_framed(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
-        raise first  # no command has the key itself for its own: it is the batch that is another
+        raise first  # commands have derived ids: the conflict is that of the whole batch
     now = request.now()
     answers = [_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)]
     replayed = key is not None and all(one.replayed for one in answers)
@@ -63,16 +65,18 @@ def _answered(outcome: Outcome, asked: AnyCommand, now: datetime) -> CommandAnsw
             facts=facts(outcome),
         )
     assert isinstance(outcome, errors.InvalidRequest)
-    told = {"field": outcome.field, "code": outcome.code}
-    return CommandAnswer(status="refused", reason="invalid_request", detail=plain(outcome), transient=False, facts=told)
+    facts_of_error = {"field": outcome.field, "code": outcome.code}
+    return CommandAnswer(
+        status="refused", reason="invalid_request", detail=plain(outcome), transient=False, facts=facts_of_error
+    )
 
 
 Frame: TypeAlias = dict[str, Any]
-"""What every command may carry."""
+"""The fields that every command may carry."""
 
 
 def commands_of(batch: bodies.Batch, caller: Caller, key: str | None) -> list[core.AnyCommand]:
-    """In the order of the batch; `key` is that of the whole."""
+    """The commands in the order of the batch; `key` is the idempotency key of the batch."""
     around = current()
     return [
         normalise(_KINDS[type(asked)](asked, caller, _frame(asked, caller, around, op_within(key, index, asked.op))))
@@ -90,7 +94,7 @@ def _frame(asked: bodies.BatchCommand, caller: Caller, around: Context, op: str 
     }
 
 
-_POOLS: Final = "to make, resize, remove or archive pools"
+_POOLS: Final = "creating, resizing, removing or archiving pools"
 
 
 def _create_pool(asked: bodies.BatchCreatePool, caller: Caller, frame: Frame) -> core.AnyCommand:
@@ -154,7 +158,7 @@ def _return(asked: bodies.BatchReturn, caller: Caller, frame: Frame) -> core.Any
 
 
 def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, frame: Frame) -> core.AnyCommand:
-    need_admin(caller, "to return units by pool")
+    need_admin(caller, "returning units by pool")
     return core.ReturnToPool(id=asked.id, quantity=asked.quantity, force=asked.force, **frame)
 
 

@@ -1,5 +1,5 @@
-"""Budgets as the server knows them: an application in Python writes its allowances down in code, callers over HTTP have them
-written down here, once, as a record of their tenant."""
+"""Budgets over HTTP. A Python application defines its allowances in code; over HTTP they are stored once, as a record of the
+tenant, under the name of a set."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ KIND: Final = "~budget"
 MAX_NAME: Final = 64
 
 
-class AllowanceWish(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """So much per window, for each client."""
+class AllowanceBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The total per window, for each client."""
 
     total: int
     per: Annotated[str, Meta(description="second, minute, hour, day, week, month, year, or a length such as 90s")]
@@ -39,37 +39,37 @@ class AllowanceWish(Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
 class BudgetSet(Struct, kw_only=True, forbid_unknown_fields=True):
     """Budgets that are held together, each with one to eight allowances."""
 
-    budgets: Annotated[dict[str, list[AllowanceWish]], Meta(min_length=1, max_length=32)]
+    budgets: Annotated[dict[str, list[AllowanceBody]], Meta(min_length=1, max_length=32)]
 
 
 _set: Final = msgspec.json.Decoder(BudgetSet)
 
 
-def budgets_of(kernel: AsyncKernel, name: str, wish: BudgetSet) -> AsyncBudgets:
-    """The face behind a set; `InvalidRequest` if its allowances cannot be."""
+def budgets_of(kernel: AsyncKernel, name: str, budgets: BudgetSet) -> AsyncBudgets:
+    """The budgets face of a set; raises `InvalidRequest` if an allowance is invalid."""
     allowances = {
         budget: tuple(Allowance(one.total, per=one.per, zone=one.zone) for one in listed)
-        for budget, listed in wish.budgets.items()
+        for budget, listed in budgets.budgets.items()
     }
     return kernel.budgets(text(name, "name", MAX_NAME), **allowances)
 
 
-async def store_set(kernel: AsyncKernel, tenant: str, name: str, wish: BudgetSet, actor: str) -> None:
-    """Write a set down, checked. Windows that run keep the totals they were born with."""
-    budgets_of(kernel, name, wish)
-    body = msgspec.json.encode(wish).decode()
+async def store_set(kernel: AsyncKernel, tenant: str, name: str, budgets: BudgetSet, actor: str) -> None:
+    """Check and store a set. Current windows keep their totals."""
+    budgets_of(kernel, name, budgets)
+    body = msgspec.json.encode(budgets).decode()
     command = PutRecord(tenant=tenant, kind=KIND, id=name, body=body, actor=actor)
     await kernel.executor.execute(command, faces=True)
 
 
 async def find_set(kernel: AsyncKernel, tenant: str, name: str) -> BudgetSet:
-    """A set, or 404."""
+    """A set; 404 if there is none."""
     query = FindRecord((tenant, KIND, text(name, "name", MAX_NAME)))
     row = await kernel.executor.read(query) or await kernel.executor.read(
         query, durable=True
-    )  # that it is missing is an answer
+    )  # the caller relies on the answer that it is missing
     if row is None:
-        raise Problem(404, "budget_not_found", "there is no set of budgets of this name: PUT one first")
+        raise Problem(404, "budget_not_found", "there is no set of budgets with this name: PUT one first")
     return _set.decode(row.body)
 
 
@@ -83,7 +83,7 @@ class BudgetAnswer(Struct):
     """A set of budgets."""
 
     name: str
-    budgets: dict[str, list[AllowanceWish]]
+    budgets: dict[str, list[AllowanceBody]]
     server_time: datetime
 
 
@@ -96,7 +96,7 @@ class BudgetPage(Struct):
 
 
 class UsageAnswer(Struct):
-    """How a client stands in one window."""
+    """The usage of a client in one window."""
 
     budget: str
     per: str
@@ -111,7 +111,7 @@ class UsageAnswer(Struct):
 
 
 class UsagePage(Struct):
-    """How a client stands."""
+    """The usage of a client."""
 
     items: list[UsageAnswer]
     server_time: datetime
@@ -119,22 +119,22 @@ class UsagePage(Struct):
 
 async def _opened(request: Request) -> AsyncBudgets:
     name = request.names[0]
-    wish = await find_set(request.kernel, request.caller.tenant, name)
-    return budgets_of(request.kernel, name, wish)
+    body = await find_set(request.kernel, request.caller.tenant, name)
+    return budgets_of(request.kernel, name, body)
 
 
 async def put_budget(request: Request) -> Answer:
-    """Write a set down, or change it for windows to come."""
-    wish: BudgetSet = request.body
+    """Store a set, or change it for future windows."""
+    body: BudgetSet = request.body
     caller = request.caller
-    await store_set(caller.kernel, caller.tenant, request.names[0], wish, caller.actor)
-    return answer(BudgetAnswer(request.names[0], wish.budgets, request.now()))
+    await store_set(caller.kernel, caller.tenant, request.names[0], body, caller.actor)
+    return answer(BudgetAnswer(request.names[0], body.budgets, request.now()))
 
 
 async def show_budget(request: Request) -> Answer:
     """One set."""
-    wish = await find_set(request.kernel, request.caller.tenant, request.names[0])
-    return answer(BudgetAnswer(request.names[0], wish.budgets, request.now()))
+    body = await find_set(request.kernel, request.caller.tenant, request.names[0])
+    return answer(BudgetAnswer(request.names[0], body.budgets, request.now()))
 
 
 async def list_budgets(request: Request) -> Answer:
@@ -143,11 +143,11 @@ async def list_budgets(request: Request) -> Answer:
     found = await list_sets(request.kernel, request.caller.tenant, query.after, query.limit)
     now = request.now()
     after = found[-1][0] if len(found) == query.limit else None
-    return answer(BudgetPage([BudgetAnswer(name, wish.budgets, now) for name, wish in found], after, now))
+    return answer(BudgetPage([BudgetAnswer(name, body.budgets, now) for name, body in found], after, now))
 
 
 async def hold_budget(request: Request) -> Answer:
-    """Hold an estimate, of all budgets named or of none."""
+    """Hold an estimate, in all named budgets or in none."""
     body: BudgetHold = request.body
     budgets = await _opened(request)
     hold = await budgets.hold(
@@ -175,7 +175,7 @@ async def consume_budget(request: Request) -> Answer:
 
 
 async def confirm_budget(request: Request) -> Answer:
-    """Say what it came to; `uncovered` names budgets, not pools."""
+    """Report the actual amount; `uncovered` names budgets, not pools."""
     body: BudgetConfirm = request.body
     budgets = await _opened(request)
     hold = await budgets.confirm(
@@ -193,7 +193,7 @@ async def confirm_budget(request: Request) -> Answer:
 
 
 async def resize_budget(request: Request) -> Answer:
-    """The window that runs; those to come are given what the set says then."""
+    """Change the total of the current window; future windows get the total of the set."""
     body: BudgetResize = request.body
     budgets = await _opened(request)
     pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **frame(request, body))
@@ -202,7 +202,7 @@ async def resize_budget(request: Request) -> Answer:
 
 
 async def show_usage(request: Request) -> Answer:
-    """How a client stands in each window that runs."""
+    """The usage of a client in each current window."""
     query: ClientQuery = request.query
     budgets = await _opened(request)
     found = [

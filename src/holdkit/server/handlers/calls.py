@@ -1,4 +1,4 @@
-"""What handlers of holds and batches have in common: the frame of a call, and legs."""
+"""Turns the fields that request bodies share into arguments of the kernel: the frame of a call, and legs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from ...core.model import Leg
 from ...core.validation import invalid
 from ...faces.keys import items, key, split_key
-from ..bodies import Body, LegWish, Taking
+from ..bodies import Body, LegBody, Taking
 from ..keys import allows
 from ..problems import Problem
 from ..request import Caller, Request
 
 
 def frame(request: Request, body: Body) -> dict[str, Any]:
-    """What every call carries: the retry key, and who, why, in which thread of events."""
+    """The fields that every call carries: operation id, actor, correlation id, reason."""
     return {
         "op": request.op,
         "actor": request.caller.actor if body.actor is None else body.actor,
@@ -24,31 +24,33 @@ def frame(request: Request, body: Body) -> dict[str, Any]:
 
 
 def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
-    """The legs, however they were written."""
+    """The legs, from a pool and quantity or from a list."""
     if body.legs is None:
         if body.pool is None:
-            raise invalid("pool", "pool_required", "name a pool, or give legs")
+            raise invalid("pool", "pool_required", "give a pool, or legs")
         return (Leg(body.pool, 1 if body.quantity is None else body.quantity),)
     if body.pool is not None or body.quantity is not None:
-        raise invalid("legs", "legs_ambiguous", "give a pool with a quantity, or legs, not both")
+        raise invalid("legs", "legs_ambiguous", "give either a pool with a quantity, or legs, not both")
     if any(leg.create_with_total is not None for leg in body.legs):
-        need_admin(caller, "create_with_total makes pools: it")
+        need_admin(caller, "create_with_total")
     return tuple([_leg(leg) for leg in body.legs])
 
 
-def _leg(leg: LegWish) -> Leg:
-    """Units of a pool; or a key or an item, whose pool is the face's own affair."""
+def _leg(leg: LegBody) -> Leg:
+    """Units of a pool; or a key or an item, whose pool belongs to its face."""
     named = 3 - [leg.pool, leg.key, leg.item].count(None)
     if named != 1:
-        raise invalid("pool", "pool_ambiguous" if named else "pool_required", "a leg names one of pool, key and item")
+        raise invalid(
+            "pool", "pool_ambiguous" if named else "pool_required", "a leg must name exactly one of pool, key and item"
+        )
     if leg.pool is not None:
         return Leg(leg.pool, leg.quantity, leg.create_with_total)
     if (leg.quantity, leg.create_with_total) != (1, None):
-        raise invalid("legs", "quantity_unused", "of a key or an item there is one: it has no quantity and no total")
+        raise invalid("legs", "quantity_unused", "a key or an item takes no quantity and no total")
     return key(*split_key(leg.key)) if leg.key is not None else items(leg.item or "")[0]
 
 
 def need_admin(caller: Caller, what: str) -> None:
-    """Some fields need more than their route."""
+    """Refuse a caller without scope admin: some fields need more than their route."""
     if not allows(caller.scope, "admin"):
-        raise Problem(403, "scope_too_small", f"{what} needs a key of scope admin")
+        raise Problem(403, "scope_too_small", f"{what} needs an API key with scope admin")

@@ -1,4 +1,4 @@
-"""Claims and items: keys that only one can have, and single things."""
+"""Claims (unique keys) and items (individual things)."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = Fal
 
 
 def _named(request: Request, owner: str | None) -> str:
-    """The claim of an address: its own id, or the id of its hold, which means this one life of the key and none after it."""
+    """The claim that a path names: by its id, or by the id of its hold, which means this claim of the key and no later one."""
     name = request.names[0]
     return name if owner is None or name.startswith(PREFIX) else ticket(name, owner)
 
 
 async def reserve_claim(request: Request) -> Answer:
-    """The one answer with the token."""
+    """Reserve a key; only this answer contains the owner token."""
     body: NewClaim = request.body
     claim = await request.kernel.claims.reserve(
         body.type, body.value, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **frame(request, body)
@@ -66,7 +66,7 @@ async def reserve_claim(request: Request) -> Answer:
 
 
 async def confirm_claim(request: Request) -> Answer:
-    """For ever, unless it is forgotten."""
+    """Confirm a claim, permanently."""
     body: ConfirmClaim = request.body
     claim = await request.kernel.claims.confirm(
         _named(request, body.owner), entity=body.entity, owner=body.owner, **frame(request, body)
@@ -75,7 +75,7 @@ async def confirm_claim(request: Request) -> Answer:
 
 
 async def release_claim(request: Request) -> Answer:
-    """Free for others at once."""
+    """Release a claim."""
     body: EndClaim = request.body
     return _claim(
         request,
@@ -84,7 +84,7 @@ async def release_claim(request: Request) -> Answer:
 
 
 async def extend_claim(request: Request) -> Answer:
-    """A later deadline."""
+    """Move the deadline to a later time."""
     body: ExtendClaim = request.body
     claim = await request.kernel.claims.extend(
         _named(request, body.owner), by=body.by, ttl=body.ttl, owner=body.owner, **frame(request, body)
@@ -107,12 +107,12 @@ async def show_claim(request: Request) -> Answer:
     """One key, by its claim's id."""
     claim = await request.kernel.claims.find(id=request.names[0])
     if claim is None:
-        raise Problem(404, "claim_not_found", "nobody has claimed this")
+        raise Problem(404, "claim_not_found", "there is no claim with this id")
     return _claim(request, claim)
 
 
 async def list_claims(request: Request) -> Answer:
-    """By key there is one at most; by entity perhaps several; all without either."""
+    """List claims: at most one by key, several by entity, otherwise all."""
     query: ClaimsQuery = request.query
     claims = request.kernel.claims
     if query.entity is not None and (query.key, query.type, query.value) == (None, None, None):
@@ -131,21 +131,21 @@ def _claims(request: Request, found: list[Claim], limit: int) -> Answer:
 
 
 async def add_items(request: Request) -> Answer:
-    """Adding twice is adding once."""
+    """Create items; existing ones stay as they are."""
     body: AddItems = request.body
     await request.kernel.items.add(body.ids, **frame(request, body))
     return await _changed(request, body.ids)
 
 
 async def reopen_items(request: Request) -> Answer:
-    """All of them or none."""
+    """Make spent items available again, all or none."""
     body: ReopenItems = request.body
     await request.kernel.items.reopen(body.ids, **frame(request, body))
     return await _changed(request, body.ids)
 
 
 async def _changed(request: Request, ids: list[str]) -> Answer:
-    """What became of items. It is done: if they cannot be looked at, nothing of that is denied."""
+    """The items after a change. The change is committed: if the items cannot be read, the answer still says so."""
     try:
         return await _items(request, ids)
     except (EngineError, Overloaded) as failed:
@@ -153,7 +153,7 @@ async def _changed(request: Request, ids: list[str]) -> Answer:
 
 
 async def list_items(request: Request) -> Answer:
-    """In order of id."""
+    """List items in order of id."""
     query: ItemsQuery = request.query
     found = await request.kernel.items.listed(query.prefix, after=query.after, limit=query.limit)
     after = found[-1].id if len(found) == query.limit else None
@@ -161,7 +161,7 @@ async def list_items(request: Request) -> Answer:
 
 
 async def look_at_items(request: Request) -> Answer:
-    """In the order asked."""
+    """The states of items, in the requested order."""
     body: LookAtItems = request.body
     return await _items(request, body.ids)
 
@@ -172,7 +172,7 @@ async def _items(request: Request, ids: list[str]) -> Answer:
 
 
 async def reserve_items(request: Request) -> Answer:
-    """All of them or none."""
+    """Reserve items, all or none."""
     body: ReserveItems = request.body
     hold = await request.kernel.items.reserve(
         body.ids, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **frame(request, body)
@@ -181,7 +181,7 @@ async def reserve_items(request: Request) -> Answer:
 
 
 async def best_items(request: Request) -> Answer:
-    """Looked for and taken in one request."""
+    """Find and reserve items in one request."""
     body: BestItems = request.body
     hold = await request.kernel.items.best_available(
         body.count,
@@ -197,13 +197,13 @@ async def best_items(request: Request) -> Answer:
 
 
 async def release_items(request: Request) -> Answer:
-    """Available again."""
+    """Make the items of a hold available again."""
     body: EndItems = request.body
     return _hold(request, await request.kernel.items.release(body.hold, owner=body.owner, **frame(request, body)))
 
 
 async def finalize_items(request: Request) -> Answer:
-    """Spent, for good."""
+    """Make the items of a hold spent."""
     body: EndItems = request.body
     hold = await request.kernel.items.finalize(body.hold, owner=body.owner, entity=body.entity, **frame(request, body))
     return _hold(request, hold)

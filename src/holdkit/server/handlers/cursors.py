@@ -1,4 +1,4 @@
-"""Cursors and records as they travel."""
+"""Cursors of named followers, and records: small documents beside the holds. Reserved kinds and names are not accessible."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ..answers import at
 from ..bodies import AllTenants, Body, Limit
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
-from ..webhooks.hooks import PLACES
+from ..webhooks.hooks import FOLLOWER_PREFIX
 from .calls import frame
 
 Version = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 
 
 class CursorQuery(Struct, forbid_unknown_fields=True):
-    """Where: behind everything, or so many entries earlier in each lane."""
+    """The position: the end of the journal, or `back` entries earlier in each lane."""
 
     back: Annotated[int, Meta(ge=0)] = 0
 
 
 class FollowerQuery(Struct, forbid_unknown_fields=True):
-    """Which followers: those of your tenant, or those of all tenants."""
+    """Followers of your tenant, or of all tenants."""
 
     all_tenants: AllTenants = False
 
 
 class CursorAnswer(Struct):
-    """A place in the journal."""
+    """A cursor in the journal."""
 
     cursor: str
     generation: Annotated[
@@ -45,46 +45,46 @@ class CursorAnswer(Struct):
 
 
 class KeptCursor(Struct):
-    """The place under a follower's name."""
+    """The stored cursor of a named follower."""
 
     name: str
     cursor: str
-    follower: Annotated[str, Meta(description="the word of the follower that kept it, if it said one")]
+    follower: Annotated[str, Meta(description="the id of the process that stored it, if it gave one")]
     version: int
     slot: Slot
     server_time: datetime
 
 
 class MoveCursor(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Move on, from the version that was seen; 0 for a name that is new."""
+    """Store a cursor, given the version that was read; 0 for a new name."""
 
     cursor: str
     if_version: Version
     follower: Annotated[
         str,
-        Meta(
-            description="a random word of your own, one for each run: whoever meets it under the name has written there"
-        ),
+        Meta(description="a random id of your own, one per run, to recognise your own writes"),
     ] = ""
 
 
 class RecordsQuery(Struct, forbid_unknown_fields=True):
-    """Which records."""
+    """The records to list."""
 
     kind: str = ""
     after: str = ""
     limit: Limit = 100
 
 
-class PutRecordWish(Body, kw_only=True):
+class PutRecordBody(Body, kw_only=True):
     """Write a record, or remove it."""
 
-    body: Annotated[str | None, Meta(description="a JSON document, as text; null removes the record")]
-    if_version: Annotated[Version | None, Meta(description="only if it is at this version; 0: if there is none")] = None
+    body: Annotated[str | None, Meta(description="a JSON document as text; null removes the record")]
+    if_version: Annotated[
+        Version | None, Meta(description="only if it is at this version; 0: only if it does not exist")
+    ] = None
 
 
 class RecordAnswer(Struct, kw_only=True, omit_defaults=True):
-    """A record as it is."""
+    """A record."""
 
     kind: str
     id: str
@@ -96,7 +96,7 @@ class RecordAnswer(Struct, kw_only=True, omit_defaults=True):
 
 
 class RecordNow(Struct):
-    """One record; null where it was removed."""
+    """One record; null if it was removed."""
 
     record: RecordAnswer | None
     server_time: datetime
@@ -111,23 +111,23 @@ class RecordPage(Struct):
 
 
 async def show_end(request: Request) -> Answer:
-    """Where the journal ends now."""
+    """The cursor at the end of the journal."""
     query: CursorQuery = request.query
     cursor = await request.kernel.cursor(back=query.back)
     return answer(CursorAnswer(cursor, generation_of(cursor), request.now()))
 
 
 async def show_cursor(request: Request) -> Answer:
-    """Where a named follower is."""
+    """The stored cursor of a named follower."""
     name = _name(request)
     kept = await kept_place(request.kernel.executor, _whose(request), name)
     if kept is None:
-        raise Problem(404, "cursor_not_found", "no follower of this name has kept its place yet")
+        raise Problem(404, "cursor_not_found", "no follower with this name has stored a cursor yet")
     return answer(_kept(request, name, kept))
 
 
 async def move_cursor(request: Request) -> Answer:
-    """Behind what the follower has seen."""
+    """Store the cursor of a named follower."""
     body: MoveCursor = request.body
     name = _name(request)
     follower = text(body.follower, "follower", MAX_FOLLOWER) if body.follower else ""
@@ -142,7 +142,7 @@ def _kept(request: Request, name: str, kept: Kept) -> KeptCursor:
 
 
 async def list_records(request: Request) -> Answer:
-    """Of one kind, in order of id."""
+    """List the records of one kind in order of id."""
     query: RecordsQuery = request.query
     found = await request.kernel.records(_kind(query.kind), after=query.after, limit=query.limit)
     after = found[-1].id if len(found) == query.limit else None
@@ -154,13 +154,13 @@ async def show_record(request: Request) -> Answer:
     kind, id = request.names
     found = await request.kernel.record(_kind(kind), id)
     if found is None:
-        raise Problem(404, "record_not_found", "there is no such record")
+        raise Problem(404, "record_not_found", "there is no record with this kind and id")
     return answer(RecordNow(_record(found), request.now()))
 
 
 async def put_record(request: Request) -> Answer:
-    """Write, replace or remove."""
-    body: PutRecordWish = request.body
+    """Write, replace or remove a record."""
+    body: PutRecordBody = request.body
     kind, id = request.names
     done = await request.kernel.put_record(
         _kind(kind), id, body.body, if_version=body.if_version, **frame(request, body)
@@ -170,21 +170,21 @@ async def put_record(request: Request) -> Answer:
 
 
 def _whose(request: Request) -> str | None:
-    """The tenant whose follower it is; None: it follows all."""
+    """The tenant of the follower; None for a follower of all tenants."""
     query: FollowerQuery = request.query
     return None if query.all_tenants else request.caller.tenant
 
 
 def _name(request: Request) -> str:
-    """Who could move the place of a webhook could make it skip what it should deliver."""
+    """The follower's name. Names of webhooks are reserved: moving one's cursor would make it skip deliveries."""
     (name,) = request.names
-    if name.startswith(PLACES):
-        raise invalid("name", "name_reserved", f"names that begin with {PLACES} are those of webhooks")
+    if name.startswith(FOLLOWER_PREFIX):
+        raise invalid("name", "name_reserved", f"names that begin with {FOLLOWER_PREFIX} are reserved for webhooks")
     return name
 
 
 def _kind(kind: str) -> str:
-    """Keys, hooks and cursors are records too, and nobody's to read here."""
+    """Check the kind: API keys, webhooks and cursors are records too, and must not be readable here."""
     if kind.startswith("~"):
         raise invalid("kind", "kind_reserved", "kinds that begin with ~ are reserved")
     return kind

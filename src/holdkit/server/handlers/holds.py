@@ -1,4 +1,4 @@
-"""Holds: place, confirm, release, extend, expire, return, look."""
+"""Holds: place, confirm, release, extend, expire, return, read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .calls import frame, legs_of, need_admin
 
 
 def hold_tag(hold: Hold) -> bytes:
-    """Changes with every change that a reader can see; a deadline passes without a new version."""
+    """The ETag of a hold. It includes the state, because a deadline passes without a new version."""
     return f'"{hold.version}.{hold.state}"'.encode()
 
 
@@ -22,7 +22,7 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
 
 
 async def place_hold(request: Request) -> Answer:
-    """The one answer that carries the owner token."""
+    """Place a hold; only this answer contains the owner token."""
     body: NewHold = request.body
     hold = await request.kernel.hold(
         legs_of(body, request.caller),
@@ -52,7 +52,7 @@ async def consume(request: Request) -> Answer:
 
 
 async def confirm_hold(request: Request) -> Answer:
-    """Held units become consumed."""
+    """Make held units consumed."""
     body: Confirm = request.body
     hold = await request.kernel.confirm(
         request.names[0],
@@ -67,7 +67,7 @@ async def confirm_hold(request: Request) -> Answer:
 
 
 async def release_hold(request: Request) -> Answer:
-    """Held units become available; by force only for admins."""
+    """Make held units available; `force` needs scope admin."""
     body: Release = request.body
     if body.force:
         need_admin(request.caller, "force")
@@ -78,7 +78,7 @@ async def release_hold(request: Request) -> Answer:
 
 
 async def extend_hold(request: Request) -> Answer:
-    """A later deadline."""
+    """Move the deadline to a later time."""
     body: Extend = request.body
     hold = await request.kernel.extend(
         request.names[0], by=body.by, ttl=body.ttl, until=body.until, owner=body.owner, **frame(request, body)
@@ -87,13 +87,13 @@ async def extend_hold(request: Request) -> Answer:
 
 
 async def expire_hold(request: Request) -> Answer:
-    """Nobody needs to: the deadline is the rule."""
+    """Record an expiry. Optional: a hold ends at its deadline in any case."""
     body: Expire = request.body
     return _hold_answer(request, await request.kernel.expire(request.names[0], **frame(request, body)))
 
 
 async def return_units(request: Request) -> Answer:
-    """Consumed units become available again; by force only for admins."""
+    """Make consumed units available again; `force` needs scope admin."""
     body: Return = request.body
     if body.force:
         need_admin(request.caller, "force")
@@ -104,7 +104,7 @@ async def return_units(request: Request) -> Answer:
 
 
 async def show_hold(request: Request) -> Answer:
-    """Without its token."""
+    """One hold, without its token."""
     hold = await request.kernel.get(request.names[0])
     if request.headers.get(b"if-none-match") == hold_tag(hold):
         return Answer(status=304, headers=((b"etag", hold_tag(hold)),))
@@ -112,7 +112,7 @@ async def show_hold(request: Request) -> Answer:
 
 
 async def list_holds(request: Request) -> Answer:
-    """In order of id: for minted ids, of birth."""
+    """List holds in order of id, which is the order of creation for generated ids."""
     query: HoldsQuery = request.query
     holds = await request.kernel.holds(
         pool=query.pool, state=query.state, entity=query.entity, after=query.after, limit=query.limit

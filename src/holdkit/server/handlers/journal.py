@@ -1,4 +1,4 @@
-"""The journal: pages, and the stories of single holds and pools."""
+"""The journal: pages of entries, and the history of a hold or a pool."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ..bodies import HistoryQuery, JournalQuery
 from ..request import Answer, Request, answer
 
 MAX_TAIL: Final = 10_000
-"""Entries read for a look at the end of the journal, over all lanes."""
+"""Entries read to answer `last`, over all lanes."""
 
 
 async def read_journal(request: Request) -> Answer:
-    """A page behind a cursor; `next` is there as long as there are entries, and again when new ones come."""
+    """A page of entries after a cursor. `next` stays the same while there are no new entries."""
     query: JournalQuery = request.query
     if query.last is not None:
         return await _tail(request, query)
     tenant = ALL if query.all_tenants else None
     entries = await request.kernel.journal(after=query.after, limit=query.limit, tenant=tenant)
-    items = [entry_answer(entry, says_tenant=query.all_tenants) for entry in entries]
+    items = [entry_answer(entry, with_tenant=query.all_tenants) for entry in entries]
     return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))
 
 
 async def _tail(request: Request, query: JournalQuery) -> Answer:
-    """The last entries: up to so many of each lane, of which another tenant's are not shown; the latest of those."""
+    """The last entries: reads up to `last` of each lane, drops those of other tenants, and keeps the latest."""
     wanted = query.last
     assert wanted is not None
     if query.after is not None:
-        raise invalid("last", "last_ambiguous", "give `after` or `last`, not both")
+        raise invalid("last", "last_ambiguous", "give either `after` or `last`, not both")
     cursor = await request.kernel.cursor(back=wanted)
     found: list[JournalEntry] = []
     while len(found) < MAX_TAIL:
@@ -43,18 +43,18 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
             break
         cursor = page[-1].cursor
     last = found[-1].cursor if found else cursor
-    shown = sorted(found, key=lambda entry: entry.slot)[-wanted:]  # lanes have no order between them but time
-    items = [entry_answer(entry, says_tenant=query.all_tenants) for entry in shown]
+    shown = sorted(found, key=lambda entry: entry.slot)[-wanted:]  # entries of different lanes are ordered by time only
+    items = [entry_answer(entry, with_tenant=query.all_tenants) for entry in shown]
     return answer(EntryPage(items, last, request.now()))
 
 
 async def hold_history(request: Request) -> Answer:
-    """All that happened to a hold."""
+    """The history of a hold."""
     return await _history(request, check_hold_id(hold_id(request.names[0]), "hold"))
 
 
 async def pool_history(request: Request) -> Answer:
-    """All that happened to a pool, and through the holds on it."""
+    """The history of a pool and of the holds on it."""
     return await _history(request, pool_id(request.names[0], "pool", faces=False))
 
 

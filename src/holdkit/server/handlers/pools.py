@@ -1,4 +1,4 @@
-"""Pools: make, resize, remove, archive, look."""
+"""Pools: create, resize, remove, archive, read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..request import REPLAYED, Answer, Headers, Request, answer
 from .calls import frame
 
 SCANNED = 20_000
-"""Pools that one search for a part of a name looks through before it answers with what it has."""
+"""Pools that one request searches for a part of a name before it answers with what it has found."""
 
 
 _tag: Final = re.compile(rb'"([0-9]{1,15})\.[0-9]{1,16}"')
 
 
 def pool_tag(pool: Pool) -> bytes:
-    """Changes with every change that a reader can see; due legs come back without a new version."""
+    """The ETag of a pool. It includes the counters, because legs expire without a new version."""
     return f'"{pool.version}.{pool.held}"'.encode()
 
 
@@ -34,14 +34,14 @@ def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
 
 
 async def create_pool(request: Request) -> Answer:
-    """201, also when `exist_ok` found it there."""
+    """Create a pool. Answers 201 also if `exist_ok` found an existing one."""
     body: NewPool = request.body
     pool = await request.kernel.create_pool(body.id, body.total, exist_ok=body.exist_ok, **frame(request, body))
     return _pool_answer(request, pool, 201)
 
 
 async def resize_pool(request: Request) -> Answer:
-    """With `If-Match`, only if nothing changed since it was read."""
+    """Change a pool's total; with `If-Match`, only if it was not changed since it was read."""
     body: PoolTotal = request.body
     version = _version(request.headers.get(b"if-match"))
     pool = await request.kernel.resize_pool(request.names[0], body.total, if_version=version, **frame(request, body))
@@ -49,7 +49,7 @@ async def resize_pool(request: Request) -> Answer:
 
 
 async def return_to_pool(request: Request) -> Answer:
-    """What no kept hold accounts for."""
+    """Return units whose holds are no longer kept."""
     body: ReturnToPool = request.body
     pool = await request.kernel.return_units(
         pool=request.names[0], quantity=body.quantity, force=body.force, **frame(request, body)
@@ -58,25 +58,25 @@ async def return_to_pool(request: Request) -> Answer:
 
 
 async def remove_pool(request: Request) -> Answer:
-    """The answer is the pool as it was."""
+    """Remove a pool; the answer is its last state."""
     body: PoolEnd = request.body
     return _pool_answer(request, await request.kernel.remove_pool(request.names[0], **frame(request, body)))
 
 
 async def archive_pool(request: Request) -> Answer:
-    """Done already, it changes nothing."""
+    """Archive a pool; no effect if it is archived already."""
     body: PoolEnd = request.body
     return _pool_answer(request, await request.kernel.archive_pool(request.names[0], **frame(request, body)))
 
 
 async def unarchive_pool(request: Request) -> Answer:
-    """Done already, it changes nothing."""
+    """Unarchive a pool; no effect if it is not archived."""
     body: PoolEnd = request.body
     return _pool_answer(request, await request.kernel.unarchive_pool(request.names[0], **frame(request, body)))
 
 
 def _version(tag: bytes | None) -> int | None:
-    """The version that an ETag of ours names."""
+    """The version in an ETag of ours."""
     if tag is None or tag.strip() == b"*":
         return None
     match = _tag.fullmatch(tag.strip())
@@ -86,7 +86,7 @@ def _version(tag: bytes | None) -> int | None:
 
 
 async def show_pool(request: Request) -> Answer:
-    """304 if it is as the caller knows it."""
+    """One pool; 304 if it is unchanged."""
     pool = await request.kernel.pool(request.names[0])
     if request.headers.get(b"if-none-match") == pool_tag(pool):
         return Answer(status=304, headers=((b"etag", pool_tag(pool)),))
@@ -94,7 +94,7 @@ async def show_pool(request: Request) -> Answer:
 
 
 async def list_pools(request: Request) -> Answer:
-    """By prefix, or by any part of the name."""
+    """List pools by prefix, or by any part of the name."""
     query: PoolsQuery = request.query
     if query.contains:
         pools, after = await _search(request.kernel, query)
@@ -105,9 +105,9 @@ async def list_pools(request: Request) -> Answer:
 
 
 async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:
-    """Page through, without regard to case; bounded: a search that found little yet says where to go on."""
+    """Search pools by a part of their name, ignoring case. Bounded: an incomplete search returns where to continue."""
     if len(query.contains) > 512:
-        raise invalid("contains", "contains_too_long", "has at most 512 characters")
+        raise invalid("contains", "contains_too_long", "must have at most 512 characters")
     wanted, found, after = query.contains.casefold(), list[Pool](), query.after
     for _ in range(SCANNED // 1_000):
         page = await kernel.pools(query.prefix, archived=query.archived, after=after, limit=1_000)

@@ -1,5 +1,4 @@
-"""Sagas as they are shown: where each is, who drives it until when, what went wrong last. From here they are looked at, and
-ended by hand; their steps are code of the application."""
+"""Sagas: list, show, and end by hand. The steps of a saga are code of the application, and do not run here."""
 
 from __future__ import annotations
 
@@ -19,26 +18,26 @@ from .calls import frame
 
 
 class SagasQuery(Struct, forbid_unknown_fields=True):
-    """Which sagas; `stuck` are those that somebody should look at."""
+    """The sagas to list; `stuck` selects those that need an operator."""
 
     phase: str | None = None
     stuck: bool = False
-    older_than: Annotated[str, Meta(description="with stuck: how long in one phase is too long")] = "5m"
+    older_than: Annotated[str, Meta(description="with stuck: the minimum time in one phase")] = "5m"
     after: str = ""
     limit: Limit = 100
 
 
 class ResolveSaga(Body, kw_only=True):
-    """End a saga by hand, for good."""
+    """End a saga by hand."""
 
     how: Annotated[
-        Literal["done", "cancelled"], Meta(description="done: what it holds is confirmed; cancelled: it is released")
+        Literal["done", "cancelled"], Meta(description="done: its hold is confirmed; cancelled: its hold is released")
     ]
-    reason: Annotated[str, Meta(description="kept with the saga, and in the journal")]
+    reason: Annotated[str, Meta(description="recorded with the saga and in the journal")]
 
 
 class SagaAnswer(Struct, kw_only=True):
-    """A saga: where it is, and what went wrong last."""
+    """A saga: its phase, its lease and its last error."""
 
     id: str
     name: str
@@ -50,7 +49,7 @@ class SagaAnswer(Struct, kw_only=True):
     error: Any
     intent: Any
     result: Any
-    resolved: Annotated[str | None, Meta(description="why an operator has ended it")]
+    resolved: Annotated[str | None, Meta(description="the reason an operator gave for ending it")]
     begun_slot: Slot
     begun_at: datetime
     since_slot: Slot
@@ -69,7 +68,7 @@ class SagaPage(Struct):
 
 
 def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
-    """What is shown of a saga."""
+    """A saga as a document."""
     return SagaAnswer(
         id=saga.id,
         name=saga.name,
@@ -93,7 +92,7 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
 
 
 async def list_sagas(request: Request) -> Answer:
-    """All, those in one phase, or those that are stuck."""
+    """List all sagas, those in one phase, or stuck ones."""
     query: SagasQuery = request.query
     sagas, now = request.kernel.sagas, request.now()
     if query.stuck:
@@ -108,15 +107,17 @@ async def show_saga(request: Request) -> Answer:
     """One saga."""
     saga = await request.kernel.sagas.get(request.names[0])
     if saga is None:
-        raise Problem(404, "saga_not_found", "there is no saga of this id, or it ended longer ago than the retention")
+        raise Problem(
+            404, "saga_not_found", "there is no saga with this id, or it ended longer ago than the retention period"
+        )
     return answer(saga_answer(saga, request.now()))
 
 
 async def resolve_saga(request: Request) -> Answer:
-    """For an admin who has looked: nobody else can know whether the effect has happened."""
+    """End a saga by hand, after an operator has checked whether its effect took place."""
     body: ResolveSaga = request.body
-    said = frame(request, body)
-    op = said.pop("op")
-    with context(**said):
+    fields = frame(request, body)
+    op = fields.pop("op")
+    with context(**fields):
         saga = await request.kernel.sagas.resolve(request.names[0], body.how, reason=body.reason, op=op)
     return answer(saga_answer(saga, request.now()))

@@ -1,7 +1,7 @@
-"""Rates, budgets and calendars that callers describe in code of their own, as they travel: commands on pools by window.
+"""Rates, budgets and calendars of client applications: commands on the pools of their windows.
 
-The window is guessed by the caller and checked by the core; which total a window is born with is the caller's to say, and so
-these need an admin's key. No other reserved pool can be named here, and no token is shown but where it is minted.
+The client chooses the window and the core checks it. The client also sets the total that a new window gets, so creating one
+needs scope admin. No other reserved pool can be named here, and an owner token is only in the answer that creates it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ BIRTHS: Final = (PlaceHold, Consume)
 
 
 class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What is asked of one window."""
+    """A leg on the pool of one window."""
 
     pool: PoolId
     quantity: Quantity = 1
     create_with_total: Total | None = None
-    opens: Annotated[datetime | None, Meta(description="the leg is granted from here on")] = None
-    closes: Annotated[datetime | None, Meta(description="and before this; else window_closed")] = None
+    opens: Annotated[datetime | None, Meta(description="the leg is granted from this time on")] = None
+    closes: Annotated[datetime | None, Meta(description="and before this time; otherwise window_closed")] = None
 
 
 WindowLegs: TypeAlias = Annotated[list[WindowLeg], Meta(min_length=1, max_length=1_000)]
@@ -60,21 +60,23 @@ class WindowConsume(Body, tag="consume", tag_field="type", kw_only=True):
 
 
 class WindowConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
-    """What a hold came to."""
+    """Confirm a hold with the actual amounts."""
 
     id: str
-    others_as_held: Annotated[bool, Meta(description="what is not named counts as it is held, and not as 0")] = False
+    others_as_held: Annotated[
+        bool, Meta(description="a pool that is not named keeps its held amount, instead of 0")
+    ] = False
 
 
 class WindowRelease(Body, tag="release", tag_field="type", kw_only=True):
-    """It came to nothing."""
+    """Release a hold."""
 
     id: str
     owner: Token = None
 
 
 class WindowResize(Body, tag="resize_pool", tag_field="type", kw_only=True):
-    """Another total for a window."""
+    """Change the total of a window."""
 
     id: PoolId
     total: Total
@@ -84,17 +86,19 @@ WindowCommand: TypeAlias = WindowHold | WindowConsume | WindowConfirm | WindowRe
 
 
 class Windowed(Struct, kw_only=True, forbid_unknown_fields=True):
-    """One command; or windows to resize, all or none."""
+    """One command; or several windows to resize, all or none."""
 
     commands: Annotated[list[WindowCommand], Meta(min_length=1, max_length=1_000)]
     original: Annotated[
         WindowCommand | None,
-        Meta(description="what the retry key stands for, whichever window it is decided in: a retry may come later"),
+        Meta(
+            description="the request that the idempotency key identifies, independent of the window: a retry may fall into a later one"
+        ),
     ] = None
 
 
 class WindowAnswer(Struct, kw_only=True, omit_defaults=True):
-    """What became of it, and when that was decided."""
+    """The result, and when it was decided."""
 
     decided: datetime
     hold: HoldNow | None = None
@@ -104,31 +108,35 @@ class WindowAnswer(Struct, kw_only=True, omit_defaults=True):
 
 
 class LookAtWindows(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which windows to look at."""
+    """The windows to read."""
 
     pools: Annotated[list[PoolId], Meta(min_length=1, max_length=1_000)]
     durable: Annotated[
-        bool, Meta(description="only what no failover of a synchronous standby can take back; else 503")
+        bool, Meta(description="only data that survives a failover to a synchronous standby; otherwise 503")
     ] = False
 
 
 class WindowList(Struct):
-    """Windows in the order asked; null where nobody has used one yet."""
+    """Windows in the requested order; null for a window that is not used yet."""
 
     items: list[PoolAnswer | None]
     server_time: datetime
 
 
 def window_pool(id: str) -> str:
-    """The id of a window, and of nothing else that is reserved."""
+    """Check that the id is that of a window, and not of another reserved pool."""
     if not id.startswith(WINDOWED):
-        raise invalid("pool", "pool_reserved", f"must begin with {', '.join(WINDOWED)}: what belongs to other faces")
+        raise invalid(
+            "pool",
+            "pool_reserved",
+            f"must begin with one of {', '.join(WINDOWED)}: other reserved pools belong to other faces",
+        )
     pool_id(id, "pool", faces=True)
     return id
 
 
 def command_of(asked: WindowCommand, frame: dict[str, Any]) -> AnyCommand:
-    """A command of the core."""
+    """The request as a command of the core."""
     if isinstance(asked, WindowResize):
         return ResizePool(id=window_pool(asked.id), total=asked.total, **frame)
     if isinstance(asked, WindowRelease):
@@ -160,7 +168,8 @@ def _leg(leg: WindowLeg) -> Leg:
 
 
 async def decide(request: Request) -> Answer:
-    """One command under its retry key; or several windows resized, all or none, for which setting twice is setting once."""
+    """Apply one command under its idempotency key; or resize several windows, all or none, which needs no key because it is
+    idempotent."""
     body: Windowed = request.body
     commands = [_command(request, one) for one in body.commands]
     if any(isinstance(command, (*BIRTHS, ResizePool)) for command in commands):
@@ -169,7 +178,7 @@ async def decide(request: Request) -> Answer:
         return await _all(request, commands)
     (command,) = commands
     if command.op is None:
-        raise Problem(400, "idempotency_key_required", "send an Idempotency-Key, so that a retry is safe")
+        raise Problem(400, "idempotency_key_required", "send an Idempotency-Key header, so that a retry is safe")
     original = None if body.original is None else _command(request, body.original)
     done = await request.kernel.executor.execute(command, faces=True, original=original)
     now = request.now()
@@ -183,9 +192,9 @@ async def decide(request: Request) -> Answer:
 
 async def _all(request: Request, commands: list[AnyCommand]) -> Answer:
     if not all(isinstance(command, ResizePool) for command in commands):
-        raise invalid("commands", "commands_mixed", "only resize_pool may come with others")
+        raise invalid("commands", "commands_mixed", "only resize_pool commands may be combined")
     if request.op is not None:
-        raise invalid("op", "op_unsupported", "is not needed here: a total that is set twice is the same total")
+        raise invalid("op", "op_unsupported", "must not be given: resizing is idempotent")
     await request.kernel.executor.execute_all(commands)
     now = request.now()
     return answer(WindowAnswer(decided=now, server_time=now))
@@ -197,7 +206,7 @@ def _command(request: Request, asked: WindowCommand) -> AnyCommand:
 
 
 async def look(request: Request) -> Answer:
-    """In the order asked."""
+    """Read windows, in the requested order."""
     body: LookAtWindows = request.body
     keys = [(request.caller.tenant, window_pool(id)) for id in body.pools]
     found = await request.kernel.executor.find_pools(keys, durable=body.durable)

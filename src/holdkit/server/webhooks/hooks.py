@@ -1,4 +1,4 @@
-"""Hooks as they are kept: records of the tenant, whose kinds begin with ~, so that no caller reads their secrets."""
+"""The store of webhooks: records of the tenant, whose kinds begin with ~, so that no caller can read their secrets."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ from .requests import check_url, event_id, hook_of, new_secret, position_of
 HOOKS: Final = "~webhook"
 PARKED: Final = "~parked"
 LEASES: Final = "~webhook.lease"
-"""Who delivers each, and until when."""
+"""The leases: which server delivers each webhook."""
 TENANTS: Final = "~webhooks"
-"""In the default tenant: which tenants have hooks."""
+"""In the default tenant: the tenants that have webhooks."""
 MAX_HOOKS: Final = 50
 MAX_PARKED: Final = 1_000
-PLACES: Final = "webhook:"
-"""What the names begin with under which hooks keep their places in the journal."""
-UNKEPT: Final = "null"
-"""Stands for an event that is too large for a record: the journal has it still."""
+FOLLOWER_PREFIX: Final = "webhook:"
+"""The prefix of the follower names of webhooks."""
+TOO_LARGE: Final = "null"
+"""The body of a parked event that is too large for a record: the journal still has it."""
 
 
 class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One hook."""
+    """One webhook."""
 
     id: str
     url: str
     secret: str
     actions: tuple[str, ...] = ()
-    """What is delivered; all, if none is named."""
+    """The actions to deliver; empty: all."""
     after: str = ""
-    """Where it began."""
+    """The cursor where it started."""
     state: Literal["active", "stopped"] = "active"
     why: str | None = None
-    """Why it was stopped."""
+    """The reason it was stopped."""
 
     def __repr__(self) -> str:
         return f"<Hook {self.id} {self.state}>"
 
 
 class Parked(Struct, frozen=True, kw_only=True):
-    """A delivery that was given up: the event as it was sent, or `UNKEPT`."""
+    """A delivery that failed after all attempts: the event as it was sent, or `TOO_LARGE`."""
 
     id: str
     body: str
     why: str
 
 
-def place_of(id: str) -> str:
-    """The name under which a hook's place in the journal is kept."""
-    return f"{PLACES}{id}"
+def follower_name(id: str) -> str:
+    """The follower name under which a webhook's cursor is stored."""
+    return f"{FOLLOWER_PREFIX}{id}"
 
 
 _hook: Final = msgspec.json.Decoder(Hook)
@@ -70,7 +70,7 @@ _parked: Final = msgspec.json.Decoder(Parked)
 
 
 async def tenants_with_hooks(executor: AsyncExecutor) -> list[str]:
-    """Every tenant that ever made one."""
+    """All tenants that ever created a webhook."""
     found: list[str] = []
     after = ""
     while True:
@@ -82,50 +82,54 @@ async def tenants_with_hooks(executor: AsyncExecutor) -> list[str]:
 
 
 class Hooks:
-    """The hooks of one tenant."""
+    """The webhooks of one tenant."""
 
     def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
         self._executor, self.tenant = executor, tenant
 
     async def make(self, url: object, actions: list[str], after: str) -> Hook:
-        """A new one; its secret is shown this one time."""
+        """Create a webhook; its secret is returned only here."""
         known = list(Action)
         for action in actions:
             if action not in known:
-                raise invalid("actions", "action_unknown", f"must be among {', '.join(known)}")
+                raise invalid("actions", "action_unknown", f"must be one of {', '.join(known)}")
         checked = check_url(url)
         if len(await self.listed()) >= MAX_HOOKS:
-            raise invalid("url", "webhooks_too_many", f"at most {MAX_HOOKS} are kept")
+            raise invalid(
+                "url",
+                "webhooks_too_many",
+                f"the tenant already has {MAX_HOOKS} webhooks, the maximum: remove one first",
+            )
         hook = Hook(
             id=os.urandom(8).hex(), url=checked, secret=new_secret(os.urandom(32)), actions=tuple(actions), after=after
         )
         directory = PutRecord(kind=TENANTS, id=f"={self.tenant}", body="{}")
         await self._executor.execute(
             directory, faces=True
-        )  # first: a server that looks there finds nothing, which is no harm
+        )  # first: until the webhook itself is stored, a server finds none there
         await self._put(HOOKS, hook.id, hook, 0)
         return hook
 
     async def listed(self) -> list[Hook]:
-        """All, in order of id."""
+        """All webhooks in order of id."""
         rows = await self._executor.read(ListRecords(self.tenant, HOOKS, "", MAX_HOOKS + 1))
         return [_hook.decode(row.body) for row in rows]
 
     async def find(self, id: str, *, durable: bool = False) -> Hook | None:
-        """One, or None. `durable`: an answer will rest on it."""
+        """One webhook, or None. `durable`: the caller reports what it read."""
         row = await self._executor.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))), durable=durable)
         return None if row is None else _hook.decode(row.body)
 
     async def remove(self, id: str) -> None:
-        """It, what it has parked, its place in the journal and its lease."""
+        """Remove a webhook, its parked deliveries, its cursor and its lease."""
         for parked in await self.parked(id):
             await self._put(PARKED, parked.id, None, None)
-        await self._put(CURSORS, place_of(id), None, None)
+        await self._put(CURSORS, follower_name(id), None, None)
         await self._put(LEASES, id, None, None)
         await self._put(HOOKS, id, None, None)
 
     async def set_state(self, hook: Hook, state: Literal["active", "stopped"], why: str | None) -> None:
-        """Stop it, or let it go on."""
+        """Stop a webhook, or resume it."""
         while True:
             row = await self._executor.read(FindRecord((self.tenant, HOOKS, hook.id)))
             if row is None:
@@ -137,16 +141,16 @@ class Hooks:
             return
 
     async def park(self, parked: Parked) -> None:
-        """Keep a delivery that was given up; an event that is too large by name only."""
+        """Store a failed delivery; of an event that is too large only the id."""
         fits = len(msgspec.json.encode(parked)) <= MAX_BODY
-        await self._put(PARKED, parked.id, parked if fits else replace(parked, body=UNKEPT), None)
+        await self._put(PARKED, parked.id, parked if fits else replace(parked, body=TOO_LARGE), None)
 
     async def unpark(self, id: str) -> None:
-        """It was delivered after all."""
+        """Remove a parked delivery that was delivered."""
         await self._put(PARKED, id, None, None)
 
     async def entry(self, event: str) -> JournalEntry | None:
-        """What an event tells of, if the journal has it still."""
+        """The entry of an event, if the journal still has it."""
         rows = await self._executor.read(FindEntries((position_of(event),)))
         generation = await self._executor.read(ReadGeneration())
         found = [JournalEntry(row, {}, generation=generation) for row in rows]
@@ -154,7 +158,7 @@ class Hooks:
         return same[0] if same and same[0].entry.tenant == self.tenant else None
 
     async def parked(self, hook: str) -> list[Parked]:
-        """What a hook could not deliver, in order of id."""
+        """The parked deliveries of a webhook, in order of id."""
         rows = await self._executor.read(ListRecords(self.tenant, PARKED, f"{hook}.", MAX_PARKED))
         return [_parked.decode(row.body) for row in rows if row.id.startswith(f"{hook}.")]
 

@@ -1,8 +1,8 @@
-"""Delivery: one task per hook follows the journal under the hook's own name, so that its place survives this process; of
-several servers, the one with the hook's lease delivers.
+"""Delivery of webhooks: one task per webhook follows the journal as a named follower, so that its cursor survives the process.
+If there are several servers, the one that has the webhook's lease delivers.
 
-An entry is tried again with growing pauses, then parked, and the next one goes on: a poisonous entry or a dead receiver
-stops nobody else, and no hold ever waits for one. Redirects are not followed; answers are not read beyond their status.
+A delivery is retried with growing pauses, then parked, and the next one follows: a bad entry or a dead receiver blocks no other
+webhook, and no hold ever waits for one. Redirects are not followed, and of an answer only the status is read.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from ...kernel.follower_state import CursorFile
 from ...kernel.record_lease import LeaseLost, RecordLease
 from ...kernel.results import JournalEntry
 from ..settings import Delivery
-from .hooks import LEASES, MAX_PARKED, UNKEPT, Hook, Hooks, Parked, place_of, tenants_with_hooks
-from .requests import Refusal, Resolver, envelope, event_id, pin, signed_headers, system_resolver
+from .hooks import LEASES, MAX_PARKED, TOO_LARGE, Hook, Hooks, Parked, follower_name, tenants_with_hooks
+from .requests import Resolver, TargetRefused, envelope, event_id, pin, signed_headers, system_resolver
 
 log = logging.getLogger("holdkit.server")
 
 PAGE: Final = 500
-KEPT: Final = 20
-"""Deliveries after which the place is written down: so many may come again when a server dies."""
+STORE_EVERY: Final = 20
+"""Deliveries after which the cursor is stored: at most this many are repeated if a server dies."""
 POLL: Final = 0.5
-CUT_BACK: Final = "the journal was cut back by a failover or a restore"
+TRUNCATED: Final = "the journal was truncated by a failover or a restore"
 LOST: Final = 30.0
-"""Seconds before a hook whose place is gone is looked at again."""
+"""Seconds until a webhook whose cursor is lost is tried again."""
 
 
 class Stopped(Exception):
-    """The hook is active no more."""
+    """The webhook is no longer active."""
 
 
 class WebhookSender:
-    """Delivers the hooks of all tenants that have any."""
+    """Delivers the webhooks of all tenants."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class WebhookSender:
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.delivered = self.failed = self.parked = 0
 
-    async def attend(self, kernel: AsyncKernel, tenant: str) -> None:
-        """See which hooks a tenant has, and deliver each by a task of its own."""
+    async def sync(self, kernel: AsyncKernel, tenant: str) -> None:
+        """Start a task for each active webhook of a tenant, and stop the tasks of the others."""
         hooks = Hooks(kernel.executor, tenant)
         active = {hook.id: hook for hook in await hooks.listed() if hook.state == "active"}
         for owner, id in list(self._tasks):
@@ -67,46 +67,46 @@ class WebhookSender:
             if (tenant, id) not in self._tasks:
                 self._tasks[tenant, id] = asyncio.create_task(self._run(kernel, hooks, hook), name="holdkit-webhook")
 
-    async def attend_all(self, kernel: AsyncKernel) -> None:
-        """The same for every tenant that has hooks."""
+    async def sync_all(self, kernel: AsyncKernel) -> None:
+        """The same for all tenants that have webhooks."""
         for tenant in await tenants_with_hooks(kernel.executor):
-            await self.attend(kernel.tenant(tenant) if tenant else kernel, tenant)
+            await self.sync(kernel.tenant(tenant) if tenant else kernel, tenant)
 
     async def _run(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook) -> None:
         lease = RecordLease(kernel.executor, (hooks.tenant, LEASES, hook.id), 2 * self._delivery.seconds)
         try:
             while not kernel.closed:
-                await self._go_on(kernel, hooks, hook, lease)
+                await self._deliver_while_leased(kernel, hooks, hook, lease)
         except Stopped:
             return
         finally:
             if not kernel.closed:
                 await lease.release()
 
-    async def _go_on(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: RecordLease) -> None:
+    async def _deliver_while_leased(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: RecordLease) -> None:
         try:
             await lease.wait_until_free()
             await self._follow(kernel, hooks, hook, lease)
         except LeaseLost:
             return
         except CursorLost as lost:
-            if lost.missing:  # what it was sent is gone: somebody must know, before more is sent
+            if lost.missing:  # delivered entries are gone: an operator must know before more is sent
                 log.warning("webhook %s is stopped: %s", hook.id, lost)
                 await hooks.set_state(
-                    hook, "stopped", f"{CUT_BACK}: at least {lost.missing} of the entries it was sent"
+                    hook, "stopped", f"{TRUNCATED}: at least {lost.missing} of the delivered entries are gone"
                 )
                 raise Stopped from None
-            log.warning("webhook %s waits: %s", hook.id, lost)
+            log.warning("webhook %s is waiting: %s", hook.id, lost)
             await asyncio.sleep(LOST)
         except HoldkitError as failed:
             if not kernel.closed:
-                log.warning("webhook %s could not go on, will try again: %s", hook.id, failed)
+                log.warning("webhook %s cannot continue, will retry: %s", hook.id, failed)
                 await asyncio.sleep(1.0)
 
     async def _follow(self, kernel: AsyncKernel, hooks: Hooks, hook: Hook, lease: RecordLease) -> None:
-        """From the place that is kept: until the kernel closes, or another server may have moved that place."""
+        """Deliver from the stored cursor, until the kernel closes or another server may have moved the cursor."""
         executor = kernel.executor
-        follower = AsyncFollower(executor, hooks.tenant, place_of(hook.id), store=self._store(hook.id))
+        follower = AsyncFollower(executor, hooks.tenant, follower_name(hook.id), store=self._store(hook.id))
         await follower.begin(hook.after or None)
         committed = executor.committed
         executor.listen()
@@ -114,7 +114,7 @@ class WebhookSender:
             count = committed.count
             entries = await follower.page(PAGE)
             if entries:
-                if await lease.acquire():  # what we have read may have been delivered meanwhile
+                if await lease.acquire():  # another server may have delivered these entries
                     await _check_active(hooks, hook)
                     return
                 await self._deliver_all(hooks, hook, lease, follower, entries)
@@ -126,8 +126,8 @@ class WebhookSender:
         return None if state is None else CursorFile(Path(state) / f"webhook-{id}.cursor")
 
     async def forget(self, kernel: AsyncKernel, tenant: str, id: str) -> None:
-        """Whether entries are gone that a hook was sent is asked no more."""
-        kernel.executor.shown.forget((tenant, place_of(id)))
+        """Stop checking whether the entries that a webhook was sent still exist."""
+        kernel.executor.shown.forget((tenant, follower_name(id)))
         store = self._store(id)
         if store is not None:
             await kernel.executor.run_blocking(store.forget)
@@ -136,18 +136,18 @@ class WebhookSender:
         self, hooks: Hooks, hook: Hook, lease: RecordLease, follower: AsyncFollower, entries: list[JournalEntry]
     ) -> None:
         last: JournalEntry | None = None
-        unkept = 0
+        unstored = 0
         try:
             for entry in entries:
                 if not entry.part and (not hook.actions or entry.action in hook.actions):
                     await self._deliver(hooks, hook, lease, entry)
-                    unkept += 1
+                    unstored += 1
                 last = entry
-                if unkept == KEPT:
-                    unkept = 0
+                if unstored == STORE_EVERY:
+                    unstored = 0
                     await follower.keep_place(last)
         except (asyncio.CancelledError, Stopped):
-            if unkept:  # what was taken is not sent again
+            if unstored:  # so that accepted deliveries are not repeated
                 await follower.keep_place(last)
             raise
         await follower.keep_place()
@@ -169,11 +169,11 @@ class WebhookSender:
         self.parked += 1
         await hooks.park(Parked(id=id, body=body.decode(), why=why))
         if len(await hooks.parked(hook.id)) >= MAX_PARKED:
-            await hooks.set_state(hook, "stopped", f"{MAX_PARKED} deliveries are parked")
+            await hooks.set_state(hook, "stopped", f"{MAX_PARKED} deliveries are parked, the maximum")
             raise Stopped
 
     async def attempt(self, hook: Hook, id: str, body: bytes) -> str:
-        """Deliver once: empty if it was taken, else why not. What the receiver said is never kept: it may be anything."""
+        """Deliver once; returns an empty text, or why it failed. The body of the answer is never stored: it is untrusted."""
         try:
             async with asyncio.timeout(self._delivery.seconds):
                 target = await pin(hook.url, self._delivery.allowed, self._resolve)
@@ -183,7 +183,7 @@ class WebhookSender:
                     "POST", target.url, content=body, headers=headers, extensions=named
                 ) as answer:
                     status = answer.status_code
-        except Refusal as refused:
+        except TargetRefused as refused:
             return self._failed(str(refused))
         except (httpx.HTTPError, TimeoutError, OSError) as failed:
             return self._failed(type(failed).__name__)
@@ -197,7 +197,7 @@ class WebhookSender:
         return why
 
     async def replay(self, hooks: Hooks, hook: Hook) -> tuple[int, int]:
-        """Try everything that is parked once more: how many were taken, how many stay."""
+        """Retry all parked deliveries; returns how many were accepted and how many remain."""
         taken = 0
         parked = await hooks.parked(hook.id)
         for one in parked:
@@ -208,14 +208,14 @@ class WebhookSender:
         return taken, len(parked) - taken
 
     async def _parked_body(self, hooks: Hooks, parked: Parked) -> bytes | None:
-        """The event; None if it was not kept, and the journal was pruned since."""
-        if parked.body != UNKEPT:
+        """The event; None if it was too large to store and the journal was pruned since."""
+        if parked.body != TOO_LARGE:
             return parked.body.encode()
         entry = await hooks.entry(parked.id)
         return None if entry is None else envelope(self._delivery.source, parked.id, entry)
 
     async def close(self) -> None:
-        """End every task; each goes on where it was when a server starts again."""
+        """Stop all tasks; each continues from its cursor when a server starts again."""
         await _end(*self._tasks.values())
         self._tasks.clear()
         await self._http.aclose()
@@ -228,7 +228,7 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 
 
 async def _check_active(hooks: Hooks, hook: Hook) -> None:
-    """Another server may have stopped or removed it."""
+    """Raise `Stopped` if another server has stopped or removed the webhook."""
     found = await hooks.find(hook.id)
     if found is None or found.state != "active":
         raise Stopped
