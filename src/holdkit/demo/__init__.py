@@ -1,4 +1,4 @@
-"""The guided demo: a flash sale in the terminal, on one SQLite file, with everything going wrong that usually does.
+"""The guided demo: a flash sale in the terminal, on one SQLite file, with the failures that usually occur in one.
 
-Uses only what any application could use: `connect_async` and the kernel's verbs. Run it with ``python -m holdkit.demo``.
+It uses only the public API. Run it with ``python -m holdkit.demo``.
 """

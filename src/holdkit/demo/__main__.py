@@ -9,33 +9,33 @@ from importlib.util import find_spec
 
 import msgspec
 
-from .sale import Plan, stage
-from .screen import Live, Plain, told
+from .sale import Plan, run_demo
+from .screen import Live, Plain, summary_text
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse, perform, report."""
+    """Parse the options, run the demo, print the summary."""
     parser = argparse.ArgumentParser(prog="python -m holdkit.demo", description="A flash sale on one SQLite file.")
     parser.add_argument(
-        "--plain", action="store_true", help="lines of text instead of a live view (so without a terminal)"
+        "--plain", action="store_true", help="plain text instead of a live view (the default without a terminal)"
     )
     parser.add_argument("--seconds", type=float, default=14, help="length of the sale, 1 to 600 (default 14)")
-    parser.add_argument("--seed", type=int, default=1, help="of the buyers' tempers (the timing is real)")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON; the story goes to stderr")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the buyers' random behaviour (the timing is real)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON; the narration goes to stderr")
     options = parser.parse_args(arguments)
     if not 1 <= options.seconds <= 600:
-        parser.error("--seconds must lie between 1 and 600")
+        parser.error("--seconds must be between 1 and 600")
     plain = options.plain or options.json or not sys.stdout.isatty()
     if not plain and find_spec("rich") is None:
         print("holdkit: the live view needs rich: pip install 'holdkit[cli]', or add --plain", file=sys.stderr)
         return 2
     plan = Plan(seconds=options.seconds, seed=options.seed)
     try:
-        with Plain(sys.stderr if options.json else sys.stdout) if plain else Live() as audience:
-            summary = asyncio.run(stage(plan, audience))
+        with Plain(sys.stderr if options.json else sys.stdout) if plain else Live() as view:
+            summary = asyncio.run(run_demo(plan, view))
     except KeyboardInterrupt:
         return 130
-    print(msgspec.json.encode(summary).decode() if options.json else "\n" + told(summary))
+    print(msgspec.json.encode(summary).decode() if options.json else "\n" + summary_text(summary))
     return 0 if summary.ok else 1
 
 

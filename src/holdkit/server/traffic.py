@@ -14,7 +14,7 @@ from collections import deque
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from ..demo.buyers import TEMPERS
+from ..demo.buyers import BEHAVIOURS
 
 POOLS: Final = {
     "show:42/stalls": 420,
@@ -119,16 +119,16 @@ class Shopper:
 
     def _decide(self, hold: dict[str, Any], pool: str, ttl: float, who: str) -> None:
         owner, path = hold["owner"], f"/v1/holds/{hold['id']}"
-        temper = self._dice.choices(list(TEMPERS), list(TEMPERS.values()))[0]
-        if temper == "walks away":
+        behaviour = self._dice.choices(list(BEHAVIOURS), list(BEHAVIOURS.values()))[0]
+        if behaviour == "abandons":
             return
         self._think(1.0, 12.0)
         if self._dice.random() < 0.12:
             self._call("POST", f"{path}/extend", {"owner": owner, "by": 30, "actor": who})
-        if temper == "cancels":
+        if behaviour == "cancels":
             self._call("POST", f"{path}/release", {"owner": owner, "actor": who, "reason": "changed their mind"})
             return
-        if temper == "pays late" and ttl <= 20:
+        if behaviour == "pays late" and ttl <= 20:
             self._think(ttl, ttl + 1)
         order = f"order:{self._dice.randint(10_000, 99_999)}"
         status, _ = self._call("POST", f"{path}/confirm", {"owner": owner, "entity": order, "actor": who})

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdkit.demo.screen import bar, cells, told
-from holdkit.demo.tally import Summary, Tally
+from holdkit.demo.screen import bar, cells, summary_text
+from holdkit.demo.statistics import Statistics, Summary
 
 RUN = [sys.executable, "-m", "holdkit.demo"]
 
@@ -73,18 +73,18 @@ def test_nonsense_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_problem_fails_the_run_and_is_told() -> None:
-    tally = Tally("show", 10)
-    tally.keep({"a": 2})
-    tally.keep({"a": 2})
-    assert tally.problems == ["hold a was sold to two buyers"]
-    assert "FAILED:\n  hold a was sold to two buyers" in told(Summary(problems=tally.problems))
+    statistics = Statistics("show", 10)
+    statistics.add_receipts({"a": 2})
+    statistics.add_receipts({"a": 2})
+    assert statistics.problems == ["hold a was sold to two buyers"]
+    assert "FAILED:\n  hold a was sold to two buyers" in summary_text(Summary(problems=statistics.problems))
 
 
 def test_the_bar_shows_whatever_there_is() -> None:
-    tally = Tally("show", 1000)
-    tally.sold, tally.held = 1, 999
-    assert bar(tally, 10) == "[#=========]"
-    tally.sold, tally.held = 999, 1
-    assert cells(tally, 10) == (10, 0)
-    tally.sold = tally.held = 0
-    assert bar(tally, 4) == "[....]"
+    statistics = Statistics("show", 1000)
+    statistics.sold, statistics.held = 1, 999
+    assert bar(statistics, 10) == "[#=========]"
+    statistics.sold, statistics.held = 999, 1
+    assert cells(statistics, 10) == (10, 0)
+    statistics.sold = statistics.held = 0
+    assert bar(statistics, 4) == "[....]"

@@ -1,4 +1,4 @@
-"""What the demo counts, what it checks, and the summary it ends with. Never talks to an engine."""
+"""The counters of the demo, what they check, and the summary. Does not use the kernel."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from holdkit import Action, JournalEntry
 
 
 class Killed(Struct):
-    """The process that was killed in the middle, and what became of its holds."""
+    """The process that was killed during the sale, and its holds."""
 
     holds: int = 0
     units: int = 0
     came_back: int = 0
-    """Holds of the dead process that were expired once their deadline had passed."""
+    """Holds of the killed process that had expired once their deadline passed."""
 
 
 class Late(Struct):
-    """Payments that came after the deadline: every confirm is refused, then `consume` asks again."""
+    """Payments after the deadline: each confirm is refused, then `consume` requests the seats again."""
 
     refused: int = 0
     honoured: int = 0
@@ -27,7 +27,7 @@ class Late(Struct):
 
 
 class Race(Struct):
-    """Rivals for one last unit."""
+    """The race for the last seat."""
 
     rivals: int = 0
     winners: int = 0
@@ -41,7 +41,7 @@ class Summary(Struct):
     seats: int = 0
     sold: int = 0
     receipts: int = 0
-    """Units for which a buyer was told "yes": must equal `sold`."""
+    """Seats for which a buyer has a confirmation: must equal `sold`."""
     granted: int = 0
     confirmed: int = 0
     released: int = 0
@@ -54,22 +54,22 @@ class Summary(Struct):
     race: Race = field(default_factory=Race)
     processes: int = 0
     buyers: int = 0
-    """Buyers at the same time, over all processes."""
+    """Concurrent buyers in all processes."""
     calls: int = 0
-    """Answered during the rush, by all processes; it took `seconds`."""
+    """Calls answered in all processes during the sale, which took `seconds`."""
     seconds: float = 0.0
     calls_per_second: float = 0.0
     entries: int = 0
     commits: int = 0
-    """Slots that have journal entries: all entries of one batch carry the slot of its transaction."""
+    """Distinct slots of journal entries: all entries of one transaction have the same slot."""
     entries_per_commit: float = 0.0
     largest_commit: int = 0
     differences: int = 0
-    """What `verify` found."""
+    """Differences that `verify` found."""
 
 
-class Tally:
-    """Counts of every process, and the journal as this process sees it."""
+class Statistics:
+    """Counts of all processes, and the journal as this process follows it."""
 
     def __init__(self, pool: str, seats: int) -> None:
         self.pool, self.seats = pool, seats
@@ -82,7 +82,7 @@ class Tally:
 
     @property
     def free(self) -> int:
-        """What nobody has."""
+        """Seats that are neither held nor sold."""
         return self.seats - self.held - self.sold
 
     @property
@@ -92,36 +92,38 @@ class Tally:
         return {name.removeprefix(mark): n for name, n in self.counts.most_common() if name.startswith(mark)}
 
     def count(self, name: str, n: int = 1) -> None:
-        """One more of something."""
+        """Count something."""
         self.counts[name] += n
 
     def add(self, counts: dict[str, int]) -> None:
-        """What another process counted since it last said so."""
+        """Add the counts of another process."""
         self.counts.update(counts)
 
-    def see(self, entry: JournalEntry) -> None:
-        """One journal entry: of any process, in commit order."""
+    def add_entry(self, entry: JournalEntry) -> None:
+        """Count a journal entry of any process."""
         self.actions[entry.action] += 1
         self.per_slot[entry.slot] += 1
         for effect in entry.pools:
             if effect.pool.id == self.pool:
                 self.held, self.sold = effect.pool.held, effect.pool.consumed
             if effect.pool.held + effect.pool.consumed > effect.pool.total:
-                self.problem(f"journal entry {entry.position.seq}: more is taken of {effect.pool.id} than there is")
+                self.problem(
+                    f"journal entry {entry.position.seq}: more units of {effect.pool.id} are in use than its total"
+                )
 
-    def keep(self, receipts: dict[str, int]) -> None:
-        """Receipts: hold id to units that its buyer was told are sold."""
+    def add_receipts(self, receipts: dict[str, int]) -> None:
+        """Add receipts: by hold id, the seats that its buyer was told are sold."""
         for hold, units in receipts.items():
             if hold in self.receipts:
                 self.problem(f"hold {hold} was sold to two buyers")
             self.receipts[hold] = units
 
     def problem(self, text: str) -> None:
-        """Something that must not happen, happened."""
+        """Record something that must not happen."""
         self.problems.append(text)
 
     def summary(self) -> Summary:
-        """The figures, so far."""
+        """The figures so far."""
         commits = len(self.per_slot)
         entries = sum(self.per_slot.values())
         return Summary(
@@ -134,7 +136,7 @@ class Tally:
             expired=self.actions[Action.HOLD_EXPIRED],
             refused=self.refused,
             replayed=self.counts["replayed"],
-            turned_away=self.counts["turned_away"],
+            turned_away=self.counts["overloaded"],
             late=Late(self.counts["late_refused"], self.counts["late_honoured"], self.counts["late_refunded"]),
             entries=entries,
             commits=commits,
