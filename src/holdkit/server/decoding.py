@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl
@@ -63,14 +64,22 @@ def _too_large(settings: Settings) -> Problem:
     return Problem(413, "body_too_large", f"the body is larger than {settings.max_body} bytes: split the request")
 
 
-def check_json(body: bytes, max_depth: int) -> None:
-    """Refuse what two readers could read in two ways: double keys, NaN, lone surrogates; and what is nested too deep."""
+def parse_json(body: bytes, max_depth: int) -> Any:
+    """Parse strict JSON: refuse what two parsers could read differently (duplicate keys, NaN, numbers that overflow, lone
+    surrogates), and what is nested too deeply."""
     if body.count(b"{") + body.count(b"[") > max_depth and _depth(body) > max_depth:
         raise Problem(400, "body_too_deep", f"the body is nested deeper than {max_depth} levels")
     try:
-        _strict.decode(body.decode("utf-8"))
+        value = _strict.decode(body.decode("utf-8"))
+        if _SURROGATE.search(body):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
     except (ValueError, RecursionError):
         raise Problem(400, "body_not_json", "the body must be one JSON object, in UTF-8, without NaN") from None
+
+
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that is half of a pair; the other half may be missing."""
 
 
 def _depth(body: bytes) -> int:
@@ -113,18 +122,23 @@ def _no_constant(_name: str) -> NoReturn:
     raise ValueError
 
 
-_strict: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise Problem(400, "invalid_request", "Number out of range", field="body", code="field_malformed")
+    return number
 
 
-def decode_body(body: bytes, decoder: msgspec.json.Decoder[T], settings: Settings) -> T:
-    """The body as its struct; unknown fields, wrong types and everything above are refused, naming the field."""
-    check_json(body, settings.max_depth)
+_strict: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+
+
+def decode_body(body: bytes, kind: type[T], settings: Settings) -> T:
+    """The body as its struct; refuses unknown fields, wrong types and all that `parse_json` refuses, and names the field."""
+    value = parse_json(body, settings.max_depth)
     try:
-        return decoder.decode(body)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise _invalid_field(error) from None
-    except (ValueError, RecursionError):  # DecodeError, UnicodeError: a lone surrogate among them
-        raise Problem(400, "body_not_json", "the body must be one JSON object, in UTF-8") from None
 
 
 _at: Final = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")

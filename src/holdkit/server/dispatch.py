@@ -15,7 +15,7 @@ from .answers import at
 from .decoding import decode_body, read_body, read_query
 from .problems import Problem, problem_body, problem_of
 from .request import DURABILITY, REPLAYED, Answer, Receive, Request, Scope, Send, read_headers
-from .routing import Matched, segments_of
+from .routing import Route, segments_of
 from .streams import events
 
 if TYPE_CHECKING:
@@ -66,23 +66,23 @@ async def _handle(application: Application, request: Request, send: Send) -> Ans
             request.kind = "static"
             return application.static.find(segments, request.headers)
         raise Problem(404, "not_found", "there is no such path: see /v1/openapi.json")
-    matched = _route(methods, scope["method"])
-    request.kind = matched.route.kind
+    route = _route(methods, scope["method"])
+    request.kind = route.kind
     if application.running is None:
         raise Problem(503, "not_started", "the application is not running: enter its lifespan in the host's lifespan")
-    return await _answer(application.running, matched, request, send)
+    return await _answer(application.running, route, request, send)
 
 
-def _route(methods: dict[str, Matched], method: str) -> Matched:
-    matched = methods.get("GET" if method == "HEAD" else method)
-    if matched is None:
+def _route(methods: dict[str, Route], method: str) -> Route:
+    route = methods.get("GET" if method == "HEAD" else method)
+    if route is None:
         allowed = ", ".join(sorted(methods))
         raise Problem(405, "method_not_allowed", f"this path allows {allowed}", allow=allowed)
-    return matched
+    return route
 
 
-async def _answer(running: Running, matched: Matched, request: Request, send: Send) -> Answer | None:
-    route, settings = matched.route, running.settings
+async def _answer(running: Running, route: Route, request: Request, send: Send) -> Answer | None:
+    settings = running.settings
     request.route, request.running = route, running
     if running.stopping.is_set() and route.scope is not None:
         raise Problem(503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0)
@@ -101,20 +101,20 @@ async def _answer(running: Running, matched: Matched, request: Request, send: Se
     running.in_work += 1
     running.idle.clear()
     try:
-        return _stamped(await _work(matched, request, settings.request_timeout), request)
+        return _stamped(await _work(route, request, settings.request_timeout), request)
     finally:
         running.in_work -= 1
         if not running.in_work:
             running.idle.set()
 
 
-async def _work(matched: Matched, request: Request, seconds: float) -> Answer | None:
-    route, running = matched.route, request.running
+async def _work(route: Route, request: Request, seconds: float) -> Answer | None:
+    running = request.running
     if b"if-match" in request.headers and not route.precondition:
         raise Problem(
             400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its owner token"
         )
-    await _take_body(matched, request)
+    await _read_body(route, request)
     if route.retry_key is None:
         async with asyncio.timeout(seconds):
             return await route.handler(request)
@@ -143,12 +143,12 @@ def _stamped(answer: Answer | None, request: Request) -> Answer | None:
     return answer
 
 
-async def _take_body(matched: Matched, request: Request) -> None:
-    route, settings = matched.route, request.running.settings
+async def _read_body(route: Route, request: Request) -> None:
+    settings = request.running.settings
     if route.method == "GET":
         return
     raw = await read_body(request.receive, request.headers, settings)
-    if matched.decoder is None:
+    if route.body is None:
         if raw.strip() not in (b"", b"{}"):
             raise Problem(400, "body_unexpected", "this route takes no body")
         return
@@ -156,7 +156,7 @@ async def _take_body(matched: Matched, request: Request) -> None:
         raw = b"{}"
     elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
-    request.body = decode_body(raw, matched.decoder, settings)
+    request.body = decode_body(raw, route.body, settings)
 
 
 def _check_host(request: Request) -> None:

@@ -54,13 +54,6 @@ class Route(Struct, frozen=True, kw_only=True):
         return self.method != "GET" and self.scope not in (None, "read")
 
 
-class Matched(Struct, frozen=True):
-    """A route and the type of its body."""
-
-    route: Route
-    decoder: Any
-
-
 class Table:
     """Finds the route of a path, one step per segment."""
 
@@ -71,11 +64,14 @@ class Table:
             node = self._root
             for segment in route.path.strip("/").split("/"):
                 node = node.setdefault("{}" if segment.startswith("{") else segment, {})
-            decoder = None if route.body is None else msgspec.json.Decoder(route.body)
-            msgspec.json.Decoder(route.query)  # msgspec must see the type before threads use it at once
-            node.setdefault(_METHODS, {})[route.method] = Matched(route, decoder)
+            for kind in (route.body, route.query):
+                if kind is not None:
+                    msgspec.json.Decoder(
+                        kind
+                    )  # msgspec must know a type before several threads use it for the first time
+            node.setdefault(_METHODS, {})[route.method] = route
 
-    def find(self, segments: list[str]) -> tuple[dict[str, Matched] | None, tuple[str, ...]]:
+    def find(self, segments: list[str]) -> tuple[dict[str, Route] | None, tuple[str, ...]]:
         """The routes of a path by method, and the variable segments of the path."""
         node: Any = self._root
         names: list[str] = []

@@ -60,7 +60,7 @@ def test_another_address_needs_a_key_and_tls(
 def test_serve_itself_refuses_before_it_listens(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
-        with pytest.raises(holdkit.InvalidRequest, match="there is no key yet"):
+        with pytest.raises(holdkit.InvalidRequest, match="there is no API key yet"):
             serve(f"sqlite:///{tmp_path / 'holds.db'}", host="0.0.0.0", port=0, behind_proxy=True)
     finally:
         os.umask(before)

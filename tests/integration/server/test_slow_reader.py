@@ -39,7 +39,7 @@ def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) ->
         assert http.get("/readyz").status_code == 200
     (told,) = heard.records
     assert (told.name, told.levelname) == ("holdkit.server", "WARNING")
-    assert told.getMessage().endswith("dropped: its reader took nothing for 0.3 s")
+    assert told.getMessage().endswith("dropped: its client read nothing for 0.3 s")
 
 
 class LogRecorder(logging.Handler):

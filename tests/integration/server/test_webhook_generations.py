@@ -68,7 +68,7 @@ def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_pat
             async with in_process_app(url, settings=settings) as here:
                 if remembers:
                     hook = await shown(here, "stopped")
-                    assert hook["why"].startswith("the journal was cut back by a failover or a restore: at least ")
+                    assert hook["why"].startswith("the journal was truncated by a failover or a restore: at least ")
                     replayed = await here.call("POST", f"/v1/webhooks/{made.json()['id']}/replay")
                     assert replayed.status_code == 200
                     await shown(here, "active")
