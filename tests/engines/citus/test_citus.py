@@ -15,7 +15,8 @@ from holdkit.core.model import Limits
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import DISTRIBUTED, Layout, migrate_to
 from tests.acceptance.conformance.test_postgres import Distributed
-from tests.engines.postgres.engine_calls import confirm, create, done, groups, place, pool_in
+from tests.engines.commands import confirm, create, groups
+from tests.engines.postgres.engine_calls import done, place, pool_in
 from tests.support.races import with_threads
 
 pytestmark = pytest.mark.citus

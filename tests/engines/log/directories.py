@@ -8,14 +8,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from msgspec import structs
-
-from holdkit.core.codec import fingerprint
 from holdkit.core.commands import (
     AnyCommand,
     ConfirmHold,
     CreatePool,
-    Group,
     PlaceHold,
     PutRecord,
     ReleaseHold,
@@ -28,8 +24,7 @@ from holdkit.engines.log.disk import Disk, RealDisk
 from holdkit.engines.resident.engine import ResidentEngine
 from holdkit.testing.sim.checker import TABLES
 from holdkit.testing.sim.disk import Pages, SimDisk
-
-START: Slot = 1_700_000_000_000_000
+from tests.engines.commands import Clock, group_of
 
 
 class Directory(Protocol):
@@ -102,16 +97,6 @@ class SimulatedDirectory:
         self.sim.locked = False
 
 
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.slot = START
-
-    def __call__(self) -> Slot:
-        return self.slot
-
-
 def open_log(directory: Directory, clock: Clock | None = None, **options: Any) -> LogEngine:
     random = Random(options.pop("seed", None))
     return LogEngine(directory.disk(), clock=clock or Clock(), **{"randomness": random.randbytes, **options})
@@ -121,14 +106,9 @@ def hold_id(number: int) -> str:
     return f"{number:032x}"
 
 
-def sealed(command: AnyCommand) -> Group:
-    """As the kernel would hand it over: with its fingerprint, in a group of its own."""
-    return Group((command if command.op is None else structs.replace(command, fingerprint=fingerprint(command)),))
-
-
 def say(engine: ResidentEngine, *commands: AnyCommand) -> list[Outcome]:
     """One batch."""
-    return engine.apply([sealed(command) for command in commands]).outcomes[-1]
+    return engine.apply([group_of(command) for command in commands]).outcomes[-1]
 
 
 def place_hold(number: int, pool: str = "p", ttl: Slot = 1_000, **more: Any) -> PlaceHold:

@@ -16,7 +16,8 @@ from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.sim import Plan, SimulationFailed, World
 from holdkit.testing.sim.plan import START, Apply, Fault, Reopen, Step, TakeSnapshot
 from tests.acceptance.sim.canaries import CANARIES
-from tests.engines.log.directories import SimulatedDirectory, live, open_log, place_hold, say, script, sealed, state
+from tests.engines.commands import group_of
+from tests.engines.log.directories import SimulatedDirectory, live, open_log, place_hold, say, script, state
 
 
 class Failing:
@@ -162,10 +163,15 @@ def test_a_frame_that_rots_while_the_log_is_open_is_noticed_by_the_reader(sim: S
 
 
 def scripted() -> tuple[Step, ...]:
-    batches = [Apply(START + index, (sealed(command),)) for index, command in enumerate(script())]
-    second = [Apply(START + 50 + number, (sealed(place_hold(50 + number)),)) for number in range(3)]
+    batches = [Apply(START + index, (group_of(command),)) for index, command in enumerate(script())]
+    second = [Apply(START + 50 + number, (group_of(place_hold(50 + number)),)) for number in range(3)]
     steps: list[Step] = [*batches[:4], TakeSnapshot(START), *batches[4:], Reopen(START + 20), *second]
-    return (*steps, TakeSnapshot(START), Reopen(START + 60), Apply(START + 90, (sealed(CreatePool(id="z", total=1)),)))
+    return (
+        *steps,
+        TakeSnapshot(START),
+        Reopen(START + 60),
+        Apply(START + 90, (group_of(CreatePool(id="z", total=1)),)),
+    )
 
 
 def fault_was_met(kind: str, after: int, dice: int, times: int = 1) -> bool:

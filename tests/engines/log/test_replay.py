@@ -13,7 +13,8 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool, entry_of
 from holdkit.engines.log import LogEngine
 from holdkit.testing.sim.plan import Clients, part
-from tests.engines.log.directories import Clock, Directory, SimulatedDirectory, open_log, place_hold, say, state
+from tests.engines.commands import Clock
+from tests.engines.log.directories import Directory, SimulatedDirectory, open_log, place_hold, say, state
 
 TIGHT = Limits(max_pools=6, max_holds=5, max_operations=8, retry_window=400, retention=1_500, max_ttl=1_000, max_due=3)
 OPEN = Limits(max_pools=100, max_holds=100, max_operations=100, max_ttl=1_000)

@@ -13,16 +13,10 @@ from typing import Any, Final, TypeVar
 import psycopg
 import pytest
 
-from holdkit.core.codec import fingerprint
 from holdkit.core.commands import (
     AnyCommand,
-    ConfirmHold,
-    CreatePool,
-    ExtendHold,
     Group,
     PlaceHold,
-    PutRecord,
-    ReleaseHold,
 )
 from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.core.model import SECOND, Leg, Pool, Slot, StoredHold
@@ -32,6 +26,7 @@ from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, database
 from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.statements import load
+from tests.engines.commands import groups
 from tests.support.threads import PATIENCE
 
 T = TypeVar("T")
@@ -56,39 +51,9 @@ def pool_in(lane: int, number: int = 0, lanes: int = LANES) -> str:
     return next(name for name in names if lane_of_pool(("", name), lanes) == lane)
 
 
-def create(pool: str, total: int = 10, **more: Any) -> CreatePool:
-    return CreatePool(id=pool, total=total, **more)
-
-
 def place(*pools: str, ttl: Slot = 10 * MINUTE, on_demand: int | None = None, **more: Any) -> PlaceHold:
     legs = tuple(Leg(pool, 1, on_demand) for pool in pools)
     return PlaceHold(legs=legs, ttl_slots=ttl, **{"id": hold_id(pools[0]), "owner": "me", **more})
-
-
-def confirm(hold: str, **more: Any) -> ConfirmHold:
-    return ConfirmHold(id=hold, owner="me", **more)
-
-
-def release(hold: str, **more: Any) -> ReleaseHold:
-    return ReleaseHold(id=hold, owner="me", **more)
-
-
-def extend(hold: str, by: Slot = SECOND, **more: Any) -> ExtendHold:
-    return ExtendHold(id=hold, owner="me", by_slots=by, **more)
-
-
-def put(id: str, body: str | None = "{}", **more: Any) -> PutRecord:
-    return PutRecord(kind="note", id=id, body=body, **more)
-
-
-def groups(*commands: AnyCommand) -> list[Group]:
-    """One group per command, fingerprints taken as the kernel would."""
-    from msgspec import structs
-
-    return [
-        Group((structs.replace(each, fingerprint=fingerprint(each)) if each.op is not None else each,))
-        for each in commands
-    ]
 
 
 # Asking

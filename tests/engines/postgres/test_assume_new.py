@@ -10,8 +10,9 @@ from holdkit import Reason
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.postgres.transactions import CHECK_AGAIN_FOR
+from tests.engines.commands import create, groups
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import create, done, groups, place
+from tests.engines.postgres.engine_calls import done, place
 
 ID = "0" * 31 + "1"
 

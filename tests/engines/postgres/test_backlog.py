@@ -14,9 +14,10 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine, writing
 from holdkit.testing import FakeClock
+from tests.engines.commands import create, groups
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import create, done, groups, place, pool_in
+from tests.engines.postgres.engine_calls import done, place, pool_in
 
 START = 1_000_000 * SECOND
 POOLS = [pool_in(lane, number) for lane in range(3) for number in range(2)]

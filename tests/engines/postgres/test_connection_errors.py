@@ -19,9 +19,10 @@ from holdkit.errors import EngineError, HoldkitError, InvalidRequest, Overloaded
 from holdkit.testing.postgres import PostgresServer, ServerAddress
 from holdkit.testing.postgres.server import free_port
 from holdkit.testing.postgres.shared import memory
+from tests.engines.commands import create, groups
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import ask, await_waiter, create, done, groups, place
+from tests.engines.postgres.engine_calls import ask, await_waiter, done, place
 from tests.support.threads import PATIENCE
 
 SECRET = "s3cr3t-w0rd"

@@ -30,8 +30,9 @@ from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing import FakeClock
+from tests.engines.commands import confirm, create, groups, put, release
 from tests.engines.postgres import engine_calls
-from tests.engines.postgres.engine_calls import confirm, create, done, groups, hold_id, place, pool_in, put, release
+from tests.engines.postgres.engine_calls import done, hold_id, place, pool_in
 from tests.engines.postgres.test_row_counts import RIVALS, meet
 from tests.support.races import with_threads
 

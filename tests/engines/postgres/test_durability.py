@@ -11,8 +11,9 @@ from holdkit.engines.postgres import engine as engine_module
 from holdkit.engines.postgres import opening
 from holdkit.engines.postgres.connections import PipelineConnection
 from holdkit.engines.postgres.opening import assess
+from tests.engines.commands import create
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import create, done
+from tests.engines.postgres.engine_calls import done
 
 SETTINGS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "synchronous_standby_names": ""}
 SYNC, ASYNC, AWAY, HIDDEN = (

@@ -20,7 +20,8 @@ from holdkit.engines.postgres.hosts import Primary, hosts_of
 from holdkit.errors import EngineError, Overloaded
 from holdkit.testing.postgres import ServerAddress
 from tests.conftest import Migrated
-from tests.engines.postgres.engine_calls import LANES, create, done, place
+from tests.engines.commands import create
+from tests.engines.postgres.engine_calls import LANES, done, place
 from tests.support.threads import PATIENCE
 
 

@@ -15,9 +15,10 @@ from holdkit.core.commands import AnyCommand, ChangeLimits, CreatePool, PutRecor
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine
+from tests.engines.commands import confirm, create, groups
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import caller, confirm, create, done, groups, place, pool_in
+from tests.engines.postgres.engine_calls import caller, done, place, pool_in
 from tests.support.threads import PATIENCE
 
 POOLS = [pool_in(lane, number) for lane in range(engine_calls.LANES) for number in range(3)]

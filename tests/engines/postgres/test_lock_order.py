@@ -16,21 +16,10 @@ from holdkit.core.model import SECOND
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.postgres import PostgresEngine, driver
 from holdkit.engines.postgres.statements import load
+from tests.engines.commands import confirm, create, extend, groups, put, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import (
-    await_waiter,
-    caller,
-    confirm,
-    create,
-    done,
-    extend,
-    groups,
-    place,
-    pool_in,
-    put,
-    release,
-)
+from tests.engines.postgres.engine_calls import await_waiter, caller, done, place, pool_in
 from tests.support.threads import PATIENCE
 
 POOLS = [pool_in(lane, number) for lane in range(engine_calls.LANES) for number in range(2)]

@@ -14,9 +14,10 @@ from holdkit.engines.port import Applied, NeedsThread
 from holdkit.engines.postgres import PostgresEngine, driver
 from holdkit.engines.postgres.notifications import Notifier
 from holdkit.errors import OutcomeUnknown
+from tests.engines.commands import create, groups
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import create, done, groups, place
+from tests.engines.postgres.engine_calls import done, place
 
 
 @pytest.fixture(autouse=True)

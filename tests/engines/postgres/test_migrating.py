@@ -23,8 +23,9 @@ from holdkit.engines.postgres import PostgresEngine, migrate, migrating, migrati
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError
 from holdkit.testing.postgres import ServerAddress
+from tests.engines.commands import create
 from tests.engines.postgres import engine_calls
-from tests.engines.postgres.engine_calls import ask, await_waiter, create, done
+from tests.engines.postgres.engine_calls import ask, await_waiter, done
 from tests.support.threads import PATIENCE
 
 _start: Barrier

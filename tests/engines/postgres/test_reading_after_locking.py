@@ -14,20 +14,10 @@ from holdkit.core.commands import ExtendHold, HoldCommand
 from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Outcome, Reason
 from holdkit.engines.postgres import PostgresEngine, loading
+from tests.engines.commands import confirm, create, extend, groups, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import (
-    await_waiter,
-    caller,
-    confirm,
-    create,
-    done,
-    extend,
-    groups,
-    one,
-    place,
-    release,
-)
+from tests.engines.postgres.engine_calls import await_waiter, caller, done, one, place
 from tests.support.threads import PATIENCE
 
 STORMERS = 4

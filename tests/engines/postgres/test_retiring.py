@@ -13,8 +13,9 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindHold, FindPool, ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.testing import FakeClock
+from tests.engines.commands import create, groups
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import caller, create, done, groups, hold_id, place, pool_in
+from tests.engines.postgres.engine_calls import caller, done, hold_id, place, pool_in
 
 HERE, THERE, ELSEWHERE = pool_in(0), pool_in(1), pool_in(2)
 

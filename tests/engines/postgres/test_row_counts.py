@@ -11,9 +11,10 @@ from holdkit.core.commands import AnyCommand
 from holdkit.core.outcomes import Done, Outcome, Reason
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.statements import load
+from tests.engines.commands import create, groups, put, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import create, done, hold_id, one, place, pool_in, put
+from tests.engines.postgres.engine_calls import done, hold_id, one, place, pool_in
 from tests.support.threads import PATIENCE
 
 SAME_ID = hold_id()
@@ -119,7 +120,7 @@ def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open,
     swept: list[Outcome] = []
     first = done(other, place(made, on_demand=1)).hold
     assert first is not None
-    done(other, engine_calls.release(first.id))
+    done(other, release(first.id))
 
     pauses: list[Callable[[], None]] = []
 
@@ -131,7 +132,7 @@ def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open,
     sweeper, go = sweeping(open_engine, postgres_url)
     pauses.append(go)
     engine = open_engine(on_statement=interrupt)
-    applied = engine.apply(engine_calls.groups(place(made, on_demand=1)))
+    applied = engine.apply(groups(place(made, on_demand=1)))
     assert sweeper() == 1
     assert swept
     second = applied.outcomes[0][0] if not applied.skipped_locked else done(engine, place(made, on_demand=1))
@@ -157,7 +158,7 @@ def sweeping(open_engine: Open, url: str) -> tuple[Callable[[], int], Callable[[
 
     engine: PostgresEngine = open_engine(on_statement=pause)
     thread = ThreadPoolExecutor(1)
-    waiting = thread.submit(lambda: len(engine.apply(engine_calls.groups(Sweep())).outcomes))
+    waiting = thread.submit(lambda: len(engine.apply(groups(Sweep())).outcomes))
     assert ready.wait(PATIENCE)
 
     def commit() -> None:

@@ -19,9 +19,10 @@ from holdkit.engines.port import BatchRejected
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.errors import Overloaded
 from holdkit.testing import FakeClock
+from tests.engines.commands import confirm, create, groups, put
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import await_waiter, caller, confirm, create, done, groups, place, pool_in, put
+from tests.engines.postgres.engine_calls import await_waiter, caller, done, place, pool_in
 from tests.support.threads import PATIENCE
 
 SHORT = Limits(lock_timeout=SECOND // 4)

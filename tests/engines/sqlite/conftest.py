@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdkit.engines.sqlite import SqliteEngine
-from tests.engines.sqlite.engine_calls import Clock
+from tests.engines.commands import Clock
 
 Open = Callable[..., SqliteEngine]
 

@@ -11,31 +11,15 @@ from typing import Any
 
 from holdkit.core.commands import (
     AnyCommand,
-    ConfirmHold,
-    CreatePool,
-    ExtendHold,
     Group,
     PlaceHold,
-    ReleaseHold,
-    Sweep,
 )
 from holdkit.core.model import Leg, Pool, Slot, StoredHold
 from holdkit.core.outcomes import Receipt, Refusal, Reply
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.sqlite import SqliteEngine
 
-START: Slot = 1_700_000_000_000_000
 _numbers = count(1)
-
-
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self, slot: Slot = START) -> None:
-        self.slot = slot
-
-    def __call__(self) -> Slot:
-        return self.slot
 
 
 def hold_id(number: int | None = None) -> str:
@@ -43,6 +27,7 @@ def hold_id(number: int | None = None) -> str:
 
 
 def groups(*commands: AnyCommand) -> list[Group]:
+    """One group per command, without fingerprints: a retry may bring another payload."""
     return [Group((command,)) for command in commands]
 
 
@@ -62,29 +47,9 @@ def refused(engine: SqliteEngine, command: AnyCommand) -> Refusal:
     return outcome
 
 
-def create(pool: str = "gpu", total: int = 10, **more: Any) -> CreatePool:
-    return CreatePool(id=pool, total=total, **more)
-
-
 def place(*legs: str | tuple[str, int], ttl: Slot | None = 60, id: str | None = None, **more: Any) -> PlaceHold:
     pairs = [(leg, 1) if isinstance(leg, str) else leg for leg in legs or ("gpu",)]
     return PlaceHold(legs=tuple(Leg(*pair) for pair in pairs), ttl_slots=ttl, id=id or hold_id(), owner="me", **more)
-
-
-def confirm(hold: str, **more: Any) -> ConfirmHold:
-    return ConfirmHold(id=hold, owner="me", **more)
-
-
-def release(hold: str, **more: Any) -> ReleaseHold:
-    return ReleaseHold(id=hold, owner="me", **more)
-
-
-def extend(hold: str, by: Slot, **more: Any) -> ExtendHold:
-    return ExtendHold(id=hold, owner="me", by_slots=by, **more)
-
-
-def sweep(limit: int = 500) -> Sweep:
-    return Sweep(limit=limit)
 
 
 def pool(engine: SqliteEngine, name: str = "gpu", tenant: str = "") -> Pool:

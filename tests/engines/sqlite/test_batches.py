@@ -17,26 +17,9 @@ from holdkit.core.reading import (
     ReadJournal,
 )
 from holdkit.engines.sqlite import SqliteEngine
+from tests.engines.commands import START, Clock, confirm, create, extend, release, sweep
 from tests.engines.sqlite.conftest import Open
-from tests.engines.sqlite.engine_calls import (
-    START,
-    Clock,
-    confirm,
-    consistent,
-    create,
-    done,
-    extend,
-    groups,
-    hold,
-    hold_id,
-    one,
-    place,
-    pool,
-    refused,
-    release,
-    rows,
-    sweep,
-)
+from tests.engines.sqlite.engine_calls import consistent, done, groups, hold, hold_id, one, place, pool, refused, rows
 
 
 def test_hold_confirm_and_expire_leave_what_the_journal_says(engine: SqliteEngine, clock: Clock) -> None:

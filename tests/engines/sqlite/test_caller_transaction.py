@@ -13,20 +13,9 @@ from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.port import Applied
 from holdkit.engines.sqlite import SqliteEngine, open_application_connection
 from holdkit.errors import EngineError, InvalidRequest, Overloaded
+from tests.engines.commands import Clock, confirm, create
 from tests.engines.sqlite.conftest import Open
-from tests.engines.sqlite.engine_calls import (
-    Clock,
-    confirm,
-    consistent,
-    create,
-    done,
-    groups,
-    hold_id,
-    outside,
-    place,
-    pool,
-    rows,
-)
+from tests.engines.sqlite.engine_calls import consistent, done, groups, hold_id, outside, place, pool, rows
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from holdkit.engines.sqlite.driver import Driver
 from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file, trouble
 from holdkit.engines.sqlite.statements import load, migrations
 from holdkit.errors import EngineError, InvalidRequest, Overloaded
+from tests.engines.commands import create
 from tests.engines.sqlite.conftest import Open
-from tests.engines.sqlite.engine_calls import consistent, create, done, outside, place, pool, rows
+from tests.engines.sqlite.engine_calls import consistent, done, outside, place, pool, rows
 
 
 class Interrupted(Exception):

@@ -15,8 +15,9 @@ from holdkit.core.model import SECOND, Limits
 from holdkit.engines.sqlite import checkpointing, open_engine
 from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 from holdkit.errors import Overloaded
+from tests.engines.commands import create
 from tests.engines.sqlite.conftest import Open
-from tests.engines.sqlite.engine_calls import consistent, create, done, groups, outside, place, pool
+from tests.engines.sqlite.engine_calls import consistent, done, groups, outside, place, pool
 from tests.support.threads import PATIENCE
 
 TURNS = 1_000

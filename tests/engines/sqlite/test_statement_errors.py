@@ -12,8 +12,9 @@ from holdkit.core.outcomes import Done, Position
 from holdkit.core.reading import FindEnds, FindPool
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import EngineError, OutcomeUnknown
+from tests.engines.commands import create
 from tests.engines.sqlite.conftest import Open
-from tests.engines.sqlite.engine_calls import consistent, create, done, groups, outside, place, pool, rows
+from tests.engines.sqlite.engine_calls import consistent, done, groups, outside, place, pool, rows
 
 
 class Script:

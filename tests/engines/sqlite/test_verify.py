@@ -6,7 +6,8 @@ import pytest
 
 from holdkit.core.commands import PutRecord
 from holdkit.engines.sqlite import SqliteEngine
-from tests.engines.sqlite.engine_calls import confirm, consistent, create, done, hold_id, outside, place
+from tests.engines.commands import confirm, create
+from tests.engines.sqlite.engine_calls import consistent, done, hold_id, outside, place
 
 
 @pytest.fixture

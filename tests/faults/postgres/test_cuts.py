@@ -25,8 +25,9 @@ from holdkit.engines.postgres.transactions import Transactions
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
+from tests.engines.commands import create, groups
 from tests.engines.postgres import engine_calls
-from tests.engines.postgres.engine_calls import create, done, groups, place
+from tests.engines.postgres.engine_calls import done, place
 from tests.faults.postgres.proxy import Proxy, Side
 from tests.faults.sampling import sample
 

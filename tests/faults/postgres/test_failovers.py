@@ -17,8 +17,9 @@ from holdkit.engines.postgres import PostgresEngine, connections, migrate
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
+from tests.engines.commands import create
 from tests.engines.postgres import engine_calls
-from tests.engines.postgres.engine_calls import ask, await_that, create, done, one, place
+from tests.engines.postgres.engine_calls import ask, await_that, done, one, place
 from tests.faults.postgres.answers import told
 from tests.support.threads import PATIENCE
 

@@ -18,8 +18,9 @@ from holdkit.core.outcomes import Done, Reason
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.failures import StatementFailed
+from tests.engines.commands import create
 from tests.engines.postgres import engine_calls
-from tests.engines.postgres.engine_calls import create, done, one, place
+from tests.engines.postgres.engine_calls import done, one, place
 from tests.support.races import race
 from tests.support.threads import PATIENCE
 

@@ -24,8 +24,9 @@ from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.processes import children, running
 from holdkit.testing.postgres.shared import memory
+from tests.engines.commands import create, groups
 from tests.engines.postgres import engine_calls
-from tests.engines.postgres.engine_calls import ask, await_that, create, done, groups, place
+from tests.engines.postgres.engine_calls import ask, await_that, done, place
 from tests.faults.postgres.answers import told
 from tests.faults.postgres.test_failovers import both, follow, promote
 from tests.support.threads import PATIENCE

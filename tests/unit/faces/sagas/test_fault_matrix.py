@@ -160,6 +160,7 @@ def test_the_undisturbed_run_has_these_points() -> None:
 
 
 @pytest.mark.parametrize(("kind", "every"), [("memory", 1), ("sqlite", 43), ("postgres", 101)])
+@pytest.mark.slow
 def test_r17(tmp_path: Path, kind: str, every: int, request: pytest.FixtureRequest) -> None:
     if kind == "postgres":
         kind = request.getfixturevalue("postgres_url")
