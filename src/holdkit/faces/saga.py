@@ -1,6 +1,7 @@
 """What an application writes of a saga: what to hold, what to check, what to do, what to take back.
 
-Called by the driver, never calls anything. The methods may be plain functions, and in the async kernel coroutines too.
+The driver calls it; it calls nothing. Its methods may be plain functions and, in the async kernel, coroutine
+functions.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ LEASES = (1_000, 86_400_000_000)
 
 
 class SagaStep(Struct, frozen=True, kw_only=True):
-    """Which run of which saga this is."""
+    """Which saga, attempt and driver a method is called for."""
 
     id: str
     name: str
     attempt: int
     epoch: int
-    """Grows with every driver: whatever remembers the highest one seen can refuse a driver that was paused."""
+    """Grows with every driver: a system that remembers the highest epoch it has seen can refuse a driver that was
+    paused."""
     op: str
-    """An operation id for whatever the effect calls: the same however often the effect of this attempt is run."""
+    """An operation id for what the effect calls: the same however often the effect of this attempt runs."""
     hold: Hold | None = None
-    """The units held; None in `reserve`, and in `undo` if there are none. It carries no token: the saga ends it."""
+    """The units held; None in `reserve`, and in `undo` if there are none. It has no owner token: the saga ends it."""
 
 
 class Saga:
@@ -44,33 +46,35 @@ class Saga:
     ttl: ClassVar[Ttl] = "5m"
     """How long units are held before the point of no return. After it they are held until the saga has ended."""
     lease: ClassVar[Ttl] = "30s"
-    """How long a driver that says nothing keeps others away; renewed while the methods below run."""
+    """How long a driver that has stopped keeps others away. The driver renews it while the methods below run."""
     max_attempts: ClassVar[int] = 10
-    """Failures after which the saga is parked."""
+    """The number of failures after which the saga is parked."""
 
     def reserve(self, intent: Any, step: SagaStep) -> Any:
-        """What to hold: a pool id, a mapping, or a list of legs. To raise means to abort."""
+        """Return what to hold: a pool id, a mapping, or a list of legs. An exception aborts the saga."""
         raise NotImplementedError
 
     def validate(self, intent: Any, step: SagaStep) -> Any:
-        """Look once more while the units are held. To raise means to abort."""
+        """Check once more while the units are held. An exception aborts the saga."""
 
     def effect(self, intent: Any, step: SagaStep) -> Any:
-        """Behind the point of no return: run at least once, perhaps twice at once after a pause. What it returns is kept."""
+        """Do it, after the point of no return. Runs at least once, and perhaps twice at the same time if a driver was
+        paused. The saga stores what it returns."""
         raise NotImplementedError
 
     def effect_in(self, tx: Any, intent: Any, step: SagaStep) -> Any:
-        """Instead of `effect`: in the confirm's own transaction, so that both happen once, or neither. A plain function, in
-        both kernels; write through `tx`, a `sqlite3.Connection` or `psycopg.Connection`. (None on engines without SQL:
-        there it is as good as `effect`.)"""
+        """Instead of `effect`: do it in the transaction that confirms, so that both happen exactly once or not at all.
+        A plain function in both kernels; write through `tx`, a `sqlite3.Connection` or `psycopg.Connection`. (On
+        engines without SQL `tx` is None, and this is the same as `effect`.)"""
         raise NotImplementedError
 
     def undo(self, intent: Any, step: SagaStep) -> Any:
-        """Before an abort is written: take back what `reserve` and `validate` have done elsewhere. Run at least once."""
+        """Take back what `reserve` and `validate` have done elsewhere, before the abort is written. Runs at least
+        once."""
 
 
 class SagaOptions(Struct, frozen=True):
-    """What a registered saga asked for, checked."""
+    """What a registered saga has set, checked."""
 
     saga: Any
     name: str
@@ -78,11 +82,11 @@ class SagaOptions(Struct, frozen=True):
     lease: Slot
     max_attempts: int
     inside: bool
-    """The effect happens in the confirm's own transaction."""
+    """The effect runs in the transaction that confirms."""
 
 
 def saga_options(saga: Any, limits: Limits, *, coroutines: bool) -> SagaOptions:
-    """Check what is registered; a class is made an object."""
+    """Check a saga that is registered; of a class, make an object."""
     made = saga() if isinstance(saga, type) else saga
     for method in ("reserve", "validate", "effect", "effect_in", "undo"):
         found = getattr(made, method, None)

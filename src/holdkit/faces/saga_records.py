@@ -1,11 +1,11 @@
 """A saga's record: what is stored of it, what users see of it, and the ids derived from it.
 
-One record per saga, which keeps its version from its first life to its last: a driver that slept through a whole life can
-write nothing. Beside it small index records say which sagas are unfinished, parked or ended, so that recovery never walks
-the finished. All kinds begin with ~: nobody but this face writes them. Decides nothing.
+Each saga is one record, which keeps counting its version when the saga is run again: a driver that slept meanwhile can
+write nothing. Beside it, small index records list which sagas are unfinished, parked or ended, so that recovery does
+not read the finished ones. All kinds begin with `~`, so only this face can write them. Decides nothing.
 
-A time that a write brings about is the slot at which that write was decided, and no caller knows it beforehand. So the body
-leaves such a time out, and the record's own slot tells it; the next write, which moves that slot, puts it into the body.
+Some times are those of the write itself, which the engine decides when it commits. The body leaves such a time out,
+and the record's own slot stands for it; the next write, which moves that slot, copies the time into the body.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _control: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class SagaError(Struct, frozen=True):
-    """What went wrong last: the class and the message of an exception, nothing else of it."""
+    """What went wrong last: class and message of an exception, and nothing else of it."""
 
     kind: str
     message: str
@@ -54,16 +54,16 @@ class SagaBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     intent: Any
     phase: Phase
     begun_at: Slot | None = None
-    """None: by the write of this very body."""
+    """None: at the write of this body."""
     since: Slot | None = None
-    """When this phase began; None: by the write of this very body."""
-    place: Slot = 0
-    """Of an ended saga: under which slot the index has it. Not after its end, and not long before it."""
+    """When this phase began; None: at the write of this body."""
+    index_slot: Slot = msgspec.field(default=0, name="place")
+    """Of an ended saga: the slot that its index record is ordered by. At or shortly before its end."""
     attempt: int = 0
     epoch: int = 0
     hold: str | None = None
     lease: Slot = 0
-    """How long from the record's slot its driver has it; 0: nobody drives it."""
+    """How long from the record's slot the driver has the lease; 0: the lease is free."""
     failures: int = 0
     error: SagaError | None = None
     result: Any = None
@@ -73,14 +73,14 @@ class SagaBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SagaRecord(Struct, frozen=True, kw_only=True):
-    """A saga as users see it: where it is, who drives it until when, what went wrong last."""
+    """A saga as users see it: its phase, until when a driver has it, what went wrong last."""
 
     id: str
     name: str
     intent: Any
     phase: Phase
     attempt: int
-    """How often it was reserved for; the hold's id is derived from it."""
+    """How many attempts there were to reserve; the hold's id is derived from it."""
     epoch: int
     """Grows with every driver."""
     hold: str | None
@@ -93,13 +93,13 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     since_slot: Slot
     """When its phase began: of a saga that is done or aborted, when it ended."""
     leased_until_slot: Slot
-    """Until when its driver has it, by the engine's clock; 0: nobody has."""
+    """Until when a driver has the lease, by the engine's clock; 0: the lease is free."""
     resolved: str | None = None
-    """Why an operator ended it by hand; None if nobody did."""
+    """Why an operator ended it; None if no operator did."""
 
     @property
     def begun_at(self) -> datetime | None:
-        """When it was begun, as an aware datetime."""
+        """When it began, as an aware datetime."""
         return datetime_of(self.begun_slot)
 
     @property
@@ -109,30 +109,30 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def leased_until(self) -> datetime | None:
-        """Until when its driver has it, as an aware datetime; None: nobody has."""
+        """Until when a driver has the lease, as an aware datetime; None: the lease is free."""
         return datetime_of(self.leased_until_slot or None)
 
 
 class RecoveryReport(Struct, frozen=True):
-    """What one recovery did."""
+    """What one call of `recover` did."""
 
     done: int = 0
     aborted: int = 0
     parked: int = 0
     failed: int = 0
-    """They will be tried again by the next recovery."""
+    """The next recovery tries them again."""
     busy: int = 0
-    """Somebody else has their lease."""
+    """Another driver has their lease."""
     skipped: int = 0
-    """Their name is not registered here, or a later release wrote them."""
+    """No saga of that name is registered here, or a later release wrote them."""
     pruned: int = 0
-    """Ended longer ago than the retention, and forgotten."""
+    """Ended longer ago than the retention, and deleted."""
     more: bool = False
-    """`limit` was reached."""
+    """Recovery stopped at `limit`."""
 
 
 class Unreadable(Exception):
-    """A record that no saga can be read from; `newer` if a later release wrote it."""
+    """A record that is not a readable saga; `newer` if a later release wrote it."""
 
     def __init__(self, message: str, *, newer: bool = False) -> None:
         super().__init__(message)
@@ -183,32 +183,33 @@ def to_saga_record(record: Record, body: SagaBody) -> SagaRecord:
 
 
 def _slot_or_write(slot: Slot | None, record: Record) -> Slot:
-    """A time in the body of a record: one that is left out is that of the record."""
+    """A time of the body: if it was left out, it is that of the record's write."""
     return record.slot if slot is None else slot
 
 
 def next_body(record: Record, body: SagaBody, **changes: Any) -> SagaBody:
-    """The body of the next write. A phase that goes on keeps its beginning; one that begins does so by that write."""
+    """The body of the next write. A phase that continues keeps its beginning; a phase that changes begins with that
+    write."""
     after = replace(body, **changes)
     since = _slot_or_write(body.since, record) if after.phase is body.phase else None
     return replace(after, begun_at=_slot_or_write(body.begun_at, record), since=since)
 
 
 def unreadable_body(record: Record, why: Unreadable) -> SagaBody:
-    """What can be said of a saga that cannot be read: it is parked, and its text is all there is."""
+    """What can be shown of a saga that cannot be read: it is parked, and its intent is the stored text."""
     error = SagaError("Unreadable", str(why))
     return SagaBody(format=FORMAT, name="?", intent=record.body, phase=Phase.PARKED, error=error)
 
 
 def index_of(body: SagaBody, saga_id: str) -> tuple[str, str]:
-    """Kind and id of the index record of a saga; ended ones are in order of time, so the oldest go first."""
+    """Kind and id of a saga's index record; ended ones are in order of time, so that the oldest are deleted first."""
     if body.phase in ENDED:
-        return ENDS, f"{body.place:020d}/{saga_id}"
+        return ENDS, f"{body.index_slot:020d}/{saga_id}"
     return (OPEN if body.phase in UNFINISHED else PARKED), saga_id
 
 
 def ended_saga(row: Record) -> tuple[str, int]:
-    """The saga that an `ENDS` record names, and at which version it has ended. (When: at the slot of that record.)"""
+    """The saga that an `ENDS` record names, and the version at which it ended. It ended at the slot of that record."""
     return row.id.partition("/")[2], _end.decode(row.body).version
 
 
@@ -220,21 +221,21 @@ _end: Final = msgspec.json.Decoder(_End)
 
 
 def hold_id_of(tenant: str, saga_id: str, attempt: int) -> str:
-    """The id of an attempt's hold: the same for every driver, another one for every attempt."""
+    """The id of an attempt's hold: the same for every driver, a different one for every attempt."""
     hashed = hashlib.blake2b(
         canonical_json([tenant, saga_id, attempt]).encode(), digest_size=16, person=b"holdkit.saga"
     )
     digits = hashed.hexdigest()
-    return f"{digits[:12]}8{digits[13:]}"  # version 8, of one's own: it must not pass for one that tells its age
+    return f"{digits[:12]}8{digits[13:]}"  # UUID version 8, ours: its age must not be read from it
 
 
 def op_of(saga_id: str, attempt: int) -> str:
-    """The operation id that the effect passes on: the same however often this attempt's effect is run."""
+    """The operation id for what the effect calls: the same however often this attempt's effect runs."""
     return f"saga:{saga_id}:{attempt}"
 
 
 def error_of(error: BaseException) -> SagaError:
-    """What is kept of an exception."""
+    """What is stored of an exception."""
     return SagaError(type(error).__name__[:MAX_ERROR], _control.sub(" ", str(error))[:MAX_ERROR])
 
 
@@ -244,7 +245,7 @@ def checked_id(value: object) -> str:
 
 
 def checked_intent(value: Any) -> Any:
-    """A copy of the intent as JSON carries it: at most 16 KiB, 31 levels, finite numbers."""
+    """A copy of the intent as JSON has it: at most 16 KiB, 31 levels, finite numbers."""
     try:
         metadata({"intent": value})
     except InvalidRequest as error:
@@ -254,7 +255,7 @@ def checked_intent(value: Any) -> Any:
 
 
 def storable_result(value: Any) -> Any:
-    """What is kept of the effect's result; None where JSON cannot carry it (the effect has happened all the same)."""
+    """What is stored of the effect's result; None if JSON cannot express it. (The effect has happened all the same.)"""
     try:
         said = canonical_json(value)
     except (TypeError, ValueError, RecursionError):
@@ -266,15 +267,15 @@ def storable_result(value: Any) -> Any:
 
 
 def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand) -> list[AnyCommand]:
-    """One step: the record at the version that was seen, its place in the index, and what belongs to it; all or none."""
+    """One step: the record at the version that was read, its index records, and the commands of the step; all or none."""
     frame: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
     put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **frame)
     commands: list[AnyCommand] = [put]
-    place = index_of(after, record.id)
+    index = index_of(after, record.id)
     gone = None if before is None else index_of(before, record.id)
-    if gone != place:
+    if gone != index:
         if gone is not None:
             commands.append(PutRecord(kind=gone[0], id=gone[1], body=None, **frame))
-        told = canonical_json(_End(record.version + 1)) if place[0] == ENDS else "{}"
-        commands.append(PutRecord(kind=place[0], id=place[1], body=told, **frame))
+        body = canonical_json(_End(record.version + 1)) if index[0] == ENDS else "{}"
+        commands.append(PutRecord(kind=index[0], id=index[1], body=body, **frame))
     return [*commands, *beside]

@@ -1,6 +1,30 @@
-"""What a saga's driver does next: a pure function of its phase and of its hold. No clock, no engine, no exception.
+"""What a saga's driver does next: a pure function of the saga's phase and of its hold. No clock, no engine, no
+exception.
 
-The whole of recovery is this table. In `finalizing` nothing is ever released: the effect may have happened.
+Theory of operation (of sagas; the lease is in `kernel.record_lease`, the stored record in `saga_records`)
+
+*Phases.* `reserving` → `finalizing` → `done`, or `reserving` → `aborted`; from both unfinished phases also → `parked`.
+A saga is one record. Each step of its driver is one transaction: the record at the version that the driver has seen,
+together with what the step does to the hold. So record and hold never disagree, whatever crashes between two steps.
+
+*Point of no return.* It is the write that changes the phase to `finalizing` and, in the same transaction, removes the
+hold's deadline. Before it, the effect has certainly not run: the hold may expire, be released, or be replaced by that
+of another attempt, and the saga may be aborted. After it, the effect may have run, even if nobody heard of it: nothing
+is released any more, and the only way is forward. The effect runs at least once; `effect_in` runs it in the
+transaction that confirms, so exactly once.
+
+*Lease.* Only the driver that holds the lease writes; it renews the lease while code of the application runs. Who takes
+over increments the epoch and thereby the version of the record: a former driver that wakes up can write nothing, and
+stops with `LeaseLost`.
+
+*Recovery.* A driver may stop at any point: killed, cut off, out of memory. Whoever runs `recover` takes the lease once
+it has run out, reads record and hold, and does what the table below says. Nothing else is needed, because each state
+that a crash can leave behind is a row of the table. A state that no driver leaves behind (somebody released the hold
+by force, a backup was restored) is never guessed at: the saga is parked, stays visible, and waits for an operator.
+
+*Failures.* An exception of `reserve` or `validate`, or a refusal of the units, aborts. An exception of the effect
+counts as a failure and is retried by the next recovery; after `max_attempts` failures the saga is parked. Errors of
+the engine say nothing about the saga and change nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +36,7 @@ from ..core.model import State
 
 
 class Phase(StrEnum):
-    """Where a saga is in its life; `done` and `aborted` are its ends, `parked` waits for an operator."""
+    """Where a saga is; `done` and `aborted` are its ends, `parked` waits for an operator."""
 
     RESERVING = "reserving"
     FINALIZING = "finalizing"
@@ -26,16 +50,16 @@ ENDED: Final = frozenset({Phase.DONE, Phase.ABORTED})
 
 
 class Step(StrEnum):
-    """What to do with a saga whose lease one has."""
+    """What the driver that holds the lease does."""
 
     RESERVE = "reserve"
-    """As the next attempt: hold, validate, then pass the point of no return, or abort."""
+    """Start the next attempt: hold, validate, then pass the point of no return, or abort."""
     ROLL_FORWARD = "roll_forward"
-    """Run the effect, confirm."""
+    """Run the effect, then confirm."""
     FINISH = "finish"
-    """All is done but the record."""
+    """The hold is confirmed already: only the record is missing."""
     PARK = "park"
-    """The hold is not what it must be: visible, never run."""
+    """The hold is in a state that no driver leaves behind: park the saga, run nothing."""
     REST = "rest"
     """Nothing is left to do."""
 
@@ -49,11 +73,11 @@ _NEXT: Final[dict[tuple[Phase, State | None], Step]] = {
     (Phase.FINALIZING, State.HELD): Step.ROLL_FORWARD,
     (Phase.FINALIZING, State.CONFIRMED): Step.FINISH,
     (Phase.FINALIZING, State.RELEASED): Step.PARK,  # by force
-    (Phase.FINALIZING, State.EXPIRED): Step.PARK,  # it has no deadline: somebody tampered with it
+    (Phase.FINALIZING, State.EXPIRED): Step.PARK,  # it has no deadline: something else changed it
     (Phase.FINALIZING, None): Step.PARK,
 }
 
 
 def next_step(phase: Phase, hold: State | None) -> Step:
-    """What recovery does; `hold` is the state of the last attempt's hold, None if there is none."""
+    """The next step; `hold` is the state of the last attempt's hold, None if there is none."""
     return Step.REST if phase not in UNFINISHED else _NEXT[phase, hold]

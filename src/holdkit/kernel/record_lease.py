@@ -90,13 +90,14 @@ class LeaseWatch:
         """Slots until a lease that was written with `row` runs out, by the engine's clock `now`; 0 or less: it is free."""
         if not length or row.slot <= now:
             return row.slot + length - now if length else 0
+        seen = steady()
         version, since = self._first_seen.pop(row.key, (0, 0.0))
         if version != row.version:
-            since = steady()
+            since = seen
         self._first_seen[row.key] = (row.version, since)
         if len(self._first_seen) > MAX_WATCHED:
             self._first_seen.popitem(last=False)
-        return length - round((steady() - since) * SECOND)
+        return length - round((seen - since) * SECOND)
 
 
 class _Body(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Driving one saga by the lease one has: each step is one transaction, and counts only at the version one has seen.
+"""Drives one saga whose lease this process holds, step by step. `saga_steps` has the theory of operation.
 
-Whoever was paused and has lost the lease can write nothing more. Never releases behind the point of no return; never runs the
-effect before it. What to do next is said by `saga_steps.next_step` alone.
+Each step is one transaction, written at the version that the driver has seen. Before the point of no return the
+effect never runs; after it nothing is released. `saga_steps.next_step` alone says what to do next.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ from ..saga_steps import Phase, Step, next_step
 log = logging.getLogger("holdkit")
 
 RENEWALS = 3
-"""How often a lease is renewed within its span: two may fail before it is lost."""
+"""How often a lease is renewed within its length: two renewals in a row may fail before it is lost."""
 MAX_IDS_TAKEN = 1_000
-"""Hold ids that are taken, by an earlier life of the saga for example, after which a driver gives up."""
+"""The number of hold ids that may be taken already, by earlier runs of the saga for example, before a driver gives
+up."""
 ENGINE_ERRORS = (EngineError, Overloaded, OutcomeUnknown)
-"""Errors that say nothing of the saga itself: they never abort it."""
+"""Errors that say nothing about the saga itself: they never abort it."""
 
 
 class Aborted(Exception):
@@ -69,12 +70,13 @@ async def write_step(
     *beside: AnyCommand,
     tx: Any = None,
 ) -> Record:
-    """One step, in a transaction. Raises `LeaseLost` if the record has moved on, and the refusal of what was beside it."""
+    """Write one step in one transaction. Raises `LeaseLost` if the record has changed, and the refusal of any
+    command of the step."""
     return written(record, await executor.execute_together(step_commands(record, before, after, *beside), tx))
 
 
 class AsyncSagaDriver:
-    """One saga, driven to its end, or to its next failure."""
+    """Drives one saga to its end, or to its next failure."""
 
     def __init__(self, executor: AsyncExecutor, options: SagaOptions, record: Record, body: SagaBody) -> None:
         self._executor, self._options = executor, options
@@ -85,7 +87,7 @@ class AsyncSagaDriver:
         self._ids_taken = 0
 
     async def drive(self) -> None:
-        """Go on until there is nothing left to do. Raises `Aborted`, `LeaseLost`, or whatever has failed."""
+        """Take steps until nothing is left to do. Raises `Aborted`, `LeaseLost`, or the exception that stopped it."""
         while True:
             hold = await self._read_hold()
             step = next_step(self.body.phase, None if hold is None else hold.state)
@@ -118,7 +120,7 @@ class AsyncSagaDriver:
                         hold=None if hold is None else Hold(hold))  # fmt: skip
 
     async def _call(self, method: str, step: SagaStep) -> Any:
-        """Code of the application, however long it takes: the lease is renewed meanwhile."""
+        """Call a method of the application, however long it takes, and renew the lease meanwhile."""
         function: Callable[..., Any] = getattr(self._options.saga, method)
         self._stop = AsyncSignal()
         renewer = self._executor.start_worker(self._renew_lease, "holdkit-saga", self._stop)
@@ -135,8 +137,8 @@ class AsyncSagaDriver:
         return next_body(self.record, self.body, **changes)
 
     def _ended(self, phase: Phase, **changes: Any) -> SagaBody:
-        """The last write of this life. Its driver has written not long before it: in time for the index."""
-        return self._next(phase=phase, lease=0, place=self.record.slot, **changes)
+        """The last write of this run. The driver's previous write is recent, so its slot will do for the index."""
+        return self._next(phase=phase, lease=0, index_slot=self.record.slot, **changes)
 
     async def _write(self, after: SagaBody, *beside: AnyCommand) -> None:
         self.record = await write_step(self._executor, self.record, self.body, after, *beside)
@@ -145,7 +147,8 @@ class AsyncSagaDriver:
     # Before the point of no return
 
     async def _reserve(self, before: StoredHold | None) -> None:
-        """Hold as the next attempt, validate, pass the point of no return; or abort, if the application or the pools say no."""
+        """One attempt: hold, validate, pass the point of no return; or abort, if the application or the pools
+        refuse."""
         hold = before
         try:
             hold = await self._take(before)
@@ -162,25 +165,25 @@ class AsyncSagaDriver:
             why = next_attempt.__cause__ or next_attempt
             await self._abort(why, hold)
             raise Aborted(why) from None
-        except Exception as error:  # noqa: BLE001 - to raise means to abort, and the cause is told
+        except Exception as error:  # noqa: BLE001 - an exception aborts, and the caller gets its cause
             await self._abort(error, hold)
             raise Aborted(error) from None
 
     async def _take(self, before: StoredHold | None) -> StoredHold:
-        """Release what the last attempt held and hold anew, in one transaction with the record."""
+        """Release what the last attempt holds and place a new hold, in one transaction with the record."""
         attempt = self.body.attempt + 1
         hold_id = hold_id_of(self.record.tenant, self.record.id, attempt)
         what = await self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
         place = PlaceHold(legs=legs_of(what, None), ttl_slots=self._options.ttl, id=hold_id,
                           metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
-        await self._executor.check(place, faces=combined(place))  # a pool that a face has is named by that face alone
+        await self._executor.check(place, faces=combined(place))  # only a face may name its own pools
         beside: list[AnyCommand] = [place]
         if before is not None and before.state is State.HELD:
             beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
         try:
             await self._write(self._next(attempt=attempt, hold=hold_id, lease=self._options.lease), *beside)
         except HoldExists as taken:
-            await self._write(self._next(attempt=attempt))  # somebody has that id: the next attempt has another
+            await self._write(self._next(attempt=attempt))  # that id is taken: the next attempt has another
             raise _NextAttempt from taken
         except Refused as refused:
             if before is not None and await self._hold_changed(before):
@@ -188,11 +191,11 @@ class AsyncSagaDriver:
             raise in_own_words(refused, place.legs) from None
         hold = await self._read_hold()
         if hold is None or hold.state is not State.HELD:
-            raise _NextAttempt from HoldExpired("it was over before it could be looked at", subject=hold_id)
+            raise _NextAttempt from HoldExpired("it expired before it could be read", subject=hold_id)
         return hold
 
     async def _pass_point_of_no_return(self, hold: StoredHold) -> None:
-        """The point of no return: the phase and the end of the deadline are one transaction."""
+        """Change the phase and remove the hold's deadline, in one transaction."""
         after = self._next(phase=Phase.FINALIZING, lease=self._options.lease)
         try:
             await self._write(after, ExtendHold(id=hold.id, forever=True, trusted=True, **self._frame()))
@@ -202,12 +205,12 @@ class AsyncSagaDriver:
             raise
 
     async def _hold_changed(self, hold: StoredHold) -> bool:
-        """Whether a hold is no longer what it was."""
+        """Whether a hold is no longer in the state in which we have seen it."""
         now = await self._executor.read(FindHold((self.record.tenant, hold.id)))
         return now is None or now.state is not hold.state
 
     async def _abort(self, error: BaseException, hold: StoredHold | None) -> None:
-        """Take back what was done elsewhere, then release and phase in one transaction."""
+        """Take back what was done elsewhere; then release and change the phase, in one transaction."""
         await self._call("undo", self._step(hold))
         after = self._ended(Phase.ABORTED, error=error_of(error))
         now = await self._read_hold()
@@ -218,13 +221,13 @@ class AsyncSagaDriver:
                 return
             except Refused:
                 if not await self._hold_changed(now):
-                    raise  # else it expired while we came: there is nothing to release any more
+                    raise  # else it expired meanwhile: there is nothing to release
         await self._write(after)
 
-    # Behind it
+    # After the point of no return
 
     async def _roll_forward(self, hold: StoredHold) -> None:
-        """The effect; then confirm and phase in one transaction."""
+        """Run the effect; then confirm and change the phase, in one transaction."""
         if self._options.inside:
             return await self._roll_forward_inside(hold)
         result = await self._call("effect", self._step(hold))
@@ -232,10 +235,10 @@ class AsyncSagaDriver:
             await self._write(self._done(result), self._confirm(hold))
         except Refused:
             if not await self._hold_changed(hold):
-                raise  # else it was released by force: the next look parks it
+                raise  # else it was released by force: the next step parks the saga
 
     async def _roll_forward_inside(self, hold: StoredHold) -> None:
-        """The effect in the confirm's own transaction: both happen or neither."""
+        """Run the effect in the transaction that confirms: both happen or neither."""
         afters: list[SagaBody] = []
 
         def job(engine: Engine) -> list[Reply]:
@@ -274,17 +277,17 @@ class AsyncSagaDriver:
                 log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
 
     async def _still_ours(self) -> bool:
-        """Whether it was we who moved the record on, in a renewal whose fate was not known."""
+        """Whether our own renewal, whose outcome was unknown, changed the record."""
         record = await self._executor.read(FindRecord((self.record.tenant, KIND, self.record.id)))
         if record is None or (body := decode(record)).epoch != self.body.epoch:
             return False
         self.record, self.body = record, body
         return True
 
-    # When it does not go on
+    # Failures
 
     async def record_failure(self, error: BaseException) -> None:
-        """Count a failure and let go of the lease; after too many park."""
+        """Count a failure and free the lease; after too many failures park the saga."""
         failures = self.body.failures + 1
         if failures >= self._options.max_attempts:
             await self.park(error_of(error))
@@ -292,9 +295,9 @@ class AsyncSagaDriver:
             await self._write(self._next(failures=failures, error=error_of(error), lease=0))
 
     async def park(self, error: SagaError) -> None:
-        """Put aside for an operator: visible, never run."""
+        """Park the saga for an operator: it stays visible and is not run."""
         await self._write(self._next(phase=Phase.PARKED, lease=0, failures=self.body.failures + 1, error=error))
 
 
 class _NextAttempt(Exception):
-    """The hold is not what it was a moment ago: look once more."""
+    """The hold is no longer what it was: read again and make the next attempt."""

@@ -1,5 +1,9 @@
 # Generated from ../_async/saga_store.py by tools/gen_sync.py: do not edit.
-"""Looking at sagas: one, all, those that somebody should look at. Writes nothing."""
+"""The sagas of one tenant: reading them, beginning them, and taking their leases.
+
+A lease is taken by compare-and-set and runs out by the engine's clock, never by the caller's: see
+`kernel.record_lease`.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +44,19 @@ PAGE = 200
 
 
 class SagaReads:
-    """The sagas of one tenant, as they are."""
+    """Reads the sagas of one tenant; writes nothing."""
 
     def __init__(self, executor: Executor, tenant: str) -> None:
         self._executor, self._tenant = executor, tenant
         self._watch = LeaseWatch()
 
     def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. One that ended longer ago than the retention is forgotten."""
+        """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
         record = self._find(checked_id(id))
         return None if record is None else to_saga_record(record, read_body(record))
 
     def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
-        """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
+        """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
         whole(limit, "limit", 1, 1_000)
         if phase is not None and phase not in [*Phase]:
             raise invalid("phase", "phase_unknown", f"must be one of {', '.join(Phase)}")
@@ -69,7 +73,8 @@ class SagaReads:
         return found
 
     def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
-        """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
+        """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
+        long."""
         whole(limit, "limit", 1, 1_000)
         oldest = span(older_than, "older_than")
         now = self._now()
@@ -90,7 +95,8 @@ class SagaReads:
         return self._executor.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
 
     def _walk(self, kind: str, after: str) -> Iterator[Record]:
-        """The sagas that a kind of index names, in order of id. (One that moves on meanwhile may be missed or seen late.)"""
+        """The sagas that a kind of index record lists, in order of id. (One that changes meanwhile may be missed, or
+        seen as it was.)"""
         while True:
             page = self._executor.read(ListRecords(self._tenant, kind, after, PAGE))
             for row in page:
@@ -102,15 +108,15 @@ class SagaReads:
             after = page[-1].id
 
     def _check_free(self, record: Record, body: SagaBody) -> None:
-        """Raise `SagaBusy` while somebody has the lease."""
+        """Raise `SagaBusy` while another driver has the lease."""
         length = body.lease if body.phase in UNFINISHED else 0
         left = self._watch.remaining(record, length, self._now()) if length else 0
         if left > 0:
-            raise SagaBusy(f"saga {record.id!r} is being driven by someone else", retry_after=left / SECOND)
+            raise SagaBusy(f"saga {record.id!r} is being driven by another driver", retry_after=left / SECOND)
 
 
 def read_body(record: Record) -> SagaBody:
-    """The body of a record; of one that cannot be read, what can be said."""
+    """The body of a record; of one that cannot be read, what can be shown."""
     try:
         return decode(record)
     except Unreadable as why:
@@ -121,10 +127,10 @@ log = logging.getLogger("holdkit")
 
 
 class SagaStore(SagaReads):
-    """Beginning sagas, and taking them over."""
+    """Begins sagas and takes their leases."""
 
     def begin(self, options: SagaOptions, id: str, intent: Any, tx: Any) -> SagaRecord:
-        """Write the record and no more; one that is there is the answer, if it is of the same saga."""
+        """Write the record and no more. A saga that was begun before is returned, if name and intent are the same."""
         record = self._existing(id, tx)
         if record is None:
             begun = self._create(options, id, intent, 0, tx)
@@ -132,13 +138,14 @@ class SagaStore(SagaReads):
                 return to_saga_record(*begun)
             record = self._existing(id, tx)
             if record is None:
-                raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
+                raise SagaBusy(f"saga {id!r} was just begun, ended and deleted by another driver")
         body = read_body(record)
         _check_same(body, options, id, intent)
         return to_saga_record(record, body)
 
     def _existing(self, id: str, tx: Any = None) -> Record | None:
-        """The record of a saga that was begun before, as durable as an answer; None if there is none to be seen."""
+        """The record of a saga that was begun before, read durably, since an answer rests on it; None if there is
+        none."""
         record = self._find(id, tx)
         return None if record is None else self._find(id, tx, durable=True)
 
@@ -156,7 +163,7 @@ class SagaStore(SagaReads):
             return None
 
     def _take(self, options: SagaOptions, id: str, intent: Any) -> SagaDriver | SagaRecord:
-        """The lease of this saga, begun if it was not; or, if it is done, its record."""
+        """A driver with the lease of this saga, which is begun if necessary; or, if the saga is done, its record."""
         record = self._existing(id)
         if record is None:
             begun = self._create(options, id, intent, options.lease)
@@ -164,7 +171,7 @@ class SagaStore(SagaReads):
                 return SagaDriver(self._executor, options, *begun)
             record = self._existing(id)
             if record is None:
-                raise SagaBusy(f"saga {id!r} was just begun, ended and forgotten by someone else")
+                raise SagaBusy(f"saga {id!r} was just begun, ended and deleted by another driver")
         body = read_body(record)
         _check_same(body, options, id, intent)
         if body.phase is Phase.DONE:
@@ -173,24 +180,24 @@ class SagaStore(SagaReads):
             raise _parked(id, body)
         if (
             body.phase is Phase.ABORTED and body.resolved is not None
-        ):  # its effect may have happened: no retry revives it
+        ):  # its effect may have happened: no retry runs it again
             raise SagaCancelled(
-                f"saga {id!r} was cancelled by an operator ({body.resolved}): begin anew with another id"
+                f"saga {id!r} was cancelled by an operator ({body.resolved}): use another id to begin again"
             )
         return self.lease(options, record, body)
 
     def lease(self, options: SagaOptions, record: Record, body: SagaBody) -> SagaDriver:
-        """Take over, if nobody has the lease: whoever had it can write nothing more."""
+        """Take the lease if it is free; a former driver can then write nothing more."""
         self._check_free(record, body)
         phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
         ours = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=options.lease)
         try:
             return SagaDriver(self._executor, options, write_step(self._executor, record, body, ours), ours)
         except LeaseLost:
-            raise SagaBusy(f"saga {record.id!r} was just taken by someone else") from None
+            raise SagaBusy(f"saga {record.id!r} was just taken by another driver") from None
 
     def run(self, options: SagaOptions, id: str, intent: Any) -> SagaRecord:
-        """Take the lease and drive; what became of it is told by the record or by an exception."""
+        """Take the lease and drive the saga; returns its record, or raises what stopped it."""
         taken = self._take(options, id, intent)
         if isinstance(taken, SagaRecord):
             return taken
@@ -200,13 +207,13 @@ class SagaStore(SagaReads):
             aborted.why.add_note(f"saga {id!r} is aborted")
             raise aborted.why from aborted.why.__cause__
         except LeaseLost:
-            raise OutcomeUnknown(f"saga {id!r} was taken over by another driver: ask again with the same id") from None
+            raise OutcomeUnknown(
+                f"saga {id!r} was taken over by another driver: run it again with the same id"
+            ) from None
         except Exception as error:
             note_failure(taken, error)
             if taken.body.phase is not Phase.PARKED:
-                raise OutcomeUnknown(
-                    f"saga {id!r} is not settled, recovery will go on with it: {plain(error)}"
-                ) from error
+                raise OutcomeUnknown(f"saga {id!r} has not ended, recovery will continue it: {plain(error)}") from error
         if taken.body.phase is Phase.PARKED:
             raise _parked(id, taken.body)
         return to_saga_record(taken.record, taken.body)
@@ -214,16 +221,16 @@ class SagaStore(SagaReads):
 
 def _parked(id: str, body: SagaBody) -> SagaParked:
     said = "" if body.error is None else f" ({body.error.kind}: {body.error.message})"
-    return SagaParked(f"saga {id!r} is parked{said}: look at it, then resolve it")
+    return SagaParked(f"saga {id!r} is parked{said}: an operator must resolve it")
 
 
 def _check_same(body: SagaBody, options: SagaOptions, id: str, intent: Any) -> None:
     if body.name != options.name or canonical_json(body.intent) != canonical_json(intent):  # in Python True == 1 == 1.0
-        raise OperationConflict(f"saga {id!r} was begun with another name or intent: take a new id", subject=id)
+        raise OperationConflict(f"saga {id!r} was begun with another name or intent: use a new id", subject=id)
 
 
 def note_failure(driver: SagaDriver, error: Exception) -> None:
-    """Count it, as far as the engine is well; else the lease runs out by itself."""
+    """Record a failure if the engine can write it; else the lease simply runs out."""
     try:
         driver.record_failure(error)
     except (HoldkitError, LeaseLost) as also:

@@ -1,8 +1,9 @@
 # Generated from ../_async/sagas.py by tools/gen_sync.py: do not edit.
-"""Sagas: reserve, validate, finalize, with a record that is written ahead, so that any crash is followed by an end.
+"""Sagas: reserve, validate, finalize, with a record that is written before each step, so that every saga ends despite
+crashes.
 
-A saga is driven only by whoever holds its lease, told by the engine's clock. `recover` may run anywhere, at any time, any
-number of times at once. Steps are in `saga_driving`, the table of recovery in `saga_steps`.
+`saga_steps` has the theory of operation. Only the driver that holds a saga's lease writes it. `recover` may run in any
+number of processes, at any time.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from .saga_store import SagaReads, SagaStore, note_failure, read_body
 log = logging.getLogger("holdkit")
 
 PRUNED = 100
-"""Ended sagas that one recovery forgets at most."""
+"""The most ended sagas that one recovery deletes."""
 
 
 class RegisteredSaga:
@@ -57,23 +58,24 @@ class RegisteredSaga:
 
     @property
     def name(self) -> str:
-        """As registered."""
+        """The name under which it is registered."""
         return self._options.name
 
     def begin(self, id: str, intent: Any, *, tx: Any = None) -> SagaRecord:
-        """Write the record and no more; in your own transaction with `tx=`. `recover` or `run` then drive it.
+        """Write the record and no more; in your own transaction with `tx=`. `recover` or `run` then drives it.
 
-        A saga that was begun before is the answer, as it is.
+        If the saga was begun before, its record is returned.
         """
         return self._store.begin(self._options, checked_id(id), checked_intent(intent), tx)
 
     def run(self, id: str, intent: Any) -> SagaRecord:
-        """Drive a saga to its end, and give its record. The id is a retry key: a saga that is done is the answer, as it is.
+        """Drive a saga to its end and return its record. The id is a retry key: if the saga is done, its record is
+        returned.
 
-        What `reserve` or `validate` raised, or the refusal of the units, is raised once the saga is aborted; running it again
-        makes another attempt. `OutcomeUnknown`: it is not settled, and will be by `recover`, or by running it again.
-        `SagaBusy`: somebody else drives it. `SagaParked`: it waits for an operator.
-        `SagaCancelled`: an operator has ended it.
+        An exception of `reserve` or `validate`, or the refusal of the units, is raised once the saga is aborted;
+        running it again makes another attempt. `OutcomeUnknown`: the saga has not ended; `recover`, or running it
+        again, will end it. `SagaBusy`: another driver has it. `SagaParked`: it waits for an operator. `SagaCancelled`:
+        an operator has ended it.
         """
         return self._store.run(self._options, checked_id(id), checked_intent(intent))
 
@@ -87,7 +89,8 @@ class Sagas(SagaReads):
         self._registered: dict[str, SagaOptions] = {}
 
     def register(self, saga: Any) -> RegisteredSaga:
-        """Make a saga known here: an object, or a class that needs no arguments. Registering a name again replaces it."""
+        """Register a saga here: an object, or a class whose constructor needs no arguments. Registering a name again
+        replaces it."""
         coroutines = False
         options = saga_options(saga, self._executor.limits, coroutines=coroutines)
         self._registered[options.name] = options
@@ -96,7 +99,8 @@ class Sagas(SagaReads):
     # Recovering
 
     def recover(self, limit: int = 100) -> RecoveryReport:
-        """Drive every saga that nobody drives, up to `limit` of them, and forget what ended longer ago than the retention."""
+        """Drive every saga that no driver has, up to `limit` of them, and delete those that ended longer ago than the
+        retention."""
         whole(limit, "limit", 1, 10_000)
         counts: dict[str, Any] = dict.fromkeys(RecoveryReport.__struct_fields__, 0)
         more = False
@@ -110,12 +114,12 @@ class Sagas(SagaReads):
         return RecoveryReport(**{**counts, "more": more})
 
     def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None) -> SagaRecord:
-        """End a saga by hand, for good. `done`: what it holds is confirmed. `cancelled`: what it holds is released, and
-        running it again raises `SagaCancelled`.
+        """End a saga by hand, for good. `done` confirms what it holds. `cancelled` releases what it holds; running the
+        saga again then raises `SagaCancelled`.
 
-        For an operator who has looked: whether the effect has happened, nobody else can know. A saga that has ended this way
-        already is the answer, as it is. `SagaBusy`: somebody drives it. `VersionConflict`: it has moved on meanwhile; look
-        again.
+        It is for an operator who has found out whether the effect has happened; nobody else can know. If the saga has
+        ended this way already, its record is returned. `SagaBusy`: a driver has it. `VersionConflict`: it has changed
+        meanwhile; look again.
         """
         if how not in ("done", "cancelled"):
             raise invalid("how", "how_unknown", "must be done or cancelled")
@@ -139,8 +143,8 @@ class Sagas(SagaReads):
             beside = (kind(id=hold.id, tenant=self._tenant, trusted=True, reason=reason, actor=context.actor),)
         elif hold is not None and hold.state is State.CONFIRMED and phase is Phase.ABORTED:
             raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
-        now = self._now()  # it may have been parked for months: its place in the index is that of its end
-        after = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=0, place=now, resolved=reason)
+        now = self._now()  # it may have been parked for months: the index is ordered by its end
+        after = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=0, index_slot=now, resolved=reason)
         put, *others = step_commands(record, body, after, *beside)
         by_hand = replace(put, reason=reason, actor=context.actor, op=op)
         try:
@@ -149,13 +153,13 @@ class Sagas(SagaReads):
             raise refusal_of(Refusal(Reason.VERSION_CONFLICT, record.id)) from None
 
     def _recover(self, record: Record) -> str:
-        """One saga of a recovery: which count it belongs to. Whatever goes wrong with it stays with it."""
+        """Recover one saga; returns the count it belongs to. Its errors do not stop the others."""
         try:
             body = decode(record)
         except Unreadable as why:
             return "skipped" if why.newer else self._park_unreadable(record, why)
         if body.phase not in UNFINISHED:
-            return "busy"  # ended since it was listed
+            return "busy"  # it ended after it was listed
         options = self._registered.get(body.name)
         if options is None:
             return "skipped"
@@ -167,21 +171,21 @@ class Sagas(SagaReads):
             return "busy"
         except Aborted:
             return "aborted"
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the others
+        except Exception as error:  # noqa: BLE001 - its errors must not stop the others
             log.warning("saga %s failed, will be tried again: %s", record.id, error)
             if driver is not None:
                 note_failure(driver, error)
         return "failed" if driver is None or driver.body.phase in UNFINISHED else str(driver.body.phase)
 
     def _park_unreadable(self, record: Record, why: Unreadable) -> str:
-        """Out of the way of recovery, its text untouched."""
+        """Take an unreadable record out of recovery; its text stays as it is."""
         log.warning("saga %s cannot be read, and is parked: %s", record.id, why)
         index = PutRecord(kind=OPEN, id=record.id, body=None, tenant=self._tenant)
         self._executor.execute_together([index, replace(index, kind=PARKED, body="{}")])
         return "parked"
 
     def _prune(self) -> int:
-        """Forget what ended longer ago than the retention, oldest first."""
+        """Delete sagas that ended longer ago than the retention, oldest first."""
         rows = self._executor.read(ListRecords(self._tenant, ENDS, "", PRUNED))
         if not rows:
             return 0
@@ -189,11 +193,13 @@ class Sagas(SagaReads):
         pruned = 0
         for row in rows:
             if row.slot > before:
-                continue  # the index is in order of time but for moments: an older one may follow
+                continue  # the index is only roughly in order of time: an older one may follow
             id, version = ended_saga(row)
             record = self._find(id)
             index = PutRecord(kind=ENDS, id=row.id, body=None, tenant=self._tenant)
-            if record is None or record.version != version:  # gone already, or begun anew: its own place is another
+            if (
+                record is None or record.version != version
+            ):  # deleted already, or begun again: then it has another index record
                 self._executor.execute_together([index])
                 continue
             gone = replace(index, kind=KIND, id=id, if_version=version)
