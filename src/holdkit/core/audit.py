@@ -1,15 +1,15 @@
-"""Audit: folding the journal must rebuild exactly the stored rows. Names every difference; changes nothing.
+"""Audit: folding the journal must rebuild exactly the stored rows. Reports every difference; changes nothing.
 
-Theory of operation. The entries are folded one by one, and each table is then compared as two sorted streams are merged, a row
-at a time; so neither the journal nor the state it comes to has to be in memory. In this order:
+Theory of operation. The entries are folded one by one. Each table is then compared by merging two sorted streams, row by
+row, so neither the journal nor the folded state has to fit in memory. The order:
 
-1. the journal: numbers without a gap, each effect starts from where the pool stood, each change is of a hold that is there;
-2. pools, holds and records: row by row, field by field. While the folded holds pass by, their outstanding legs are filed;
-3. legs: those filed against those stored;
+1. the journal: numbers without gaps, each effect starts from the pool's last state, each change belongs to an existing hold;
+2. pools, holds and records: row by row, field by field. While the folded holds are read, their outstanding legs are stored;
+3. legs: those of the folded holds against the stored ones;
 4. each stored pool against the sum of its stored legs, and against what the folded holds have consumed of it (`pool_agrees`:
-   the place for whatever must be true of a pool).
+   everything that must be true of a pool is checked there).
 
-A sum over holds that a check of pools needs is filed in a table of `Folded` as the legs are: there may be more pools than fit.
+A sum over holds that a check of pools needs is stored in a table of `Folded`, as the legs are: the pools may not fit in memory.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def audit(
     folded: Folded | None = None,
     mismatches: Mismatches | None = None,
 ) -> Iterator[Difference]:
-    """Fold the entries and compare, table by table. Differences among the entries are what their reader found wrong with
-    them. Who wants to see what they came to, or which rows differ, gives an empty `folded` and `mismatches`. The limits are
-    those that the data was `created` with: what became of them is in the journal too."""
+    """Fold the entries and compare, table by table. `Difference`s among the entries are faults that their reader found. A caller
+    that needs the folded state, or the rows that differ, passes an empty `folded` and `mismatches`. The limits are
+    those with which the data was `created`: the journal contains their changes."""
     folded = Folded() if folded is None else folded
     wrong = Mismatches() if mismatches is None else mismatches
     yield from _fold_all(entries, folded)
@@ -94,7 +94,7 @@ def _fold_all(entries: Iterable[Numbered | Difference], folded: Folded) -> Itera
 
 
 def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterator[Difference]:
-    """Each effect must start from where the pool stood: that catches an entry that was changed or lost."""
+    """Each effect must start from the pool's last state: that detects a changed or lost entry."""
     if entry.action in (Action.JOURNAL_BASELINE, Action.POOL_REPAIRED):
         return
     for effect in entry.effects:
@@ -117,7 +117,7 @@ def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterato
 def _aligned(
     stored: Iterator[Found[K, V]], expected: Iterator[tuple[K, W]]
 ) -> Iterator[tuple[K, V | None, Sequence[Difference], W | None]]:
-    """Both sides in one stream, in order of the keys: key, stored row, what was found wrong with it, expected row."""
+    """Stored and expected rows in one stream, in key order: key, stored row, its faults, expected row."""
     mine, theirs = next(stored, None), next(expected, None)
     while mine is not None or theirs is not None:
         if theirs is None or (mine is not None and mine[0] < theirs[0]):
@@ -133,7 +133,7 @@ def _aligned(
 
 
 Excuse: TypeAlias = Callable[[V | None, V | None], tuple[V | None, V | None]]
-"""What is left to compare of two rows; nothing of what may be missing."""
+"""What remains to be compared of two rows; nothing of rows that may be missing."""
 
 
 def _compare(
@@ -166,15 +166,15 @@ def _differences(table: str, name: str, mine: Any, theirs: Any) -> Iterator[Diff
 
 
 class _Pruning(Struct, frozen=True):
-    """Which holds may have left, and which may not be here."""
+    """Which holds may be missing, and which must not exist."""
 
     limits: Limits
     bounded: bool  # now, or at any time before
     now: Slot
 
     def excuse(self, mine: StoredHold | None, theirs: StoredHold | None) -> tuple[StoredHold | None, StoredHold | None]:
-        """A hold that may be pruned may be there or not; where the table is or was bounded, ended ones leave early, but none
-        whose units are consumed: those leave with an entry."""
+        """A prunable hold may exist or not. If the table is or was bounded, ended holds are dropped early, except those
+        whose units are consumed: dropping those writes an entry."""
         limits, now = self.limits, self.now
         if theirs is not None and prunable(theirs, limits, now):
             theirs = None
@@ -190,7 +190,7 @@ class _Pruning(Struct, frozen=True):
 
 
 def _filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
-    """The folded holds; the legs that still hold units, and what is consumed of each pool, are filed as they pass by."""
+    """The folded holds. While they are read, their outstanding legs and their consumed units are stored."""
     put = folded.legs.put
     for key, hold in folded.holds.items():
         for leg, units in _outstanding(hold):
@@ -201,7 +201,7 @@ def _filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
 
 
 def leg_deadline(hold: StoredHold) -> Slot:
-    """The deadline under which a hold's legs are filed: a hold without one comes last."""
+    """The deadline under which a hold's legs are stored: a hold without a deadline sorts last."""
     return MAX_SLOT if hold.deadline is None else hold.deadline
 
 
@@ -229,12 +229,12 @@ def _compare_legs(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iter
 
 
 def _check_pools(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """Each stored pool beside what other stored rows say of it."""
+    """Compare each stored pool with the other stored rows about it."""
     by_pool = groupby(stored.each_leg(), key=_pool_of_leg)
     sums = ((key, sum([units or 0 for _, units, _ in legs])) for key, legs in by_pool)
     for key, pool, _, held in _aligned(stored.each_pool(), sums):
         if pool is None:
-            continue  # legs of a pool that is not there: they were named
+            continue  # legs of a missing pool: already reported
         for difference in pool_agrees(pool, held or 0, folded.consumed.get(key) or 0):
             wrong.pools.setdefault(key, (pool, folded.pools.get(key)))
             yield difference

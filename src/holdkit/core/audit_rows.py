@@ -1,7 +1,7 @@
-"""The two sides of an audit: the state that the journal comes to, and the rows that an engine has stored.
+"""The input of an audit: the state that the journal folds to, and the rows that an engine has stored.
 
-Both give their tables in order of the keys, so that they can be compared row by row; neither has to be in memory. Rows that
-differ are kept in `Mismatches`, for whoever wants to mend them: as many as there are differences, no more.
+Both give their tables in key order, so that they can be compared row by row; neither has to fit in memory. Rows that
+differ are kept in `Mismatches`, for a repair.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 
 LegKey: TypeAlias = tuple[str, str, Slot, str]
-"""Tenant, pool, deadline, hold. A leg without a deadline is filed under the last slot."""
+"""Tenant, pool, deadline, hold. A leg without a deadline is stored under the last slot."""
 
 
 class Difference(Struct, frozen=True):
-    """One place where what is stored is not what the journal says."""
+    """One stored row, or one entry, that differs from what the journal says."""
 
     table: str
     key: str
@@ -35,11 +35,11 @@ class Difference(Struct, frozen=True):
 
 
 Found: TypeAlias = tuple[K, V | None, Sequence[Difference]]
-"""A stored row: its key, the row (None, if it cannot be decoded), and what is wrong with it beside what the journal says."""
+"""A stored row: its key, the row (None if it cannot be decoded), and its own faults, whatever the journal says."""
 
 
 def row_name(key: tuple[str, ...]) -> str:
-    """How a row is called, for people, and so that no two of a table are called the same: tenant and name make a pool."""
+    """The name of a row in reports, unique within its table: a pool is named by tenant and id."""
     *above, last = key
     if not above[0] and "/" not in last:
         del above[0]
@@ -47,11 +47,11 @@ def row_name(key: tuple[str, ...]) -> str:
 
 
 def leg_name(tenant: str, pool: str, hold: str) -> str:
-    """How a leg is called."""
+    """The name of a leg in reports."""
     return f"{row_name((tenant, pool))} of hold {hold}"
 
 
-# The two sides
+# The two inputs
 
 
 class Rows(Protocol[K, V]):
@@ -66,16 +66,16 @@ class Rows(Protocol[K, V]):
         ...
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every row, in order of the keys."""
+        """Every row, in key order."""
         ...
 
 
 MakeTable: TypeAlias = Callable[[Any, int], Rows[Any, Any]]
-"""Makes an empty table, given the type of its rows and how many parts a key has."""
+"""Creates an empty table, given the type of its rows and the number of parts of a key."""
 
 
 class RowsInMemory(Generic[K, V]):
-    """A table that fits."""
+    """A table in memory."""
 
     def __init__(self) -> None:
         self._rows: dict[K, V] = {}
@@ -92,17 +92,17 @@ class RowsInMemory(Generic[K, V]):
             self._rows[key] = row
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every row, in order of the keys."""
+        """Every row, in key order."""
         return iter(sorted(self._rows.items(), key=itemgetter(0)))
 
 
 def in_memory(_kind: Any, _width: int) -> Rows[Any, Any]:
-    """Where a state is kept unless its maker says otherwise."""
+    """The default: tables in memory."""
     return RowsInMemory()
 
 
 class Folded:
-    """A state rebuilt from entries alone."""
+    """The state rebuilt from entries alone."""
 
     def __init__(self, table: MakeTable = in_memory) -> None:
         self.pools: Rows[Key, Pool] = table(Pool, 2)
@@ -127,7 +127,7 @@ class Folded:
         self.holds.put(key, None)
 
     def file_consumed(self, hold: StoredHold) -> None:
-        """What a hold has consumed of pools that are there still; not of another pool under the same id."""
+        """Store what a hold has consumed of pools that still exist; not of a later pool with the same id."""
         for leg in hold.legs:
             key = hold.tenant, leg.pool
             pool = self.pools.get(key) if leg.consumed else None
@@ -136,7 +136,7 @@ class Folded:
 
 
 class StoredRows(Protocol):
-    """What an engine has stored, each table in order of its keys, as often as it is asked for."""
+    """The rows that an engine has stored, each table in key order, readable any number of times."""
 
     @property
     def fence_floor(self) -> int:

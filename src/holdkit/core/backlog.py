@@ -1,7 +1,7 @@
-"""What goes before a batch: a backlog of due legs, and room in bounded tables.
+"""What must happen before a batch: a backlog of due legs is returned, and bounded tables get room.
 
 A transaction returns at most `max_due` legs. If more are due on the pools a batch touches, expiry-only transactions go
-first, so that one buyer never pays for a backlog. Engines say what is due and what there is; what goes first is said here.
+first, so that one buyer never pays for a backlog. Engines report what is due and how many rows there are; this module decides what goes first.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def own_time(view: View, pool: Key) -> Slot:
 
 
 def backlog(view: View, due: Mapping[Key, list[DueLeg]]) -> dict[Key, list[DueLeg]]:
-    """If more legs are due on these pools, by their own time, than one transaction may return: the first of them, pool by
-    pool; else none."""
+    """If more legs are due on these pools, by the pools' own time, than one transaction may return: the first of them, pool
+    by pool; otherwise none."""
     room = view.limits.max_due
     ripe: dict[Key, list[DueLeg]] = {}
     for pool in sorted(due):
@@ -46,31 +46,31 @@ def return_backlog(view: View, legs: Mapping[Key, list[DueLeg]]) -> None:
         now = own_time(view, pool)
         for _, hold_id in legs[
             pool
-        ]:  # by name: asked what is due, the view would add other legs of a hold just changed
+        ]:  # by name: `take_due` of the view would add other legs of a hold that was just changed
             hold = view.holds.get((pool[0], hold_id))
             if hold is not None and hold.due(now):
                 expire(view, hold, [pool[1]], now)
 
 
 class Overflow(Struct, frozen=True):
-    """Where a bounded table would overflow with rows that only a sweep can end: then a sweep goes first."""
+    """What a sweep must remove first, because a bounded table would overflow."""
 
     holds: bool
     """Sweep what is due."""
     pools: int
-    """Then take away so many empty pools."""
+    """Then remove that many empty pools."""
 
 
 def overflow(limits: Limits, needs: Needs, unended_holds: int, pools: int) -> Overflow:
-    """What must go first, by how many rows there are: people forget to sweep."""
+    """What must be swept first, given the number of rows: users forget to sweep."""
     too_many = 0 if limits.max_pools is None else max(0, pools + len(needs.pools) - limits.max_pools)
     full = limits.max_holds is not None and unended_holds + len(needs.holds) > limits.max_holds
     return Overflow(full or too_many > 0, too_many)
 
 
 def retirements(limits: Limits, needs: Needs, unended_holds: int, consumed_holds: int) -> int:
-    """How many ended holds whose units are consumed must be dropped for the holds that this batch may place, by how many
-    rows there are of each kind: a few more than must, so that not every batch begins with it."""
+    """How many ended holds with consumed units must be dropped to make room for the holds that this batch may place, given
+    the number of rows of each kind: a few more than necessary, so that not every batch begins with it."""
     if limits.max_holds is None:
         return 0
     born = len(needs.holds) - len(needs.standing)
@@ -79,7 +79,7 @@ def retirements(limits: Limits, needs: Needs, unended_holds: int, consumed_holds
 
 
 def portion(holds: Iterable[tuple[Key, int]], limit: int, max_legs: int) -> tuple[list[Key], bool]:
-    """As many of these holds, each with the number of its legs, as one transaction takes; and whether that leaves any."""
+    """As many of these holds, given with the number of their legs, as one transaction takes; and whether any are left."""
     found: list[Key] = []
     legs = 0
     for key, its in holds:
@@ -91,10 +91,10 @@ def portion(holds: Iterable[tuple[Key, int]], limit: int, max_legs: int) -> tupl
 
 
 def unnamed(holds: list[Key], needs: Needs, count: int) -> list[Key]:
-    """Which ended holds go: not one that the batch names."""
+    """The ended holds that may be dropped: none that the batch names."""
     return [hold for hold in holds if hold not in needs.holds][:count]
 
 
 def spare(empty: list[Key], needs: Needs, count: int) -> list[Key]:
-    """Which empty pools go: not one that the batch is about to use."""
+    """The empty pools that may be removed: none that the batch uses."""
     return [pool for pool in empty if pool not in needs.pools][:count]

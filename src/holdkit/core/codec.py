@@ -1,7 +1,7 @@
 """Encodings: canonical JSON, fingerprints, owner hashes, hold ids, tickets.
 
-Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of what the caller asks;
-what the kernel minted is left out, and who asks and why: actor, reason and correlation id.
+Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of what the caller asks,
+without what the kernel minted, and without who asks and why: actor, reason and correlation id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
 _owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
-_BIRTHS: Final = (PlaceHold, Consume)  # what is answered with an owner token
+_BIRTHS: Final = (PlaceHold, Consume)  # commands whose answer carries an owner token
 _VARIANT: Final = dict(
     zip("0123456789abcdef", "89ab" * 4, strict=True)
 )  # a UUID's 17th digit: the bits 10, two at random
@@ -46,7 +46,7 @@ def decode_entry(text: str | bytes) -> Entry:
 
 
 def encode_outcome(outcome: Outcome) -> str:
-    """An outcome as JSON text, owner token included: only operation records keep it."""
+    """An outcome as JSON text, including the owner token, which only operation records keep."""
     return _plain.encode(outcome).decode()
 
 
@@ -57,10 +57,10 @@ def decode_outcome(text: str | bytes) -> Done | Refusal:
 
 
 def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyCommand | None = None) -> str:
-    """32 hex digits that tell one payload from another under the same operation id: of `original`, where that is what the caller
-    wrote, and the command was made of it.
+    """32 hex digits that distinguish payloads under the same operation id. They are computed from `original` if a face made the
+    command from it.
 
-    Where the command is answered with an owner token, and only there, also one `client_id` from another.
+    If, and only if, the answer carries an owner token, they also distinguish one `client_id` from another.
     """
     asked = command if original is None else original
     asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None)
@@ -71,9 +71,9 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
 
 
 def group_fingerprint(commands: Sequence[AnyCommand], atomic: bool) -> str:
-    """The same of a whole group, whose commands have their own fingerprints already."""
+    """The same for a whole group, whose commands already have their own fingerprints."""
     hasher = hashlib.blake2b(b"all or none" if atomic else b"each", digest_size=16)
-    for command in commands:  # piece by piece: hashing much at once gives up the interpreter's lock
+    for command in commands:  # piece by piece: hashing a long text at once releases the interpreter lock
         hasher.update(f"\n{command.op}\n{command.fingerprint}".encode())
     return hasher.hexdigest()
 
@@ -95,7 +95,7 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-# Hold ids: 32 hex digits of a UUID. Ours are version 7, so that they sort by time and tell their age.
+# Hold ids: 32 hex digits of a UUID. Minted ones are version 7, so that they sort by time and show their age.
 
 
 def minted_ids(slot: Slot, randomness: bytes) -> list[str]:
@@ -114,7 +114,7 @@ def minted_id(slot: Slot, randomness: bytes) -> str:
 
 
 def minted_at(hold_id: str) -> Slot | None:
-    """When an id was minted, or None if its form says that it was not minted here."""
+    """When an id was minted, or None if its form shows that Holdkit did not mint it."""
     if len(hold_id) != 32 or hold_id[12] != "7" or hold_id[16] not in "89ab":
         return None
     return int(hold_id[:12], 16) * 1000
@@ -126,7 +126,7 @@ def ticket(hold_id: str, token: str) -> str:
 
 
 def is_ticket(value: object) -> bool:
-    """Whether a value is meant as a ticket, be it a damaged one; no id begins like one."""
+    """Whether a value is meant as a ticket, even a damaged one; no id begins like one."""
     return isinstance(value, str) and value.startswith(_TICKET)
 
 
@@ -134,6 +134,6 @@ _TICKET: Final = "hk1."
 
 
 def read_ticket(text: str) -> tuple[str, str] | None:
-    """Id and token of a ticket, or None if the text is none."""
+    """Id and token of a ticket, or None if the text is not a ticket."""
     parts = text.split(".", 2)
     return (parts[1], parts[2]) if len(parts) == 3 and f"{parts[0]}." == _TICKET and parts[1] and parts[2] else None

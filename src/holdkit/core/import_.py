@@ -1,7 +1,7 @@
-"""Receiving a journal from elsewhere: its entries, in order, are folded into a new state and become its journal.
+"""Import: the entries of another journal are folded, in order, into a new state, and become its journal.
 
-Every effect must start from where the pool stood, and every change must be of a hold that is there: a journal that was cut,
-mixed up or edited is refused, naming the line. Decides nothing; writes nothing.
+Every effect must start from the pool's last state, and every change must belong to an existing hold: a journal that was cut,
+reordered or edited is refused, with the number of the line. Decides nothing; writes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .validation import invalid
 from .view import View
 
 CHUNK: Final = 1_000
-"""Effects, or entries without any, that are folded and written at a time."""
+"""The number of effects (or of entries without any) that are folded and written at a time."""
 
 
 class Carried(Struct, frozen=True, gc=False):
@@ -32,7 +32,7 @@ class Carried(Struct, frozen=True, gc=False):
 
 
 def chunks(carried: Iterable[Carried]) -> Iterator[list[Carried]]:
-    """Stretches to be written together."""
+    """Chunks that are written together."""
     chunk: list[Carried] = []
     size = 0
     for one in carried:
@@ -46,7 +46,7 @@ def chunks(carried: Iterable[Carried]) -> Iterator[list[Carried]]:
 
 
 def needs_of(chunk: Sequence[Carried]) -> Needs:
-    """What must be loaded to fold these."""
+    """What must be loaded to fold these entries."""
     pools: set[Key] = set()
     holds: set[Key] = set()
     records: set[RecordKey] = set()
@@ -63,7 +63,7 @@ def needs_of(chunk: Sequence[Carried]) -> Needs:
 
 
 def take_in(view: View, chunk: Sequence[Carried]) -> None:
-    """Fold these into a view: its journal numbers them anew."""
+    """Fold these entries into a view, whose journal gives them new numbers."""
     for one in chunk:
         entry = one.entry
         for difference in counters_agree(view, entry, view.next_seq):
@@ -76,17 +76,17 @@ def take_in(view: View, chunk: Sequence[Carried]) -> None:
 
 
 def contradiction(line: int, words: str) -> InvalidRequest:
-    """A journal that does not fit together."""
+    """The error for an inconsistent journal."""
     return invalid(f"line {line}", "entry_contradicts", f"does not follow from the lines before it: {words}")
 
 
 def check_room(limits: Limits, pools: int, live_holds: int) -> None:
-    """The tables of the receiving side must have room for what is there."""
+    """Check that the importing engine's tables have room."""
     for name, count, bound in (("max_pools", pools, limits.max_pools), ("max_holds", live_holds, limits.max_holds)):
         if bound is not None and count > bound:
             raise invalid("limits", "limits_too_small", f"has {name}={bound}, but there are {count}")
 
 
 def not_empty(where: str) -> InvalidRequest:
-    """Only an empty engine can become another one's copy."""
+    """The error for an import into an engine that is not empty."""
     return invalid("url", "target_not_empty", f"{where} has a journal already: import into a new, empty one")

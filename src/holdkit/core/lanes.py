@@ -1,7 +1,7 @@
 """Lanes: which part of the journal a thing belongs to.
 
-A pool lives in one lane for ever, so everything about it is in order there. Embedded engines have the one lane 0; an engine
-with several fixes their number when its tables are made. Pure functions of ids: the same in every process and release.
+A pool belongs to one lane for ever, so everything about it is in order there. Embedded engines have only lane 0; an engine
+with several fixes their number when its tables are created. Pure functions of ids: the same in every process and release.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MAX_LANES = 1 << 16
 _LOW = {f"{byte:02x}": byte for byte in range(256)}
 
 
-@lru_cache(maxsize=65_536)  # asked several times per command
+@lru_cache(maxsize=65_536)  # called several times per command
 def lane_of_pool(key: Key, lanes: int) -> int:
     """The lane of a pool."""
     return crc32(f"{key[0]}\0{key[1]}".encode()) % lanes if lanes > 1 else 0
 
 
 def lane_of_operation(key: Key, lanes: int) -> int:
-    """The lane of an operation id: one for all pools, so that its reuse with another pool is caught."""
+    """The lane of an operation id: independent of pools, so that its reuse with another pool is detected."""
     return crc32(f"{key[0]}\0op\0{key[1]}".encode()) % lanes if lanes > 1 else 0
 
 
@@ -35,12 +35,12 @@ def lane_of_record(key: RecordKey, lanes: int) -> int:
 
 
 def lane_of_hold(hold_id: str, lanes: int) -> int:
-    """The home lane of a hold: what the low 16 bits of its id say."""
+    """The lane of a hold, given by the low 16 bits of its id."""
     return int(hold_id[-4:], 16) % lanes if 256 % lanes else _LOW[hold_id[-2:]] % lanes  # mostly 8 bits are enough
 
 
 def in_lane(hold_id: str, lane: int, lanes: int) -> str:
-    """A minted id, moved into a lane: its low 16 bits are chosen anew, as far as the lane leaves them open."""
+    """A minted id, moved into a lane: its low 16 bits are replaced, as far as the lane determines them."""
     if lanes == 1:
         return hold_id
     low = int(hold_id[-4:], 16) % (MAX_LANES // lanes) * lanes + lane

@@ -1,6 +1,6 @@
-"""The limits that are stored with the data: how they are kept, and how a change is made of them.
+"""The limits that are stored with the data: how they are stored, and how they change.
 
-What was changed since the data was created is one record, of a kind that only `ChangeLimits` writes. So engines keep,
+All changes since the data was created are one record, of a kind that only `ChangeLimits` writes. So engines store,
 replay, export and verify it like any other record, and its version is the version of the limits.
 """
 
@@ -18,15 +18,15 @@ from .retention import PastRetention
 from .values import for_faces, invalid, whole
 
 LIMITS_KEY: Final[RecordKey] = ("", "~limits", "limits")
-"""Of no tenant: they hold for all."""
+"""They belong to no tenant, and apply to all."""
 SUBJECT: Final = "~limits"
-"""What journal entries about them are filed under."""
+"""The subject of journal entries about the limits."""
 MOST_PAST: Final = 100
-"""Past retentions that are kept at most; beyond that the two oldest count as one."""
+"""The most past retentions that are kept; beyond that the two oldest are merged."""
 
 
 def subject_of(record: Record) -> str:
-    """What journal entries about a record are filed under."""
+    """The subject of journal entries about a record."""
     return SUBJECT if record.key == LIMITS_KEY else f"{record.kind}/{record.id}"
 
 
@@ -36,17 +36,17 @@ class Changed(Struct, frozen=True):
     limits: dict[str, int | None]
     """Every limit that was ever changed, as it is now."""
     was: dict[str, int | None]
-    """What the last change changed, as it was before."""
+    """The values that the last change replaced."""
     past: tuple[PastRetention, ...] = ()
     bounded: bool = False
-    """Whether `max_holds` was set before this change or is set by it: ended holds may have left early, for room."""
+    """Whether `max_holds` was set before this change or is set by it: ended holds may have been dropped early, to make room."""
 
 
 _decoder: Final = msgspec.json.Decoder(Changed)
 
 
 def changed_of(record: Record) -> Changed:
-    """What a record says."""
+    """The content of the record."""
     return _decoder.decode(record.body)
 
 
@@ -58,14 +58,14 @@ SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "m
 
 
 def limit_value(name: str, value: object) -> None:
-    """One of the limits: a whole number, or None where there may be no bound."""
+    """One of the limits: an integer, or None if it may be unbounded."""
     unbounded = value is None and name in UNBOUNDED
     if not unbounded and (type(value) is not int or not 0 <= value <= MAX_SLOT):
         raise invalid(name, f"{name}_malformed", f"is {value!r}, which is no whole number from 0 on")
 
 
 def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
-    """New values by name: at least one, each of a limit that is stored; and nobody's who is bound to a tenant."""
+    """Check new values by name: at least one, each for a stored limit, and not from a kernel bound to a tenant."""
     for_faces(True, "commands", faces, "limits are changed by change_limits alone")
     if command.tenant:
         raise invalid("tenant", "tenant_bound", "limits hold for all tenants: change them on a kernel without a tenant")
@@ -80,7 +80,7 @@ def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
 
 
 def in_force(created: Limits, record: Record | None) -> Limits:
-    """The limits as they are, from those that the data was created with and what was changed since."""
+    """The current limits: those with which the data was created, and the changes since."""
     if record is None:
         return structs.replace(created, version=0, past=())
     changed = changed_of(record)
@@ -89,7 +89,7 @@ def in_force(created: Limits, record: Record | None) -> Limits:
 
 
 def journaled(created: Limits, record: Record | None) -> Limits:
-    """The same, where the journal may be damaged: one that cannot be read changes nothing."""
+    """The same for a journal that may be damaged: an unreadable record changes nothing."""
     try:
         return in_force(created, record)
     except msgspec.DecodeError:
@@ -118,8 +118,8 @@ def changed_record(limits: Limits, changes: Mapping[str, int | None], before: Re
 
 
 def _past(before: Limits, after: Limits, now: Slot) -> tuple[PastRetention, ...]:
-    """The past retentions that can still decide whether an id has retired: each shorter than all that came later, and not so
-    long ago that the present one decides it anyway."""
+    """The past retentions that can still decide whether an id has retired: each shorter than all later ones, and recent
+    enough that the current one does not decide it anyway."""
     if after.retention == before.retention:
         return before.past
     later, kept = after.retention, list[PastRetention]()

@@ -1,4 +1,4 @@
-"""Reads: what a caller may look at, and how a stored row looks at a given slot.
+"""Reads: what a caller may query, and what a stored row looks like at a given slot.
 
 Reads count a due leg as returned and show its hold as expired, without writing; a hold past its retention is gone.
 """
@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Query(Struct, Generic[T_co], frozen=True):
-    """A question to an engine; the type parameter is the answer's."""
+    """A query to an engine; the type parameter is the type of its answer."""
 
 
 class FindPool(Query[Pool | None], frozen=True):
@@ -29,14 +29,14 @@ class FindPool(Query[Pool | None], frozen=True):
 
 
 class FindPools(Query[list[Pool | None]], frozen=True):
-    """Several pools, in the order asked; None for each that is missing. (They need not all be seen at the same moment.)"""
+    """Several pools, in the order asked; None for each that is missing. (They need not be read in one snapshot.)"""
 
     keys: tuple[Key, ...]
 
 
 class ListPools(Query[list[Pool]], frozen=True):
-    """Pools by id, after a given one; `prefix` and `entity` (of the last confirm on a labelled pool) narrow. Reserved ones
-    are shown only if the prefix begins with ~, archived ones only with `archived`."""
+    """Pools by id, after a given one, filtered by `prefix` and `entity` (of the last confirm on a labelled pool). Reserved
+    pools are listed only if the prefix begins with ~, archived ones only with `archived`."""
 
     tenant: str
     prefix: str = ""
@@ -53,7 +53,7 @@ class FindHold(Query[StoredHold | None], frozen=True):
 
 
 class ListHolds(Query[list[StoredHold]], frozen=True):
-    """Holds by id (minted ids: by age), after a given one. `state` is the state they show at this slot."""
+    """Holds by id (minted ids: by age), after a given one. `state` is the state that they show at this slot."""
 
     tenant: str
     pool: str | None = None
@@ -79,20 +79,20 @@ class ListRecords(Query[list[Record]], frozen=True):
 
 
 class ListTenants(Query[list[str]], frozen=True):
-    """Names of the tenants that have pools, reserved and archived ones included, in order, after a given one. The default
-    tenant has no name, and is not among them."""
+    """Names of the tenants that have pools, including reserved and archived ones, in order, after a given one. The default
+    tenant has no name, and is not listed."""
 
     after: str = ""
     limit: int = 100
 
 
 class ReadClock(Query[Slot], frozen=True):
-    """What the engine's one authority on time says."""
+    """The slot of the clock that decides for this engine."""
 
 
 class ReadGeneration(Query[str], frozen=True):
-    """Which life of the journal this is: an opaque word that a promotion, a restore or an import changes, as far as the engine
-    can tell. While it stays the same, so does every entry; where it changed, entries may be gone that were shown before."""
+    """The generation of the journal: an opaque word that a promotion, a restore or an import changes, as far as the engine
+    can tell. While it stays the same, so does every entry; once it changes, entries that were shown before may be gone."""
 
 
 class JournalRow(Struct, frozen=True, gc=False):
@@ -109,10 +109,10 @@ def entry_of(row: JournalRow) -> Entry:
 
 
 class ReadJournal(Query[list[JournalRow]], frozen=True):
-    """Entries after a place, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end.
+    """Entries after a position, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end.
 
-    `after` says the last number seen in each lane (none: from its beginning). The answer continues each lane in order and
-    without leaving anything out; how lanes are mixed is the engine's choice, as long as none is put off for ever.
+    `after` has the last number seen in each lane (none: from its beginning). The answer continues each lane in order and
+    without gaps; the engine may interleave lanes in any way that starves none.
     """
 
     tenant: str | None
@@ -121,7 +121,7 @@ class ReadJournal(Query[list[JournalRow]], frozen=True):
 
 
 class ReadPoolHistory(Query[list[JournalRow]], frozen=True):
-    """The same of the entries that touched one pool, which are all in its lane. An engine that no longer keeps the first of
+    """The same for the entries that touched one pool, which are all in its lane. An engine that has dropped the first of
     them begins with the pool as it was before those that it keeps."""
 
     tenant: str
@@ -131,7 +131,7 @@ class ReadPoolHistory(Query[list[JournalRow]], frozen=True):
 
 
 def touches(entry: Entry, pool: str) -> bool:
-    """Whether an entry is of a pool's history: it made, changed or removed the pool, or moved units of it."""
+    """Whether an entry belongs to a pool's history: it created, changed or removed the pool, or moved its units."""
     return any(effect.pool.id == pool for effect in entry.effects)
 
 
@@ -144,7 +144,7 @@ class ReadHistory(Query[list[JournalRow]], frozen=True):
 
 
 class FindEntries(Query[list[JournalRow]], frozen=True):
-    """The entries at these positions (lane and number), in order of position; those that are not there are left out."""
+    """The entries at these positions (lane and number), in order of position; missing ones are omitted."""
 
     positions: tuple[tuple[int, int], ...]
 
@@ -154,7 +154,7 @@ class FindEnds(Query[list[JournalRow]], frozen=True):
 
 
 class Survey(Struct, frozen=True):
-    """How much there is, of all tenants."""
+    """Counts of what is stored, over all tenants."""
 
     pools: int
     live_holds: int
@@ -165,11 +165,11 @@ class Survey(Struct, frozen=True):
     now: Slot
     """The engine's own clock."""
     latest: Slot | None
-    """The last slot that was decided at on any pool: where the clock says less, somebody has set it back."""
+    """The last slot of a decision on any pool: if the clock is behind it, somebody has set the clock back."""
 
 
 class TakeSurvey(Query[Survey], frozen=True):
-    """Count what is stored. For health checks and people: it may read whole indexes."""
+    """Count what is stored. For health checks and operators: it may read whole indexes."""
 
 
 def beyond(prefix: str) -> str | None:
@@ -183,14 +183,14 @@ def beyond(prefix: str) -> str | None:
 
 
 def seen_hold(hold: StoredHold | None, limits: Limits, now: Slot) -> StoredHold | None:
-    """How a hold looks at `now`: due means expired, past the retention means gone."""
+    """A hold as it shows at `now`: expired if it is due, gone after the retention."""
     if hold is None or retired(hold, limits, now):
         return None
     return expired_at(hold, now)
 
 
 def expired_at(hold: StoredHold, now: Slot) -> StoredHold:
-    """How a hold looks at `now`, however long it has ended: due means expired."""
+    """A hold as it shows at `now`, however long ago it ended: expired if it is due."""
     if hold.deadline is None or hold.deadline > now or not hold.open:
         return hold
     legs = tuple(HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed, leg.returned) for leg in hold.legs)
@@ -198,5 +198,5 @@ def expired_at(hold: StoredHold, now: Slot) -> StoredHold:
 
 
 def seen_pool(pool: Pool, due_units: int) -> Pool:
-    """How a pool looks once the units that are due are counted as returned."""
+    """A pool as it shows, with due units counted as returned."""
     return structs.replace(pool, held=pool.held - due_units) if due_units else pool

@@ -1,4 +1,4 @@
-"""Checking again: a command passed the check of a process that did not know yet of other limits."""
+"""Second validation: for a command that a process validated before it knew of changed limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rung 0: what was answered to an operation id before, and what is remembered of an answer. Of commands and of guards."""
+"""Rung 0: recorded answers of operation ids, for commands and for guards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .view import View
 
 Askable: TypeAlias = AnyCommand | Guard
 REMEMBERED: Final = (ConfirmHold, ReleaseHold)
-"""What the hold itself remembers too, if it ended by it."""
+"""Commands that the hold itself records too, if they ended it."""
 
 
 def recall(view: View, command: Askable) -> Outcome | None:
-    """What was answered before to this operation id, if it was."""
+    """The recorded answer of this operation id, if there is one."""
     view.written = 0
     if command.op is None:
         return None
@@ -41,18 +41,18 @@ def recall(view: View, command: Askable) -> Outcome | None:
 
 
 def remembered_until(slot: Slot, limits: Limits) -> Slot:
-    """Up to when an answer is remembered that is given in a batch of this slot, under these limits."""
+    """The slot until which an answer of a batch at this slot is kept, under these limits."""
     return min(slot + limits.retry_window, MAX_SLOT)
 
 
 def operations_full(view: View) -> bool:
-    """Whether there is no room to remember one more operation."""
+    """Whether there is no room for one more operation record."""
     limit = view.limits.max_operations
     return limit is not None and view.loaded.counts.operations + view.grown[2] >= limit
 
 
 def remember(view: View, command: Askable, outcome: Outcome) -> None:
-    """Keep the answer for the retry, if it settles the operation and there is room."""
+    """Record the answer for retries, if it settles the operation and there is room."""
     if command.op is None or isinstance(outcome, Invalid) or outcome.replayed or operations_full(view):
         return
     if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
@@ -64,4 +64,4 @@ def remember(view: View, command: Askable, outcome: Outcome) -> None:
 
 
 UNSETTLED: Final = frozenset({Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})
-"""Refusals of this attempt only: they say nothing of the operation itself."""
+"""Refusals that concern only this attempt, not the operation."""

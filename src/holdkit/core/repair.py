@@ -1,7 +1,7 @@
-"""Mending: what must be written so that the stored rows are again what the journal says.
+"""Repair: what must be written so that the stored rows match the journal again.
 
-The folded journal is the truth. Each pool whose row, legs or holds are mended gets a `pool.repaired` entry with what it was
-and what it is; rows of holds, legs and records are put back as the journal has them. Decides nothing else; writes nothing.
+The folded journal is the truth. Each pool whose row, legs or holds are corrected gets a `pool.repaired` entry with its state
+before and after; rows of holds, legs and records are written as the journal has them. Decides nothing else; writes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
 MENDABLE: Final = frozenset({"pools", "holds", "legs", "records"})
 """Tables that the journal can rebuild."""
 TRUTH: Final = frozenset({"journal", "heads", "migrations"})
-"""Where these differ there is nothing to mend from."""
+"""If these differ, there is nothing to repair from."""
 
 
 class Repaired(Struct, frozen=True):
@@ -27,24 +27,24 @@ class Repaired(Struct, frozen=True):
 
     mended: tuple[Difference, ...]
     left: tuple[Difference, ...]
-    """What the journal cannot mend: itself, settings, remembered answers."""
+    """What the journal cannot repair: itself, settings, recorded answers."""
     entries: tuple[Entry, ...] = ()
 
 
 class Mended(Struct, frozen=True):
-    """Rows to put, or with None to take away."""
+    """Rows to write, or with None to remove."""
 
     pools: dict[Key, Pool | None]
     holds: dict[Key, StoredHold | None]
     legs: dict[LegKey, int]
-    """Outstanding units; 0 takes the row away."""
+    """Outstanding units; 0 removes the row."""
     records: dict[RecordKey, Record | None]
     fence_floor: int | None
     entries: list[Entry]
 
 
 def sort_out(differences: Iterable[Difference]) -> Repaired:
-    """Which can be mended. None, if the journal itself is not whole."""
+    """The differences that can be repaired; none if the journal itself is damaged."""
     mended: list[Difference] = []
     left: list[Difference] = []
     found: list[Difference] = []
@@ -67,7 +67,7 @@ def mend(
     found: Iterable[Difference],
     command: Command,
 ) -> Mended:
-    """What to write: the rows that differ, and the pools they belong to."""
+    """What to write: the rows that differ, and the pools to which they belong."""
     touched = {key[:2] for key in mismatches.legs}
     for mine, theirs in mismatches.holds.values():
         hold = theirs or mine
@@ -100,7 +100,7 @@ def mend(
 
 
 def _effect(was: Pool | None, row: Pool | None, now: Slot) -> Effect:
-    """A pool as it is to be; a row that the journal never made goes, with nothing in it."""
+    """The effect on a pool; a row that the journal never created is removed, with empty counters."""
     if row is None:
         assert was is not None, "one of the two made this key"
         gone = structs.replace(

@@ -1,4 +1,4 @@
-"""Retention over time: what the present `retention` and shorter ones of the past have let go."""
+"""Retention over time: which holds have retired under the current `retention`, or under shorter ones in the past."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class PastRetention(Struct, frozen=True, gc=False, array_like=True):
 
 
 def retired_until(limits: Limits, now: Slot) -> Slot:
-    """The latest last change of a hold that has retired by `now`: under the present retention, or under an earlier one while
-    that was in force. So nobody can tell whether a row was pruned before the retention was raised."""
+    """Holds whose last change is up to this slot have retired by `now`: under the current retention, or under an earlier one while
+    that was in force. So the answer does not depend on whether a row was pruned before the retention was raised."""
     return max([now - limits.retention, *(past.until - past.retention for past in limits.past)])
 
 

@@ -1,4 +1,4 @@
-"""Bad input stops here: every field of every command, checked before anything is decided.
+"""Validation: every field of every command is checked before anything is decided.
 
 Raises `InvalidRequest` naming the field, with a stable code and the limit. Never echoes a value that may be secret.
 """

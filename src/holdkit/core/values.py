@@ -1,4 +1,4 @@
-"""Single values: what each kind of field may hold, whatever command carries it.
+"""Single values: what each kind of field may contain, in any command.
 
 Raises `InvalidRequest` naming the field, with a stable code and the limit. Never echoes a value that may be secret.
 """
@@ -33,16 +33,14 @@ _hold_id: Final = re.compile("[0-9a-f]{32}")
 
 
 def invalid(field: str, code: str, message: str) -> InvalidRequest:
-    """The one way to say that a field is wrong."""
+    """The error for a wrong field."""
     return InvalidRequest(message, field=field, code=code)
 
 
 def text(value: object, field: str, limit: int) -> str:
     """A text of 1 to `limit` characters, not blank, without control characters or lone surrogates."""
     if type(value) is str and 0 < len(value) <= limit and value.isprintable() and not value.isspace():
-        return (
-            value  # the usual case, in the fewest steps: what is printable holds no control character and no surrogate
-        )
+        return value  # the usual case, fast: printable text has no control character and no surrogate
     # Text of any other kind would fail later, where it is encoded.
     if not isinstance(value, str) or not (type(value) is str or isinstance(value, Enum)):
         raise invalid(field, f"{field}_not_text", f"must be text, not {type(value).__name__}")
@@ -56,7 +54,7 @@ def text(value: object, field: str, limit: int) -> str:
 
 
 def whole(value: object, field: str, low: int, high: int) -> int:
-    """A whole number between two bounds; a boolean is not a number."""
+    """An integer between two bounds; a boolean is not a number."""
     if type(value) is not int:
         raise invalid(field, f"{field}_not_whole", f"must be a whole number, not {type(value).__name__}")
     if not low <= value <= high:
@@ -65,7 +63,7 @@ def whole(value: object, field: str, low: int, high: int) -> int:
 
 
 def answered_total(total: object, in_use: object, *, faces: bool) -> None:
-    """What the application answered of its own capacity; only a face may pass it on."""
+    """The capacity that the application answered; only a face may pass it."""
     if not faces:
         raise invalid("total", "total_reserved", "is for resources: subclass holdkit.Resource, or use resize_pool")
     whole(total, "total", 0, MAX_QUANTITY)
@@ -74,13 +72,13 @@ def answered_total(total: object, in_use: object, *, faces: bool) -> None:
 
 
 def flag(value: object, field: str) -> None:
-    """True or False, and nothing that only looks like it."""
+    """True or False, and nothing merely truthy."""
     if type(value) is not bool:
         raise invalid(field, f"{field}_not_boolean", "must be True or False")
 
 
 def forced(force: object, reason: object, what: str) -> None:
-    """A control-plane call without the owner token says why."""
+    """A control-plane call without the owner token must have a reason."""
     flag(force, "force")
     if force and reason is None:
         raise invalid("reason", "reason_required", f"a forced {what} must say why")
@@ -116,7 +114,7 @@ def pool_id(value: object, field: str, *, faces: bool) -> str:
 
 
 def pool_label(value: object, *, faces: bool) -> str:
-    """What a face calls a pool."""
+    """A face's own name for a pool."""
     if not faces:
         raise invalid("label", "label_reserved", "only the pools behind faces have labels")
     return text(value, "label", MAX_LABEL)
@@ -132,7 +130,7 @@ def window(opens: object, closes: object, *, faces: bool) -> None:
 
 
 def hold_id(value: object, field: str = "id") -> str:
-    """A hold's id: 32 lower-case hex digits, as `spelling.hold_id` normalises them."""
+    """A hold's id: 32 lower-case hex digits, as `normalise.hold_id` writes them."""
     if type(value) is not str or not _hold_id.fullmatch(value):
         raise invalid(field, f"{field}_malformed", "must be a 128-bit id: a UUID, or its 32 hex digits")
     return value
@@ -182,7 +180,7 @@ def _check_scalar(value: Any) -> None:
 
 
 def json_text(value: object, field: str) -> None:
-    """A document of a record."""
+    """The body of a record."""
     if not isinstance(value, str) or len(value.encode(errors="replace")) > MAX_BODY:
         raise invalid(field, f"{field}_too_large", f"must be JSON text of at most {MAX_BODY} bytes")
     try:

@@ -13,8 +13,8 @@ from .recording import became, linked, moved, record
 
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
-    """Held units become consumed; without `keep_rest` what is not confirmed is released. Nothing of anything is a
-    release, unless all of it is kept."""
+    """Held units become consumed; without `keep_rest` what is not confirmed is released. Confirming 0 of every leg is a
+    release, unless the rest is kept."""
     hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
     if isinstance(hold, Refusal):
         return hold
@@ -57,7 +57,7 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
 
 
 def shut_to_overage(pool: Pool, now: Slot, *, late: bool) -> Refusal | None:
-    """Why nothing beyond what is held can be taken from this pool, however much there is."""
+    """Why this pool grants no overage, however much is available."""
     if pool.archived:
         return Refusal(Reason.POOL_ARCHIVED, pool.id)
     if pool.closes is not None and pool.closes <= now and not late:
@@ -102,7 +102,7 @@ def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
 
 
 def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
-    """Consumed units become available again; the hold stays what it is, with what was returned."""
+    """Consumed units become available again; the hold keeps its state, and records what was returned."""
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
@@ -118,7 +118,7 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(left))
     legs, effects = [], []
     for leg, pool, amount in zip(hold.legs, pools_of(view, hold), amounts, strict=True):
-        if amount and pool.version:  # else its window was swept away with what was consumed there
+        if amount and pool.version:  # otherwise its window was swept away with what was consumed there
             effects.append(linked(moved(pool, now, consumed=-amount), None))
         legs.append(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned + amount))
     change = became(hold, tuple(legs), state=hold.state, command=command, returned_at=now)
@@ -131,7 +131,7 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
 def amounts_of(
     hold: StoredHold, quantity: Amounts, everything: list[int], *, others: bool = False
 ) -> list[int] | Invalid:
-    """How much of each leg is meant, in leg order; of one that is not named nothing, or with `others` everything."""
+    """The amount of each leg, in leg order; 0 for a leg that is not named, or with `others` all of it."""
     if quantity is None:
         return everything
     if isinstance(quantity, int):
@@ -146,8 +146,8 @@ def amounts_of(
 
 
 def pools_of(view: View, hold: StoredHold) -> list[Pool]:
-    """The pools behind a hold's legs, in leg order; for one that was swept away, also if there is another of its id by now,
-    stands one of version 0 with nothing in it."""
+    """The pools of a hold's legs, in leg order. A pool that was swept away is replaced by an empty one of version 0, even if
+    another pool has its id by now."""
     pools = []
     for leg in hold.legs:
         pool = view.pools.get((hold.tenant, leg.pool))

@@ -1,4 +1,4 @@
-"""Expiry: late, never early, once. Due legs return to the pools a command touches, before it is decided."""
+"""Expiry: never early, and once. Before a command is decided, due legs return to the pools that it touches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def return_due_legs(view: View, tenant: str, pools: list[str], now: Slot) -> Non
 
 
 def expire(view: View, hold: StoredHold, pools: Iterable[str], now: Slot) -> None:
-    """Return a due hold's outstanding legs on these pools; whoever comes first marks it expired, once."""
+    """Return a due hold's outstanding legs on these pools; the first call marks it expired."""
     named = set(pools)
     effects = []
     legs = []
@@ -47,13 +47,13 @@ def expire(view: View, hold: StoredHold, pools: Iterable[str], now: Slot) -> Non
     change = became(hold, tuple(legs), state=State.EXPIRED, ended_at=hold.deadline)
     action = Action.HOLD_EXPIRED if first else Action.LEG_RETURNED
     if first and hold.deadline is not None and hold.deadline > view.loaded.slot:
-        view.grown[1] -= 1  # due only on its pools' later clock: it was counted as live
+        view.grown[1] -= 1  # due only by its pools' later slot: it was counted as live
     clockwork = Command(tenant=hold.tenant, actor="system", correlation_id=hold.correlation_id)
     record(view, action, hold.id, now, clockwork, effects=tuple(effects), change=change)
 
 
 def expire_hold(view: View, command: ExpireHold, now: Slot) -> Outcome:
-    """Say that a hold's deadline has come. By now its due legs have been returned: only the answer is left."""
+    """Answer an ExpireHold. The catch-up has already returned the due legs."""
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
@@ -67,7 +67,7 @@ def expire_hold(view: View, command: ExpireHold, now: Slot) -> Outcome:
 
 
 def sweep(view: View, listed: list[Key], limit: int, now: Slot) -> tuple[list[Key], bool]:
-    """Expire up to `limit` of the listed holds wholly, as far as each is due still: which, and whether any is left."""
+    """Expire up to `limit` of the listed holds completely, if they are still due; returns which, and whether any are left."""
     found = [hold for key in listed if (hold := view.holds.get(key)) is not None]
     due = [hold for hold in found if hold.due(now) and hold.open]
     for hold in due[:limit]:

@@ -1,4 +1,4 @@
-"""ExtendHold: a later deadline, never an earlier one, never beyond the longest lifetime; or, for faces, none at all."""
+"""ExtendHold: a later deadline, never an earlier one, never beyond `max_lifetime`; or, for faces, none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .recording import became, record
 
 
 def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
-    """Move the deadline; asking for an earlier one changes nothing."""
+    """Move the deadline; an earlier one changes nothing."""
     hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
     if isinstance(hold, Refusal):
         return hold

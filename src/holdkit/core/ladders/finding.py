@@ -1,4 +1,4 @@
-"""Finding a hold: what a missing or long-ended id answers."""
+"""Finding a hold, and the refusal for a missing or retired id."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _ENDED = {
 
 
 def retired(hold: StoredHold, limits: Limits, now: Slot) -> bool:
-    """Whether the last change of the hold is so long ago that it is gone for every reader, pruned or not. One whose units
-    are consumed is there until it is dropped, whatever its age."""
+    """Whether the hold's last change is so long ago that no reader sees it, pruned or not. A hold whose units are consumed
+    is visible until it is dropped, whatever its age."""
     since = hold.deadline if hold.state is State.HELD and hold.due(now) else hold.changed_at
     return since is not None and since <= retired_until(limits, now) and not hold.consumes
 
 
 def prunable(hold: StoredHold, limits: Limits, now: Slot) -> bool:
-    """Whether an engine may drop the row: retired, and nothing of it is still out."""
+    """Whether an engine may drop the row: it has retired, and no units are outstanding."""
     return hold.state is not State.HELD and not hold.open and retired(hold, limits, now)
 
 
 def missing(hold_id: str, limits: Limits, now: Slot) -> Refusal:
-    """Why an id cannot be found: one we minted longer ago than the shortest retention since then has retired."""
+    """The refusal for a missing id: a minted one older than the shortest retention since then has retired."""
     minted = minted_at(hold_id)
     gone = minted is not None and minted + shortest_retention(limits, minted) <= now
     return Refusal(Reason.HOLD_RETIRED if gone else Reason.HOLD_NOT_FOUND, hold_id)
 
 
 def find_hold(view: View, tenant: str, hold_id: str, now: Slot) -> StoredHold | Refusal:
-    """First rung of every command that names a hold."""
+    """The first rung of every command that names a hold."""
     hold = view.holds.get((tenant, hold_id))
     if hold is None or retired(hold, view.limits, now):
         return missing(hold_id, view.limits, now)
@@ -45,7 +45,7 @@ def find_hold(view: View, tenant: str, hold_id: str, now: Slot) -> StoredHold | 
 def find_live(
     view: View, tenant: str, hold_id: str, token: str | None, now: Slot, *, force: bool = False
 ) -> StoredHold | Refusal:
-    """First three rungs: it exists, the caller owns it, it is alive."""
+    """The first three rungs: the hold exists, the caller owns it, it is alive."""
     hold = find_hold(view, tenant, hold_id, now)
     if isinstance(hold, Refusal):
         return hold
@@ -53,6 +53,6 @@ def find_live(
         return Refusal(Reason.NOT_OWNER, hold_id)
     if hold.state is not State.HELD:
         return Refusal(_ENDED[hold.state], hold_id, found=hold.ended_at)
-    if hold.due(now):  # its pools are not all here: still nobody confirms, releases or extends a dead hold
+    if hold.due(now):  # not all its pools are loaded; an expired hold must still not be changed
         return Refusal(Reason.HOLD_EXPIRED, hold_id, found=hold.deadline)
     return hold

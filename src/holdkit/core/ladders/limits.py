@@ -1,4 +1,4 @@
-"""ChangeLimits: new values for what is stored with the data. A lowered limit cancels nothing that is there."""
+"""ChangeLimits: new values for stored limits. A lowered limit cancels nothing that exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .recording import record
 
 
 def change_limits(view: View, command: ChangeLimits, now: Slot) -> Outcome:
-    """Write what differs; the commands behind it are decided under the new ones."""
+    """Write what differs; later commands are decided under the new limits."""
     limits, before = view.limits, view.records.get(LIMITS_KEY)
     if command.if_version is not None and command.if_version != limits.version:
         return Refusal(Reason.VERSION_CONFLICT, SUBJECT, found=limits.version)

@@ -1,4 +1,4 @@
-"""PlaceHold and Consume: take every leg, or say exactly why not."""
+"""PlaceHold and Consume: take every leg, or refuse with the exact reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
 
 
 def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: Slot) -> StoredHold | Refusal:
-    """The rungs below the deadline, and the grant."""
+    """The rungs after the deadline, and the grant."""
     tenant = command.tenant
     assert command.id is not None, "the kernel mints ids"
     assert command.owner is not None, "the kernel mints owner tokens"
@@ -87,7 +87,7 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
 
 
 def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
-    """Why nothing of this pool is granted to this leg, however much there is."""
+    """Why this pool grants nothing to this leg, however much is available."""
     if pool.archived:
         return Refusal(Reason.POOL_ARCHIVED, pool.id)
     if leg.closes is not None and not (leg.opens or 0) <= now < leg.closes:
@@ -96,7 +96,7 @@ def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
 
 
 def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
-    """Every leg that asks for more than there is."""
+    """Every leg that asks for more than is available."""
     shortfalls = [
         Shortfall(
             leg.pool,
@@ -114,7 +114,7 @@ def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
 
 
 def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
-    """A pool the leg brings along, not yet there (version 0); None if the leg brings none."""
+    """The pool that the leg creates, not stored yet (version 0); None if it creates none."""
     total = leg.create_with_total if leg.total is None else total_of(leg, 0)
     if total is None:
         return None
@@ -124,8 +124,8 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
 
 def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now: Slot) -> Pool:
     """The pool with the total that the application answered, and the end of its window. They stand even if the command is
-    refused: nobody asked for them, it is how things are. Under what is in use the pool is over: nothing is cancelled, and
-    nothing more granted."""
+    refused, because they are facts, not requests. With a total below what is in use the pool is over: nothing is cancelled,
+    and nothing more is granted."""
     total = total_of(leg, pool.held + pool.consumed)
     if (total, leg.closes) == (pool.total, pool.closes):
         return pool
@@ -135,7 +135,7 @@ def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now
 
 
 def total_of(leg: Leg, in_use: int) -> int:
-    """The total behind an answer: as much above the pool's own counters as the application says is free."""
+    """The total for an answer: the pool's own counters plus what the application says is free."""
     assert leg.total is not None
     if leg.in_use is None:
         return leg.total
@@ -143,7 +143,7 @@ def total_of(leg: Leg, in_use: int) -> int:
 
 
 def bounds_reached(view: View, new_pools: int) -> Reason | None:
-    """Which bounded table has no room for this hold and the pools it brings."""
+    """The bounded table that has no room for this hold and the pools that it creates."""
     limits, counts, grown = view.limits, view.loaded.counts, view.grown
     if new_pools and limits.max_pools is not None and counts.pools + grown[0] + new_pools > limits.max_pools:
         return Reason.POOL_TABLE_FULL
@@ -153,7 +153,7 @@ def bounds_reached(view: View, new_pools: int) -> Reason | None:
 
 
 def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline: Slot | None, now: Slot) -> StoredHold:
-    """Every rung is passed: write the hold."""
+    """Every rung is passed: record the hold."""
     assert command.id is not None
     assert command.owner is not None
     fence = 1 + (pools[0].fence if len(pools) == 1 else max([pool.fence for pool in pools]))
@@ -189,7 +189,7 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
 
 
 def last_end(pools: list[Pool]) -> Slot | None:
-    """When the last of these windows ends; None if any of them is a pool without an end."""
+    """When the last of these windows ends; None if any pool has no end."""
     last: Slot | None = None
     for pool in pools:
         if pool.closes is None:

@@ -1,4 +1,4 @@
-"""CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, and the removal of on-demand pools that are done with."""
+"""CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, and the removal of idle on-demand pools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .recording import moved, record
 
 
 def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
-    """A pool with nothing held."""
+    """Create a pool with nothing held."""
     there = view.pools.get((command.tenant, command.id))
     if there is not None:
         return Done(slot=now, pool=there) if command.exist_ok else Refusal(Reason.POOL_EXISTS, command.id)
@@ -28,7 +28,7 @@ def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
 
 
 def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
-    """A new total, not under what is in use."""
+    """Set a new total, not below what is in use."""
     pool = view.pools.get((command.tenant, command.id))
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)
@@ -44,7 +44,7 @@ def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
 
 
 def remove_pool(view: View, command: RemovePool, now: Slot) -> Outcome:
-    """Take it away, if nothing of it is in use. The answer is the pool as it was."""
+    """Remove the pool, if nothing of it is in use. The answer is the pool as it was."""
     pool = view.pools.get((command.tenant, command.id))
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)
@@ -55,12 +55,12 @@ def remove_pool(view: View, command: RemovePool, now: Slot) -> Outcome:
 
 
 def archive_pool(view: View, command: ArchivePool, now: Slot) -> Outcome:
-    """Grant nothing more on it; quiet if that is so already."""
+    """Archive the pool; no change if it is archived already."""
     return _mark_archived(view, command, now, Action.POOL_ARCHIVED, archived=True)
 
 
 def unarchive_pool(view: View, command: UnarchivePool, now: Slot) -> Outcome:
-    """Let it grant again; quiet if it does already."""
+    """Unarchive the pool; no change if it is not archived."""
     return _mark_archived(view, command, now, Action.POOL_UNARCHIVED, archived=False)
 
 
@@ -78,15 +78,15 @@ def _mark_archived(
 
 
 def take_away(view: View, pool: Pool, now: Slot, command: Command) -> None:
-    """Remove a pool with whatever was consumed; its fence lives on as the floor of every later one."""
+    """Remove a pool with whatever was consumed; its fence becomes the floor for later pools."""
     view.grown[0] -= 1
     gone = moved(pool, now, total=-pool.total)
     record(view, Action.POOL_REMOVED, pool.id, now, command, effects=(gone,), removed=True)
 
 
 def remove_idle_pools(view: View, keys: list[Key], now: Slot, *, pressed: bool = False) -> None:
-    """Sweep away on-demand pools that are empty, or whose window is over. Where the table is full (`pressed`), a labelled one
-    is not kept for the retention."""
+    """Remove on-demand pools that are empty, or whose window is over. If the table is full (`pressed`), labelled pools
+    are not kept for the retention."""
     retention = 0 if pressed else view.limits.retention
     for key in keys:
         pool = view.pools.get(key)

@@ -1,4 +1,4 @@
-"""How a ladder writes: pool arithmetic and entries. No rule lives here."""
+"""How a ladder writes: pool arithmetic and entries. It contains no rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def moved(
     loose: int = 0,
     fence: int | None = None,
 ) -> Effect:
-    """The pool with its counters moved, and by how much."""
+    """The pool with its counters changed, and the deltas."""
     after = Pool(pool.tenant, pool.id, pool.total + total, pool.held + held, pool.consumed + consumed,
                  pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand, pool.label, pool.closes,
                  pool.holder, pool.entity, pool.archived, pool.loose + loose, pool.floor)  # fmt: skip
@@ -29,7 +29,7 @@ def moved(
 
 
 def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Effect:
-    """A labelled pool also remembers what it was confirmed for, and who had it last; any other does not."""
+    """A labelled pool also records the entity of its last confirm and its last hold; other pools do not."""
     pool = effect.pool
     if pool.label is None:
         return effect
@@ -50,7 +50,7 @@ def became(
     last_op: str | None = None,
     returned_at: Slot | None = None,
 ) -> Change:
-    """What a hold becomes; what is not named stays. `endless` takes the deadline away."""
+    """The changed fields of a hold; others stay. `endless` removes the deadline."""
     reason = command.reason if command is not None else None
     return Change(
         state=state,

@@ -12,7 +12,7 @@ from .recording import record
 
 
 def put_record(view: View, command: PutRecord, now: Slot) -> Outcome:
-    """Write, replace or remove, if the version is the one the caller saw."""
+    """Write, replace or remove, if the record has the version that the caller saw."""
     before = view.records.get((command.tenant, command.kind, command.id))
     version = 0 if before is None else before.version
     if command.if_version is not None and command.if_version != version:

@@ -1,8 +1,8 @@
-"""Retirement: how long an ended hold is kept, how one whose units are consumed is dropped, and ReturnToPool.
+"""Retirement: how long an ended hold is kept, how one with consumed units is dropped, and ReturnToPool.
 
-A hold whose units a pool counts as consumed is dropped under the locks of its pools, with an entry, and the pool's `loose`
-takes over: consumed is always what kept holds account for, plus `loose`. So a unit comes back by its hold as long as that
-is kept, by its pool afterwards, and never twice.
+A hold whose units a pool counts as consumed is dropped under the locks of its pools, with an entry that adds them to the
+pool's `loose`: consumed is always what existing holds account for, plus `loose`. So a unit is returned by its hold while that
+exists, by its pool afterwards, and never twice.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Keeping(IntEnum):
     """The rule under which an ended hold is kept."""
 
     ENDED = 0
-    """None of its units is consumed: for `retention`. Gone for every reader from then on, and dropped by whoever comes by."""
+    """None of its units is consumed: kept for `retention`. After that no reader sees it, and any batch may drop it."""
     WINDOW = 1
-    """Consumed in windows only: for `retention` from the end of the last one, and there until a sweep drops it."""
+    """Consumed in windows only: kept for `retention` from the end of the last one, and visible until a sweep drops it."""
     CONSUMED = 2
-    """For `retention_consumed` (or `retention`, if that is longer), and there until a sweep drops it."""
+    """Kept for `retention_consumed` (or `retention`, if that is longer), and visible until a sweep drops it."""
 
 
 def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
-    """The rule for a hold, and from which slot it counts; None while any of its units is held."""
+    """The rule for a hold, and the slot from which it counts; None while any of its units is held."""
     since = hold.changed_at
     if hold.state is State.HELD or since is None or hold.open:
         return None
@@ -42,12 +42,12 @@ def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
 
 
 def kept_for(rule: Keeping, limits: Limits) -> Slot:
-    """How long a hold is kept under a rule: one whose units are consumed never shorter than any other."""
+    """How long a hold is kept under a rule: with consumed units never shorter than without."""
     return max(limits.retention, limits.retention_consumed) if rule is Keeping.CONSUMED else limits.retention
 
 
 def may_retire(hold: StoredHold, limits: Limits, now: Slot, *, pressed: bool = False) -> bool:
-    """Whether a hold whose units are consumed may be dropped: its time is over or, where the table is full, at once."""
+    """Whether a hold with consumed units may be dropped: its time is over, or the table is full."""
     kept = keeping(hold)
     if kept is None or kept[0] is Keeping.ENDED:
         return False
@@ -55,7 +55,7 @@ def may_retire(hold: StoredHold, limits: Limits, now: Slot, *, pressed: bool = F
 
 
 def retire_holds(view: View, listed: list[Key], limit: int, now: Slot, *, pressed: bool = False) -> bool:
-    """Drop up to `limit` of the listed holds, as far as each may go still; whether any is left."""
+    """Drop up to `limit` of the listed holds, if they may still be dropped; returns whether any are left."""
     found = [hold for key in listed if (hold := view.holds.get(key)) is not None]
     over = [hold for hold in found if may_retire(hold, view.limits, now, pressed=pressed)]
     for hold in over[:limit]:
@@ -64,7 +64,7 @@ def retire_holds(view: View, listed: list[Key], limit: int, now: Slot, *, presse
 
 
 def retire(view: View, hold: StoredHold, now: Slot) -> None:
-    """Drop a hold; what its pools still count of it becomes loose there."""
+    """Drop a hold; the units that its pools still count become loose."""
     pools = pools_of(view, hold)
     slot = max([now, *(pool.slot for pool in pools)])
     effects = tuple(
@@ -77,7 +77,7 @@ def retire(view: View, hold: StoredHold, now: Slot) -> None:
 
 
 def return_to_pool(view: View, command: ReturnToPool, now: Slot) -> Outcome:
-    """Loose units become available again; those whose hold is kept come back by that hold alone."""
+    """Loose units become available again; units of an existing hold are returned only by that hold."""
     pool = view.pools.get((command.tenant, command.id))
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)
