@@ -90,15 +90,14 @@ from .faces.resources import Resource, ResourceHold, ResourcePool
 from .faces.saga import Saga, SagaStep
 from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
-from .kernel._sync.reads import reconstruct
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.follower_state import CursorFile, CursorStore
 from .kernel.group_commit import Stats
+from .kernel.journal import ALL
 from .kernel.limits import Limits, LimitsInForce
 from .kernel.normalise import span
 from .kernel.opening import migrate
-from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport
-from .kernel.tenants import ALL
+from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport, reconstruct
 
 try:
     __version__ = version("holdkit")

@@ -15,7 +15,7 @@ from ..engines.port import Engine
 from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
-from ..kernel._sync.calls import Call
+from ..kernel.context import Call
 from ..kernel.opening import open_engine, with_schema
 from .output import as_json
 

@@ -16,9 +16,9 @@ import click
 from ..engines.syncing import sync_file
 from ..kernel.backup import back_up
 from ..kernel.backup import restore as restore_backup
-from ..kernel.export import LONGEST, Import
+from ..kernel.export import LONGEST
 from ..kernel.export import export as export_lines
-from ..kernel.import_ import move_in
+from ..kernel.import_ import Import, import_journal
 from .documents import TransferDocument
 from .options import chosen_url, must_exist, open_existing, url_option
 from .output import OK, Output, as_json, progress_bar
@@ -67,7 +67,7 @@ def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
     url = chosen_url(url)
     with _input_file(file) as lines, progress_bar("importing") as progress:
         export = Import(_bounded(lines), progress)
-        move_in(url, export, verify=check)
+        import_journal(url, export, verify=check)
     entries = export.header.entries
     Output(in_json).write(TransferDocument(_without_password(url), file, entries), f"{entries} entries imported")
     return OK

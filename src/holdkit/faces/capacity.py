@@ -19,7 +19,8 @@ from ..engines.port import Engine
 from ..errors import Overloaded
 from ..kernel._async.executor import AsyncExecutor
 from ..kernel._sync.executor import Executor
-from ..kernel.own_transaction import ask_inside, asked, asked_async, decide_inside, inside, lender_of, refuse_inside
+from ..kernel.context import inside, refuse_inside
+from ..kernel.own_transaction import ask_inside, asked, asked_async, decide_inside, lender_of
 from .resource_keys import Key, Name, Window
 from .resources import Resource, asynchronous, closing_slot, overrides
 

@@ -27,9 +27,9 @@ from ..engines.deadlines import too_late, until
 from ..engines.port import AsyncApply, Engine, NeedsThread
 from ..errors import EngineError, HoldkitError
 from .batch_worker import BatchWorker, DeadlineTimer, TaskCall, give_up, latest
+from .context import refuse_inside
 from .group_commit import MainQueue
 from .lock_queues import AsyncLockQueues, queue_for
-from .own_transaction import refuse_inside
 from .queued_calls import MAX_COMMANDS, Undo, late_in_batch
 from .workers import GRACE, AsyncSignal, AsyncWorker
 
@@ -159,7 +159,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
             self._lock_queues.enter(call, lock)
         self._deadlines.add(call)
         try:
-            await call.waiter
+            await call.answered
         except asyncio.CancelledError:
             if not shielded and not call.queue.withdraw(call) and undo is not None:
                 call.undo = undo

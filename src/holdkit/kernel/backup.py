@@ -11,7 +11,7 @@ from ..core.reading import TakeSurvey
 from ..core.validation import invalid
 from ..engines.metering import Progress
 from ..errors import EngineError, InvalidRequest
-from .import_ import beside
+from .import_ import staged
 from .opening import is_postgres, open_engine
 
 ADVICE = (
@@ -53,7 +53,7 @@ def restore(file: Path, url: str, progress: Progress, *, force: bool = False, ve
 def _copied(
     kind: str, path: Path, to: Path, progress: Progress, verify: bool, old: Path | None, *, at_rest: bool
 ) -> int:  # fmt: skip
-    with beside(to) as made:
+    with staged(to) as made:
         if kind == "log":
             from ..engines.log.backup import copy as copy_log
             from ..engines.log.backup import renew_generation as renew_log

@@ -54,18 +54,18 @@ class Withdrawable(Protocol):
 class TaskCall(QueuedCall):
     """A call that a task waits for."""
 
-    __slots__ = ("queue", "rounds", "shielded", "undo", "waiter")
+    __slots__ = ("answered", "queue", "rounds", "shielded", "undo")
 
     queue: Withdrawable
     """Where it was queued last."""
-    waiter: asyncio.Future[None]
+    answered: asyncio.Future[None]
     """Done when there is an answer, or when its deadline has passed."""
 
     def __init__(
-        self, group: Group, minted: bool, waiter: asyncio.Future[None], *, shielded: bool, until: float = inf
+        self, group: Group, minted: bool, answered: asyncio.Future[None], *, shielded: bool, until: float = inf
     ) -> None:
         super().__init__(group, minted, until)
-        self.waiter, self.shielded = waiter, shielded
+        self.answered, self.shielded = answered, shielded
         """Shielded: it is done even if nobody waits for it any more."""
         self.undo: Undo | None = None
         self.rounds = 0
@@ -73,8 +73,8 @@ class TaskCall(QueuedCall):
 
     def wake(self) -> None:
         """Wake the task."""
-        if not self.waiter.done():
-            self.waiter.set_result(None)
+        if not self.answered.done():
+            self.answered.set_result(None)
 
 
 class BatchWorker(BoundedQueue):
@@ -155,8 +155,8 @@ class BatchWorker(BoundedQueue):
             try:
                 if isinstance(call.error, SkippedLocked):
                     self._pass_on(call, call.error.lock)
-                elif not call.waiter.done():
-                    call.waiter.set_result(None)
+                elif not call.answered.done():
+                    call.answered.set_result(None)
                 elif call.undo is not None:
                     self.take_back(call)
             except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks must be woken
@@ -166,7 +166,7 @@ class BatchWorker(BoundedQueue):
 
     def _report(self, call: TaskCall, error: Exception) -> None:
         """A call could neither be passed on nor taken back, which is a bug: tell its task, or else the loop's handler."""
-        if call.waiter.done():
+        if call.answered.done():
             self._loop.call_exception_handler({"message": "holdkit: a grant was not taken back", "exception": error})
         else:
             fail([call], broken(error))

@@ -1,13 +1,19 @@
-"""Who is calling, and why: given per call, or once per request or task. Captured when a command is submitted."""
+"""What a call carries beside its own arguments: who calls and why, its operation id, its deadline, its transaction.
+
+Actor, correlation id, reason and timeout are given per call or, with `context`, once per request or task. They are captured
+when the command is built. All of it is kept per thread and per task.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
+from functools import partial, wraps
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -16,11 +22,15 @@ from msgspec.structs import replace
 from ..core.commands import Ttl
 from ..core.model import SECOND
 from ..core.validation import invalid, text
+from ..engines.deadlines import run_until, until
+from ..engines.port import Engine
 from ..errors import InvalidRequest
 from .normalise import span
 
-LONGEST = 1_024
-KINDS = ("user", "system", "job", "api_client", "anonymous")
+C = TypeVar("C", bound=type[Any])
+
+LONGEST: Final = 1_024
+KINDS: Final = ("user", "system", "job", "api_client", "anonymous")
 
 
 class Actor(Struct, frozen=True):
@@ -81,12 +91,12 @@ def actor_text(actor: Actor | str | None) -> str | None:
 
 
 def correlation_text(value: Any) -> Any:
-    """A correlation id in its text form; what is neither text nor a UUID is passed on to be refused."""
+    """A correlation id in its text form. What is neither text nor a UUID is passed on, for validation to refuse."""
     return str(value) if isinstance(value, UUID) else value
 
 
 class Context(Struct, frozen=True):
-    """What a call inherits when it does not say it itself."""
+    """What a call inherits where it says nothing itself."""
 
     actor: str | None = None
     correlation_id: str | None = None
@@ -95,13 +105,10 @@ class Context(Struct, frozen=True):
     """Seconds that a whole call may take."""
 
 
-_NOTHING = Context()
+_NOTHING: Final = Context()
 _current: ContextVar[Context] = ContextVar("holdkit_context", default=_NOTHING)
-
-
-def current() -> Context:
-    """The context of this thread or task."""
-    return _current.get()
+current: Final = _current.get
+"""The context of this thread or task."""
 
 
 @contextmanager
@@ -114,8 +121,8 @@ def context(
 ) -> Iterator[None]:
     """Set actor, correlation id, reason or timeout for every call inside the block; what is not given is inherited.
 
-    `timeout` is how long each whole call may take, spelled as a ttl; else the kernel's `call_timeout` counts. A call whose time is
-    up raises `Overloaded` if it certainly did nothing, and `OutcomeUnknown` if it may have been committed.
+    `timeout` is how long each whole call may take, given like a ttl; otherwise the kernel's `call_timeout` applies. A call
+    whose time is up raises `Overloaded` if it certainly did nothing, and `OutcomeUnknown` if it may have been committed.
     """
     outer = _current.get()
     inner = Context(
@@ -135,7 +142,7 @@ def context(
 
 @contextmanager
 def without_timeout() -> Iterator[None]:
-    """A block whose calls may take as long as the kernel says, whatever is around it."""
+    """A block whose calls may take as long as the kernel's limit says, whatever timeout is set around it."""
     token = _current.set(replace(_current.get(), timeout=None))
     try:
         yield
@@ -148,3 +155,102 @@ def _seconds(timeout: Ttl) -> float:
     if slots <= 0:
         raise invalid("timeout", "timeout_too_short", "must be above 0")
     return min(slots / SECOND, TIMEOUT_MAX)
+
+
+class Call(TypedDict, total=False):
+    """The arguments that every call takes."""
+
+    op: str | None
+    """Operation id: the caller's retry key."""
+    actor: Actor | str | None
+    correlation_id: str | UUID | None
+    reason: str | None
+    tx: Any
+    """The caller's own connection, inside the caller's own transaction."""
+
+
+Frame: TypeAlias = Callable[[Call], dict[str, Any]]
+"""Gives the fields that every command has, from the call or from the context."""
+KNOWN: Final = "op, actor, correlation_id, reason, tx"
+_KNOWN: Final = frozenset(KNOWN.split(", "))
+
+
+def framed(call: Call, tenant: str) -> dict[str, Any]:
+    """The fields that every command has, from the call or from the context."""
+    if not _KNOWN.issuperset(call):
+        unknown = min(set(call) - _KNOWN)
+        raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
+    inherited = _current.get()
+    actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
+    return {
+        "tenant": tenant,
+        "op": call.get("op"),
+        "actor": inherited.actor if actor is None else actor_text(actor),
+        "correlation_id": inherited.correlation_id if correlation_id is None else correlation_text(correlation_id),
+        "reason": inherited.reason if reason is None else reason,
+    }
+
+
+def one_call(cls: C) -> C:
+    """Give every public method of this class one deadline, however often it asks the engine. The class has an `_executor`. Its
+    properties and generators are left alone."""
+    for name, method in tuple(vars(cls).items()):
+        if inspect.isfunction(method) and not name.startswith("_") and not _is_generator(method):
+            setattr(cls, name, _bounded_async(method) if inspect.iscoroutinefunction(method) else _bounded(method))
+    return cls
+
+
+def _is_generator(method: Callable[..., Any]) -> bool:
+    return inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)
+
+
+def _bounded(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def bounded(self: Any, *args: Any, **named: Any) -> Any:
+        return run_until(self._executor.deadline(), partial(method, self, *args, **named))
+
+    return bounded
+
+
+def _bounded_async(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    async def bounded(self: Any, *args: Any, **named: Any) -> Any:
+        with until(self._executor.deadline()):
+            return await method(self, *args, **named)
+
+    return bounded
+
+
+class _Inside:
+    """Application code that runs in a transaction of one engine. A task that it leaves behind is no longer inside."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.ended = False
+
+
+_inside: ContextVar[_Inside | None] = ContextVar("holdkit_inside", default=None)
+
+
+@contextmanager
+def inside(engine: Engine) -> Iterator[None]:
+    """A block in which application code runs in a transaction of the engine."""
+    block = _Inside(engine)
+    token = _inside.set(block)
+    try:
+        yield
+    finally:
+        block.ended = True
+        _inside.reset(token)
+
+
+inside_any: Final = _inside.get
+"""Whether this thread or task runs in such a block; `refuse_inside` says whether that matters."""
+
+
+def refuse_inside(engine: Engine) -> None:
+    """Refuse a call that would wait for the transaction which it is made from."""
+    block = _inside.get()
+    if block is not None and block.engine is engine and not block.ended:
+        raise invalid("tx", "tx_open_here", "this call comes from inside a transaction of Holdkit's own, which it would "
+                      "wait for: pass on the tx that your function was given")  # fmt: skip

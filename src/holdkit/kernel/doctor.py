@@ -63,9 +63,9 @@ def _examine_engine(url: str) -> Iterator[Finding]:
 
 def weigh(survey: Survey, here: Slot) -> Iterator[Finding]:
     """What the counts and the clock say."""
-    apart = abs(survey.now - here)
-    skewed = apart > SKEW
-    yield Finding("clock", "warn" if skewed else "ok", f"the engine's and this machine's differ by {apart / SECOND:.1f} s",
+    difference = abs(survey.now - here)
+    skewed = difference > SKEW
+    yield Finding("clock", "warn" if skewed else "ok", f"the engine's and this machine's differ by {difference / SECOND:.1f} s",
                   "the engine's decides; synchronise the machines, and pass ttl rather than deadlines" if skewed else "")  # fmt: skip
     behind = 0 if survey.latest is None else max(0, survey.latest - survey.now)
     yield Finding("time", "warn" if behind > SKEW else "ok",

@@ -1,9 +1,20 @@
-"""What a named follower was shown, remembered outside of the journal's own database.
+"""The state of a named follower: the cursor that is saved under its name, and what it was shown, remembered outside.
 
-A named place lies beside the journal, and is cut back together with it: by a failover to a standby that was behind, by a
-restore. So nobody could tell from it alone that entries were shown which no longer exist. What is remembered outside never says
-where to go on. It is written before a page is shown, and compared when a follower begins: each entry that was shown last must
-still be in the journal, and the same.
+Theory of operation
+-------------------
+
+*The saved cursor* is one record beside the journal. Each write of it names the version that its writer saw, and the writer: a
+random word per follower (`CursorOwnership`). A save whose outcome is unknown may have happened, may happen later, or never. So a
+follower whose save is refused reads who has written, and goes on if that was itself: the earlier save happened after all. Before
+its own first save it also accepts one that was decided before it began and was not visible then: a predecessor that is gone can
+have had one write on its way, such as a commit that waits for a standby. Every other writer is another follower of the same name
+that is alive. Of two such followers at least one is told, because each would have to find its own word behind the other's save.
+
+*What was shown.* The saved cursor is cut back together with the journal, by a failover to a standby that was behind or by a
+restore. So it cannot tell that entries were shown which no longer exist. Therefore the cursor behind a page is also remembered
+outside the database, by the process (`Shown`) and, if the application wants, in a `CursorStore`; before the page is shown. It is
+never used to go on from. When a follower begins, each entry that was shown last must still be in the journal, unchanged; if not,
+`CursorLost` says how many are missing.
 """
 
 from __future__ import annotations
@@ -16,49 +27,119 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
+import msgspec
+from msgspec import Struct
+
 from ..core.codec import digest
+from ..core.model import Record, Slot
 from ..core.reading import JournalRow
-from ..core.validation import invalid
+from ..core.validation import invalid, text
 from ..engines.syncing import sync_path
 from ..errors import CursorLost, EngineError
-from .cursor import Place, decode_cursor
+from .journal import Positions, decode_cursor
 
 log = logging.getLogger("holdkit")
 
+CURSORS: Final = "~cursor"
+"""The kind of records that save cursors."""
+CURSORS_OF_ALL: Final = "~cursor-all"
+"""The kind of those that follow all tenants: records of the default tenant, apart from the cursors of its own followers."""
+MAX_NAME: Final = 255
+MAX_FOLLOWER: Final = 64
+"""Characters of the word by which a follower knows its own writes."""
 MAX_SHOWN: Final = 1_000
-"""Names of which a process remembers what they were shown; the oldest go first."""
+"""Names for which a process remembers what they were shown; the oldest go first."""
+
+
+class SavedCursor(Struct, frozen=True):
+    """A cursor as it is saved."""
+
+    cursor: str
+    follower: str
+    """The word of the follower that wrote it; empty if it gave none."""
+    version: int
+    slot: Slot
+    """When the write was decided."""
+
+
+class _Body(Struct, frozen=True):
+    cursor: str
+    follower: str = ""
+
+
+_body: Final = msgspec.json.Decoder(_Body)
+
+
+def cursor_body(cursor: str, follower: str) -> str:
+    """The body of the record."""
+    return msgspec.json.encode(_Body(cursor, follower)).decode()
+
+
+def saved_cursor(record: Record | None) -> SavedCursor | None:
+    """The cursor of a record, or `InvalidRequest`."""
+    if record is None:
+        return None
+    try:
+        body = _body.decode(record.body)
+    except msgspec.DecodeError:
+        raise invalid("after", "cursor_malformed", "is not a cursor of this journal") from None
+    return SavedCursor(body.cursor, body.follower, record.version, record.slot)
+
+
+class CursorOwnership:
+    """Which version of the saved cursor a follower goes by, and which writes it takes for its own."""
+
+    def __init__(self) -> None:
+        self.follower = os.urandom(8).hex()
+        self.version = 0
+        self._began: Slot = 0
+
+    def begin(self, saved: SavedCursor | None, now: Slot) -> None:
+        """Go by what is saved; `now` was read before that was."""
+        self.version, self._began = 0 if saved is None else saved.version, now
+
+    def done(self, version: int) -> None:
+        """A save of ours certainly happened: no write of a predecessor can follow it."""
+        self.version, self._began = version, 0
+
+    def adopts(self, saved: SavedCursor) -> bool:
+        """Whether what is saved instead of what we saw is ours or a predecessor's; then we go by it."""
+        if saved.follower != self.follower and saved.slot >= self._began:
+            return False
+        self.version = saved.version
+        return True
 
 
 @runtime_checkable
 class CursorStore(Protocol):
-    """Where an application remembers a cursor: outside of the database that the journal is in."""
+    """Where an application remembers a cursor, outside the database that has the journal."""
 
     def load(self) -> str | None:
         """What was saved last; None if nothing was."""
         ...
 
     def save(self, cursor: str) -> None:
-        """Durable when this returns; whatever it raises stops the follower before anything more is shown."""
+        """Must be durable when it returns. Whatever it raises stops the follower before anything more is shown."""
         ...
 
 
 class CursorFile:
-    """A cursor in a file: whole and synced, or as it was before."""
+    """A cursor in a file, written whole and synced, or left as it was."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
 
     def load(self) -> str | None:
-        """What the file says; None if there is none."""
+        """The cursor in the file; None if there is no file."""
         try:
             return self.path.read_text("ascii").strip()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise EngineError(f"cannot read what {self.path} remembers: {error}") from error
+            raise EngineError(f"cannot read the cursor in {self.path}: {error}") from error
 
     def save(self, cursor: str) -> None:
-        """Under another name, synced, renamed, and the directory synced."""
+        """Write under another name, sync, rename, sync the directory."""
         try:
             descriptor, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
             draft = Path(name)
@@ -77,24 +158,24 @@ class CursorFile:
             ) from error
 
     def forget(self) -> None:
-        """Nothing is remembered any more."""
+        """Remove the file."""
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:
-            raise EngineError(f"cannot forget what {self.path} remembers: {error}; remove it by hand") from error
+            raise EngineError(f"cannot remove the cursor in {self.path}: {error}; remove the file by hand") from error
 
     def __str__(self) -> str:
         return str(self.path)
 
 
 OnGeneration: TypeAlias = Callable[[str, str], object]
-"""Called with the generation in which the place was kept, and with the present one."""
+"""Called with the generation in which the cursor was saved, and with the present one."""
 Remember: TypeAlias = str | os.PathLike[str] | CursorStore
 """A file, or whatever else loads and saves a cursor."""
 
 
 def store_of(remember: object) -> CursorStore | None:
-    """What `follow` was given, or `InvalidRequest`."""
+    """The store that `follow` was given, or `InvalidRequest`."""
     if remember is None or isinstance(remember, CursorStore):
         return remember
     if isinstance(remember, str | os.PathLike) and str(remember):
@@ -103,29 +184,35 @@ def store_of(remember: object) -> CursorStore | None:
 
 
 class Shown:
-    """What the named followers of this process were shown last, for the next ones of these names."""
+    """The cursors behind what the named followers of this process were shown last."""
 
     def __init__(self) -> None:
         self._cursors: OrderedDict[tuple[str | None, str], str] = OrderedDict()
 
     def load(self, follower: tuple[str | None, str]) -> str | None:
-        """The last place that was shown to a follower of this name."""
+        """The cursor of the last follower of this tenant and name."""
         return self._cursors.get(follower)
 
     def save(self, follower: tuple[str | None, str], cursor: str) -> None:
-        """Behind what is shown now."""
+        """Remember a cursor."""
         self._cursors[follower] = cursor
         self._cursors.move_to_end(follower)
         if len(self._cursors) > MAX_SHOWN:
             self._cursors.popitem(last=False)
 
     def forget(self, follower: tuple[str | None, str]) -> None:
-        """It was told that the place is lost."""
+        """The follower was told that entries are missing."""
         self._cursors.pop(follower, None)
 
 
-def gone(shown: Place, found: Iterable[JournalRow]) -> list[tuple[int, int]]:
-    """Positions that were shown last in their lanes, and are not in the journal any more, or are another entry."""
+def entries_of(cursor: str) -> tuple[Positions, tuple[tuple[int, int], ...]]:
+    """The positions of a remembered cursor, and the lane and number of each entry to look for."""
+    positions = decode_cursor(cursor)
+    return positions, tuple((lane, seq) for lane, (seq, seen) in positions.items() if seen)
+
+
+def missing_entries(shown: Positions, found: Iterable[JournalRow]) -> list[tuple[int, int]]:
+    """Of the entries that were shown last in their lanes: those that are no longer in the journal, or have changed."""
     there = {(row.lane, row.seq): row.text for row in found}
     return [
         (lane, seq)
@@ -134,49 +221,68 @@ def gone(shown: Place, found: Iterable[JournalRow]) -> list[tuple[int, int]]:
     ]
 
 
+def missing_in(cursor: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Positions of a cursor that lie behind the journal's ends; the first position, if the journal has grown again since."""
+    positions, wanted = entries_of(cursor)
+    beyond = [(lane, seq) for lane, (seq, _) in sorted(positions.items()) if seq > ends.get(lane, 0)]
+    return beyond or sorted(wanted)[:1]
+
+
 def cut_back(name: str, lost: list[tuple[int, int]], ends: Mapping[int, int], advice: str) -> CursorLost:
-    """What to tell a follower that was shown these last, of a journal that ends there."""
+    """The error of a follower that was shown these entries, of a journal that has these ends."""
     missing = sum(max(1, seq - ends.get(lane, 0)) for lane, seq in lost)
     lane, seq = lost[0]
     return CursorLost(
         f"the follower named {name!r} was shown at least {missing} entr{'y' if missing == 1 else 'ies'} that the journal no "
-        f"longer has (entry {seq} of lane {lane} is one): a failover or a restore has cut it back, and the kept place with it. "
-        f"Undo what they caused, then {advice}: it goes on from the place that is kept",
+        f"longer has (entry {seq} of lane {lane} is one): a failover or a restore has cut it back, and the saved cursor with it. "
+        f"Undo what they caused, then {advice}: it goes on from the saved cursor",
         missing=missing,
     )
 
 
-def missing_in(cursor: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Positions of a place that lie behind the journal's ends; the first one, where it has grown again since."""
-    place, wanted = positions(cursor)
-    beyond = [(lane, seq) for lane, (seq, _) in sorted(place.items()) if seq > ends.get(lane, 0)]
-    return beyond or sorted(wanted)[:1]
-
-
 def advice_of(store: CursorStore | None) -> str:
-    """What to do before beginning again."""
+    """What to do before following again."""
     if store is None:
         return "follow again"
     return f"remove {store}" if isinstance(store, CursorFile) else "let the store forget, and follow again"
 
 
-def positions(cursor: str) -> tuple[Place, tuple[tuple[int, int], ...]]:
-    """A remembered place, and which entries to look for."""
-    place = decode_cursor(cursor)
-    return place, tuple((lane, seq) for lane, (seq, seen) in place.items() if seen)
-
-
-def tell_generation(name: str, before: str, now: str, tell: OnGeneration | None) -> None:
-    """Say that the journal is in another life than when a place was kept, where nothing outside tells what was shown."""
+def report_generation(name: str, before: str, now: str, callback: OnGeneration | None) -> None:
+    """Report that the journal has another generation than when the cursor was saved, where nothing tells what was shown."""
     if before == now:
         return
     log.warning(
-        "follower %r: its place was kept in generation %s of the journal, which is %s now (a promotion, a restore or an "
+        "follower %r: its cursor was saved in generation %s of the journal, which is %s now (a promotion, a restore or an "
         "import), and nothing outside the database remembers what it was shown: if entries were lost, it goes on without "
         "noticing. follow(remember=...) notices",
         name,
         before,
         now,
     )
-    if tell is not None:
-        tell(before, now)
+    if callback is not None:
+        callback(before, now)
+
+
+def check_following(name: object, after: object, wait: object, poll: object) -> None:
+    """Check the arguments of `follow`."""
+    if name is not None:
+        text(name, "name", MAX_NAME)
+    if after is not None:
+        decode_cursor(after)
+    if type(wait) is not bool:
+        raise invalid("wait", "wait_not_boolean", "must be True or False")
+    if not isinstance(poll, int | float) or type(poll) is bool or not 0 < poll <= 3_600:
+        raise invalid("poll", "poll_out_of_range", "must be seconds above 0, at most an hour")
+
+
+def check_remembering(name: object, remember: object, on_generation: object) -> CursorStore | None:
+    """The store of a named follower, if it has one."""
+    if on_generation is not None and not callable(on_generation):
+        said = f"must be a function, not {type(on_generation).__name__}"
+        raise invalid("on_generation", "callback_not_callable", said)
+    store = store_of(remember)
+    if store is not None and name is None:
+        raise invalid(
+            "remember", "name_required", "is for named followers: else keep the cursor of the last entry yourself"
+        )
+    return store

@@ -27,10 +27,9 @@ from ..engines.durability import IN_MEMORY, Durability
 from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import BatchRunner
-from .context import current
+from .context import current, inside_any, refuse_inside
 from .leader_queue import CLOSED, LeaderQueue
 from .lock_queues import LockQueues, queue_for
-from .own_transaction import refuse_inside
 from .queued_calls import BoundedQueue, SkippedLocked, Undo
 from .workers import GRACE, Signal, Worker
 
@@ -105,7 +104,8 @@ class GroupCommit(LeaderQueue, MainQueue):
         lock queue."""
         del undo, shielded  # for tasks: a thread is never cancelled
         self.check()  # before any lock: in a forked child nobody would release it
-        refuse_inside(self.engine)
+        if inside_any() is not None:
+            refuse_inside(self.engine)
         until = self.deadline()
         lock = queue_for(self._lock_queues.open, group) if self._lock_queues.open else None
         if lock is None:

@@ -1,25 +1,116 @@
-"""Moving in: an export becomes a new engine's journal. A file or directory that is new appears whole, or not at all."""
+"""Import: an export becomes the journal of a new engine, all of it or nothing. A new file or directory appears only when it is
+complete."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
-from ..core.import_ import not_empty
+import msgspec
+from msgspec import structs
+
+from ..core.codec import decode_entry, digest
+from ..core.entries import Entry
+from ..core.import_ import Carried, not_empty
+from ..core.lanes import MAX_LANES
+from ..core.limits import limit_value
 from ..core.model import Limits
 from ..core.validation import invalid
+from ..engines.settings import stored_form
 from ..engines.syncing import sync_path
-from ..errors import EngineError
-from .export import Import
+from ..errors import EngineError, InvalidRequest
+from .export import ADOPTED, FORMAT, LONGEST, ExportedEntry, Header, Progress, Seal
 from .opening import open_engine
 
 
-def move_in(url: str, export: Import, *, verify: bool = True) -> None:
-    """Import into the empty engine behind a URL. A new file takes over the limits that holds were made under."""
+class Import:
+    """Reads an export, line by line: `header` first, then `carried()`. An error names the line that is wrong."""
+
+    def __init__(self, lines: Iterable[bytes], progress: Progress | None = None) -> None:
+        self._input = iter(lines)
+        self._progress = progress
+        self._hasher = hashlib.blake2b(digest_size=16)
+        self.header = _header(self._next())
+
+    def limits(self, defaults: Limits) -> Limits:
+        """The defaults, but the limits of holds are those of the exported journal. Bounds of tables are the engine's."""
+        carried = {name: self.header.limits[name] for name in ADOPTED}
+        for name, value in carried.items():
+            limit_value(name, value)
+        return structs.replace(defaults, **carried)
+
+    def carried(self) -> Iterator[Carried]:
+        """Every entry, checked by itself and against those before it. After the last one it raises if the seal does not fit."""
+        last: dict[int, int] = {}
+        for number in range(2, self.header.entries + 2):
+            raw = self._next()
+            line = _decode(raw, ExportedEntry, number)
+            if line.seq != last.get(line.lane, 0) + 1 or not 0 <= line.lane < MAX_LANES:
+                raise _bad(
+                    number, "entry_out_of_order", f"is entry {line.seq} of lane {line.lane}, which does not come next"
+                )
+            last[line.lane] = line.seq
+            yield Carried(number, _entry(line, number))
+            if self._progress is not None:
+                self._progress(number - 1, self.header.entries)
+        number = self.header.entries + 2
+        expected = self._hasher.hexdigest()
+        seal = _decode(self._next(), Seal, number)
+        if (seal.sealed, seal.hash) != (self.header.entries, expected):
+            raise _bad(number, "seal_broken", "does not fit: a line before it was changed, lost or added")
+        if next(self._input, b"").strip():
+            raise _bad(number + 1, "line_malformed", "comes behind the last one")
+
+    def _next(self) -> bytes:
+        line = next(self._input, None)
+        if line is None:
+            raise invalid("file", "export_cut", "ends before its last line: it is not whole")
+        self._hasher.update(line)
+        return line
+
+
+def _header(line: bytes) -> Header:
+    header: Header = _decode(line, Header, 1)
+    if header.holdkit != "export" or header.entries < 0:
+        raise _bad(1, "header_malformed", "is not the first line of an export")
+    if header.format != FORMAT:
+        raise _bad(1, "format_unknown", f"says format {header.format}; this release knows {FORMAT}")
+    if set(header.limits) != set(stored_form(Limits())) or None in map(header.limits.get, ADOPTED):
+        raise _bad(1, "header_malformed", "names other limits than this release knows")
+    return header
+
+
+def _decode(line: bytes, kind: type[Any], number: int) -> Any:
+    if len(line) > LONGEST:
+        raise _bad(number, "line_too_long", f"is longer than {LONGEST} bytes")
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad(number, "line_malformed", f"is not what belongs here: {error}") from None
+
+
+def _entry(line: ExportedEntry, number: int) -> Entry:
+    text = bytes(line.entry)
+    try:
+        if digest(text.decode()) != line.digest:
+            raise _bad(number, "digest_wrong", "was changed: its digest does not fit")
+        return decode_entry(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad(number, "line_malformed", f"has no entry: {error}") from None
+
+
+def _bad(number: int, code: str, words: str) -> InvalidRequest:
+    return invalid(f"line {number}", code, words)
+
+
+def import_journal(url: str, export: Import, *, verify: bool = True) -> None:
+    """Import into the empty engine behind a URL. A new file adopts the limits of holds that the export names."""
     scheme, _, rest = url.partition(":///")
     path = Path(unquote(rest)).absolute()
     if scheme == "log":
@@ -27,13 +118,13 @@ def move_in(url: str, export: Import, *, verify: bool = True) -> None:
 
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise not_empty(str(path))
-        with beside(path) as made:
+        with staged(path) as made:
             _receive(f"log:///{quote(str(made))}", export, export.limits(BOUNDED), verify)
     elif scheme == "sqlite" and not path.exists():
-        with beside(path) as made:
+        with staged(path) as made:
             _receive(f"sqlite:///{quote(str(made))}", export, export.limits(Limits()), verify)
             if Path(f"{made}-wal").exists():
-                raise EngineError(f"cannot import into {path}: its write-ahead log could not be put away")
+                raise EngineError(f"cannot import into {path}: its write-ahead log could not be emptied")
     else:
         _receive(url, export, None, verify)
 
@@ -52,17 +143,17 @@ def _receive(url: str, export: Import, limits: Limits | None, verify: bool) -> N
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
-    """A name in a directory of its own beside `path`, on the same disk. What is there afterwards is synced and gets the name
-    it is meant for; after an error everything is gone. A kill leaves a directory whose name says what it was."""
+def staged(path: Path) -> Iterator[Path]:
+    """A path in a temporary directory beside `path`, on the same disk. What is there after the block is synced and renamed to
+    `path`; after an error it is removed. A killed process leaves a directory whose name says what it was."""
     if not path.parent.is_dir():
         raise EngineError(f"cannot make {path}: the directory {path.parent} does not exist; create it first")
-    place = Path(tempfile.mkdtemp(prefix=f".{path.name}.unfinished-", dir=path.parent))
+    directory = Path(tempfile.mkdtemp(prefix=f".{path.name}.unfinished-", dir=path.parent))
     try:
-        made = place / path.name
+        made = directory / path.name
         yield made
         sync_path(made)
         made.rename(path)
         sync_path(path.parent)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,37 +1,52 @@
-"""An entry of the journal as users see it: its position, its cursor, what changed. No owner hash is shown."""
+"""The journal as users see it: entries, the cursors that resume behind them, and whose entries are read. No owner hash is shown.
+
+A cursor is opaque text. It says, for each lane, how far the journal was read, what the last entry there looked like, and in
+which generation of the journal that was.
+"""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from enum import Enum
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from ..core.codec import digest
 from ..core.entries import Action, Effect, Entry
+from ..core.lanes import MAX_LANES
 from ..core.limits import changed_of
-from ..core.model import Slot
+from ..core.model import MAX_SLOT, Slot
 from ..core.outcomes import Position
 from ..core.reading import JournalRow, entry_of
-from .cursor import Place, encode_cursor
+from ..core.validation import invalid
 from .limits import seconds_of
 from .normalise import datetime_of, with_times
+
+_PREFIX: Final = "hkc2."
+_LONGEST: Final = 100_000
+"""Characters: 1,024 lanes fit, however long they are."""
+
+Positions: TypeAlias = Mapping[int, tuple[int, str]]
+"""By lane: the number of the last entry read, and the digest of what it looked like. A lane of which nothing was read is missing."""
 
 
 class JournalEntry:
     """One entry of the journal, with its position and the cursor that resumes after it."""
 
-    __slots__ = ("_place", "_row", "as_of", "entry", "generation")
+    __slots__ = ("_positions", "_row", "as_of", "entry", "generation")
 
-    def __init__(self, row: JournalRow, place: Place, as_of: Slot = 0, generation: str = "") -> None:
+    def __init__(self, row: JournalRow, positions: Positions, as_of: Slot = 0, generation: str = "") -> None:
         self.entry: Entry = entry_of(row)
         self.as_of = as_of
         """What the engine's clock said when this was read."""
         self.generation = generation
         """The generation of the journal that it was read from: another one after a promotion, a restore or an import."""
         self._row = row
-        self._place = place
-        """Where the other lanes were read up to before this entry was."""
+        self._positions = positions
+        """How far the other lanes were read before this entry was."""
 
     @property
     def position(self) -> Position:
@@ -42,7 +57,7 @@ class JournalEntry:
     def cursor(self) -> str:
         """Opaque text: `journal(after=…)`, `follow(after=…)` and a history go on behind this entry."""
         seen = "" if self.entry.action is Action.JOURNAL_BASELINE else self.digest  # no entry looks like it
-        return encode_cursor({**self._place, self._row.lane: (self._row.seq, seen)}, self.generation)
+        return encode_cursor({**self._positions, self._row.lane: (self._row.seq, seen)}, self.generation)
 
     @property
     def digest(self) -> str:
@@ -81,12 +96,12 @@ class JournalEntry:
 
     @property
     def correlation_id(self) -> str | None:
-        """The caller's own thread through logs."""
+        """The caller's own id for correlating logs."""
         return self.entry.correlation_id
 
     @property
     def reason(self) -> str | None:
-        """Why, if that was said."""
+        """Why, if a reason was given."""
         return self.entry.reason
 
     @property
@@ -96,12 +111,12 @@ class JournalEntry:
 
     @property
     def forced(self) -> bool:
-        """Done by a control plane, without the owner token."""
+        """Whether it was done without the owner token, by a control plane."""
         return self.entry.forced
 
     @property
     def part(self) -> bool:
-        """Tells only of this lane's pools; the hold's own entry is in another lane. Never so on embedded engines."""
+        """Whether it tells only of this lane's pools, and the hold's own entry is in another lane. Never so on embedded engines."""
         return self.entry.part
 
     @property
@@ -131,3 +146,84 @@ class JournalEntry:
 
     def __repr__(self) -> str:
         return f"<JournalEntry {self._row.seq} {self.entry.action} {self.entry.subject}>"
+
+
+def encode_cursor(positions: Positions, generation: str = "") -> str:
+    """The cursor behind these positions; entry 0 of lane 0 is the beginning."""
+    lanes = [(lane, *positions[lane]) for lane in sorted(positions)] or [(0, 0, "")]
+    body = msgspec.json.encode((generation, lanes))
+    return _PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
+
+
+def decode_cursor(text: object) -> dict[int, tuple[int, str]]:
+    """The positions of a cursor, or `InvalidRequest`."""
+    return {lane: (seq, seen) for lane, seq, seen in _decoded(text)[1] if seq}
+
+
+def generation_of(text: object) -> str:
+    """The generation of the journal in which a cursor was made, or `InvalidRequest`."""
+    return _decoded(text)[0]
+
+
+def _decoded(text: object) -> tuple[str, list[tuple[int, int, str]]]:
+    malformed = invalid("after", "cursor_malformed", "is not a cursor of this journal")
+    if not isinstance(text, str) or not text.startswith(_PREFIX) or len(text) > _LONGEST:
+        raise malformed
+    body = text[len(_PREFIX) :]
+    try:
+        raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        generation, lanes = msgspec.json.decode(raw, type=tuple[str, list[tuple[int, int, str]]])
+    except (ValueError, msgspec.DecodeError):
+        raise malformed from None
+    if not lanes or len({lane for lane, _, _ in lanes}) != len(lanes):
+        raise malformed
+    if not all(0 <= lane < MAX_LANES and 0 <= seq <= MAX_SLOT for lane, seq, _ in lanes):
+        raise malformed
+    return generation, lanes
+
+
+class _AllTenants(Enum):
+    """One value, which is not text: a tenant may have any name."""
+
+    ALL = "all tenants"
+
+    def __repr__(self) -> str:
+        return "holdkit.ALL"
+
+
+ALL: Final = _AllTenants.ALL
+"""`follow(tenant=ALL)`, `journal(tenant=ALL)` and `on(…, tenant=ALL)` read the entries of every tenant; `JournalEntry.tenant` names it."""
+
+Tenants: TypeAlias = _AllTenants | None
+"""ALL, or None for the kernel's own tenant."""
+
+
+def of_all(asked: object) -> bool:
+    """Whether all tenants were asked for."""
+    if asked is not None and asked is not ALL:
+        raise invalid(
+            "tenant", "tenant_unknown", "must be holdkit.ALL, or left out: hk.tenant(…) speaks for another one"
+        )
+    return asked is ALL
+
+
+def whose(asked: object, own: str) -> str | None:
+    """The tenant whose entries are read; None for all of them, which only a kernel without a tenant may read."""
+    if not of_all(asked):
+        return own
+    unbound(own)
+    return None
+
+
+def unbound(own: str) -> None:
+    """Refuse a kernel that is bound to one tenant."""
+    if own:
+        raise invalid("tenant", "tenant_bound", "this tells of all tenants: use the kernel that connect gave you")
+
+
+def check_listener(action: object, callback: object) -> None:
+    """Check the arguments of `on`."""
+    if action is not None and action not in list(Action):
+        raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
+    if not callable(callback):
+        raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")

@@ -29,16 +29,16 @@ their next calls can be part of the next batch; in the other order batches alter
 
 *Interrupts.* Ctrl-C or a job's time limit can raise an exception in a thread at any bytecode, inside `finally` blocks too.
 
-  - In a thread that waits: `_leave` takes its call out of the queue and marks it as gone. If a leader has taken it already,
+  - In a thread that waits: `_depart` takes its call out of the queue and marks it as gone. If a leader has taken it already,
     it is written with the batch, but no leader will queue it again.
-  - In a leader: `_leave` wakes the followers that are settled and queues the others again, at the head (3, 5), then passes
+  - In a leader: `_depart` wakes the followers that are settled and queues the others again, at the head (3, 5), then passes
     the lead (2). Calls that the leader had sent are asked about by the next leader, the others are sent by it.
-  - In `_leave` itself: `run_to_end` runs its steps again. Each may be run twice. `_dismiss` wakes only threads whose lock is
+  - In `_depart` itself: `run_to_end` runs its steps again. Each may be run twice. `_dismiss` wakes only threads whose lock is
     still held, queues only calls that are not in the queue, and, once it has marked the leader as gone, does nothing:
     from then on these calls may be in the batch of another leader. Until then nobody else takes them, because the lead has
     not been passed. `_pass_lead`, run again, finds another leader in its place and only makes sure that this one is awake.
-  - In the first bytecodes of a `finally` block, before `_leave` has begun: `write` has a second `finally` around the first,
-    which finds the call still leading or unsettled, and leaves again.
+  - In the first bytecodes of a `finally` block, before `_depart` has begun: `write` has a second `finally` around the first,
+    which finds the call still leading or unsettled, and departs again.
 
 *Deadlines.* A thread whose deadline passes while its call is queued withdraws it: certainly nothing was done. If the call is in
 a batch, its outcome is unknown. A leader cannot leave; the engine ends the batch at the leader's deadline. Therefore a leader
@@ -107,9 +107,9 @@ class LeaderQueue(BoundedQueue):
         batch: list[_ThreadCall] = []
         try:
             self._lead_or_follow(call, batch)
-        finally:  # has been done already, unless an interrupt struck before `_leave` began
+        finally:  # has been done already, unless an interrupt struck before `_depart` began
             if self._leader is call or (call.outcomes is None and call.error is None):
-                self._leave(call, batch)
+                self._depart(call, batch)
         return call.outcomes if call.outcomes is not None else call.result()
 
     def _lead_or_follow(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
@@ -123,7 +123,7 @@ class LeaderQueue(BoundedQueue):
                 self._lead(call, batch)
         finally:
             if self._leader is call or (call.outcomes is None and call.error is None):
-                self._leave(call, batch)
+                self._depart(call, batch)
 
     def _enqueue_or_lead(self, call: _ThreadCall) -> threading.Lock | None:
         """Take the lead if nobody has it; else queue, and return the lock to wait for."""
@@ -176,7 +176,7 @@ class LeaderQueue(BoundedQueue):
             self._take(batch, fits=fits, latest=batch[0].until + SLACK)
         return batch[before:]
 
-    def _leave(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+    def _depart(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         run_to_end(partial(self._hand_over, call, batch))
 
     def _hand_over(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:

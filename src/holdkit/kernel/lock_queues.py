@@ -16,9 +16,9 @@ the engine can do that, or form the next one. A call that names a locked pool go
     queue's bound is smaller by their size: a locked pool must not turn away the callers of other pools.
  3. Nothing of a skipped call was done. It may be skipped `MAX_ROUNDS` times, each time for another lock, then it is turned away.
 
-*Threads* (`LockQueues`). The caller's own thread waits, in a `LeaderQueue`. An interrupt can strike it anywhere. `_leave` runs
+*Threads* (`LockQueues`). The caller's own thread waits, in a `LeaderQueue`. An interrupt can strike it anywhere. `_depart` runs
 until it is done (`run_to_end`): it removes the call wherever it is, so it can be repeated, and `wait` has a second `finally` for
-an interrupt that strikes before `_leave` begins. All waiting is for plain locks: an interrupt can leave a condition locked.
+an interrupt that strikes before `_depart` begins. All waiting is for plain locks: an interrupt can leave a condition locked.
 
 *Tasks* (`AsyncLockQueues`). Everything happens on the event loop's thread. Each lock queue is a `BatchWorker` with a thread of
 its own, so that a blocked batch blocks no other. A call moves on by itself, whether or not its task still waits for it.
@@ -124,16 +124,16 @@ class LockQueues:
                 return self._wait(blocked, lock, group, minted, until)
             except SkippedLocked as skipped:
                 lock = skipped.lock
-            finally:  # has left already, unless an interrupt struck before `_leave` began
+            finally:  # has left already, unless an interrupt struck before `_depart` began
                 if not blocked.gone:
-                    self._leave(blocked)
+                    self._depart(blocked)
         raise still_locked(lock)
 
     def _wait(self, blocked: _Blocked, lock: str, group: Group, minted: bool, until: float) -> list[Reply]:
         try:
             return self._enter(blocked, lock, until).write(group, minted, until)
         finally:
-            self._leave(blocked)
+            self._depart(blocked)
 
     def _enter(self, blocked: _Blocked, lock: str, until: float) -> LockQueue:
         """Wait for a lock queue, if there is none for this lock and no more may be opened."""
@@ -163,7 +163,7 @@ class LockQueues:
         self._bound.update(self._size())
         return queue
 
-    def _leave(self, blocked: _Blocked) -> None:
+    def _depart(self, blocked: _Blocked) -> None:
         run_to_end(partial(self._withdraw, blocked))
 
     def _withdraw(self, blocked: _Blocked) -> None:
@@ -247,7 +247,7 @@ class AsyncLockQueues:
 
     def enter(self, call: TaskCall, lock: str) -> None:
         """Let a call wait for what is locked. Nothing of it was done so far."""
-        if call.waiter.done() and not call.shielded:
+        if call.answered.done() and not call.shielded:
             return
         call.error, call.sent = None, False
         call.rounds += 1

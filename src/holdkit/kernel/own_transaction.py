@@ -7,9 +7,7 @@ given, it would wait for itself: that is refused at once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from ..core.commands import Group
@@ -20,40 +18,10 @@ from ..core.validation import invalid
 from ..engines.durability import Durability
 from ..engines.port import Applied, Engine, Lending, Lent
 from ..errors import OutcomeUnknown
+from .context import inside, refuse_inside
 from .unknown_outcomes import ask_again
 
 T = TypeVar("T")
-
-
-class _Stay:
-    """Application code at work inside one engine's transaction; a task it leaves behind is not inside any more."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.over = False
-
-
-_stay: ContextVar[_Stay | None] = ContextVar("holdkit_stay", default=None)
-
-
-@contextmanager
-def inside(engine: Engine) -> Iterator[None]:
-    """Application code runs here: what it calls can tell."""
-    stay = _Stay(engine)
-    token = _stay.set(stay)
-    try:
-        yield
-    finally:
-        stay.over = True
-        _stay.reset(token)
-
-
-def refuse_inside(engine: Engine) -> None:
-    """Refuse a call that would wait for the very transaction it is made from."""
-    stay = _stay.get()
-    if stay is not None and stay.engine is engine and not stay.over:
-        raise invalid("tx", "tx_open_here", "this call comes from inside a transaction of Holdkit's own, which it would "
-                      "wait for: pass on the tx that your function was given")  # fmt: skip
 
 
 def lend(engine: Engine, work: Callable[[Lent], T]) -> T:

@@ -5,6 +5,7 @@ The owner token and the ticket never appear in a repr, in JSON or in a dict made
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -13,10 +14,12 @@ from msgspec import Struct
 
 from ..core.audit_rows import Difference
 from ..core.codec import ticket
+from ..core.fold import reconstruct as fold_history
 from ..core.model import HeldLeg, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
+from ..core.reading import expired_at
 from .journal import JournalEntry
-from .normalise import datetime_of, text_of
+from .normalise import datetime_of, moment, text_of
 
 __all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "SweepReport", "VerifyReport"]
 
@@ -245,3 +248,17 @@ class RepairReport(Struct, frozen=True):
     def ok(self) -> bool:
         """Whether the stored rows are, by now, exactly what the journal says."""
         return not self.left and not (self.dry_run and self.mended)
+
+
+def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:
+    """Fold one hold's history into the hold; None if its first entry is missing.
+
+    A hold whose deadline has passed is expired, whether or not anybody has noticed: by the engine's clock when the history was
+    read, or at the time that you give.
+    """
+    entries = list(history)
+    row = fold_history([item.entry for item in entries])
+    if row is None:
+        return None
+    now = max(max(item.as_of, item.slot) for item in entries) if at is None else moment(at, "at")
+    return Hold(expired_at(row, now))

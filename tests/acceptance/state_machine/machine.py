@@ -16,7 +16,7 @@ from holdkit.core.entries import Action
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Outcome, Refusal
 from holdkit.core.reading import JournalRow, ListPools, entry_of
-from holdkit.kernel.guarding import guarded
+from holdkit.kernel.prepare import guarded
 from tests.acceptance.state_machine.command_drafts import (
     OPEN,
     POOLS,

@@ -30,8 +30,8 @@ from holdkit.engines.postgres import PostgresEngine, migrate, script
 from holdkit.engines.postgres.journal_reading import Reader
 from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.faces.keys import claim_id
-from holdkit.kernel.export import Import, export
-from holdkit.kernel.import_ import move_in
+from holdkit.kernel.export import export
+from holdkit.kernel.import_ import Import, import_journal
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
@@ -423,7 +423,7 @@ def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: 
     with away(server):
         assert names(told(url, "sync", *unknown)) == ["OutcomeUnknown"] * 4
         with pytest.raises(OutcomeUnknown):
-            move_in(server.dsn("empty"), Import(io.BytesIO(exported)))
+            import_journal(server.dsn("empty"), Import(io.BytesIO(exported)))
         with pytest.raises(OutcomeUnknown):
             migrate(server.dsn("new"))
     assert taken.state == "held"

@@ -16,7 +16,7 @@ from holdkit.client import Policy
 from holdkit.client._async import following as async_following
 from holdkit.client._sync import following as sync_following
 from holdkit.kernel.backup import back_up, restore
-from holdkit.kernel.cursor import generation_of
+from holdkit.kernel.journal import generation_of
 from tests.integration.conftest import Clients
 from tests.support.modes import Sync
 from tests.support.servers import LiveServer, live_server

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdkit.errors import EngineError
-from holdkit.kernel._async.named_follower import kept_place
+from holdkit.kernel._async.named_follower import find_cursor
 from holdkit.kernel.backup import back_up, restore
-from holdkit.kernel.cursor import decode_cursor
+from holdkit.kernel.journal import decode_cursor
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.hooks import follower_name
 from tests.integration.server.test_webhooks import Receiver
@@ -32,7 +32,7 @@ async def kept(here: InProcessApp, hook: str, seq: int) -> None:
     """Its place lies behind this entry."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            place = await kept_place(here.running.kernel.executor, "", follower_name(hook))
+            place = await find_cursor(here.running.kernel.executor, "", follower_name(hook))
             if place is not None and decode_cursor(place.cursor)[0][0] >= seq:
                 return
 

@@ -32,7 +32,7 @@ from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
 from holdkit.core.model import Key, Leg, Limits, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
 from holdkit.core.view import Counts, DueLeg, Loaded, View
-from holdkit.kernel.guarding import guarded
+from holdkit.kernel.prepare import guarded
 
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
 

@@ -12,12 +12,12 @@ import pytest
 
 from holdkit import CursorLost, EngineError, InvalidRequest
 from holdkit.engines.memory import MemoryEngine
-from holdkit.kernel import export, follower_state
+from holdkit.kernel import export, follower_state, import_
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.backup import back_up, restore
-from holdkit.kernel.cursor import generation_of
-from holdkit.kernel.import_ import move_in
+from holdkit.kernel.import_ import import_journal
+from holdkit.kernel.journal import generation_of
 from holdkit.kernel.opening import open_engine
 from tests.support.modes import Async, Sync, close_quietly
 from tests.support.watched_engine import WatchedEngine
@@ -185,10 +185,10 @@ def test_a_place_that_was_put_back_on_purpose_is_obeyed(hk: Any, tmp_path: Path)
     assert names(hk.follow("mail", wait=False, remember=outside)) == ["p", "a"]
     hk.put_record("x", "y", "1")
     from holdkit.core.commands import Group, PutRecord
-    from holdkit.kernel.places import body_of
+    from holdkit.kernel.follower_state import cursor_body
 
     engine = hk.executor.engine
-    engine.apply([Group((PutRecord(kind="~cursor", id="mail", body=body_of(first, "operator")),))])
+    engine.apply([Group((PutRecord(kind="~cursor", id="mail", body=cursor_body(first, "operator")),))])
     assert names(hk.follow("mail", wait=False, remember=outside)) == ["a", "x/y"]
 
 
@@ -258,7 +258,7 @@ def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytes
     hk = Sync().open(source)
     make(hk, "a", "b")
     cursor, lines = hk.cursor(), list(export.export(source))
-    assert export.Import(iter(lines)).header.generation == hk.generation()
+    assert import_.Import(iter(lines)).header.generation == hk.generation()
     url = request.getfixturevalue("migrated")(lanes=1) if kind == "postgres" else f"{kind}:///{tmp_path}/target"
     if kind != "log":  # there already, and empty
         target = Sync().open(open_engine(url))
@@ -266,7 +266,7 @@ def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytes
         target.close()
     else:
         empty = ""
-    move_in(url, export.Import(iter(lines)))
+    import_journal(url, import_.Import(iter(lines)))
     target = Sync().open(open_engine(url))
     assert len({empty, hk.generation(), target.generation()}) == 3
     assert names(target.journal(limit=1)) == ["a"]

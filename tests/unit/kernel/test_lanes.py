@@ -17,7 +17,7 @@ from holdkit.core.model import MAX_SLOT, Leg, Limits
 from holdkit.core.reading import FindEnds, Query, ReadJournal
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from holdkit.kernel.cursor import decode_cursor, encode_cursor, generation_of
+from holdkit.kernel.journal import decode_cursor, encode_cursor, generation_of
 from holdkit.kernel.results import Position
 from tests.support.laned_engine import LanedEngine
 from tests.support.modes import Async, Sync, close_quietly

@@ -94,7 +94,7 @@ def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
     hk: Any, mode: Sync | Async, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("_sync", "_async"):
-        monkeypatch.setattr(f"holdkit.kernel.{module}.listening.POLL", 3600)
+        monkeypatch.setattr(f"holdkit.kernel.{module}.background.POLL", 3600)
     before = set(threading.enumerate())
     listener, other = RecordingListener(), RecordingListener()
     subscription = hk.on(None, listener)

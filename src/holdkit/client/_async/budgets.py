@@ -12,8 +12,8 @@ from ...core.validation import invalid, text
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.windows import Granting
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
-from ...kernel._async.calls import Call
 from ...kernel.answers import hold_of
+from ...kernel.context import Call
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold

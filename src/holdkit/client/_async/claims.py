@@ -13,7 +13,7 @@ from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim
 from ...faces.keys import CLAIMS, claim_pool, key
-from ...kernel._async.calls import Call
+from ...kernel.context import Call
 from ...kernel.normalise import reference
 from ..face_wire import claim_from, read_claim, read_claims
 from ..requests import path_of, seconds

@@ -17,16 +17,14 @@ from ...core.validation import flag, invalid, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...engines.metering import Progress
 from ...errors import InvalidRequest
-from ...kernel._async.background import AsyncSubscription, check_listener
-from ...kernel._async.journal import check_following, check_remembering
+from ...kernel._async.background import AsyncSubscription
 from ...kernel.context import Actor, actor_text
-from ...kernel.cursor import generation_of
-from ...kernel.follower_state import OnGeneration, Remember
+from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
+from ...kernel.journal import Tenants, check_listener, generation_of, of_all
 from ...kernel.limits import LimitsInForce, changes_of, from_seconds
 from ...kernel.normalise import hold_id as spelled
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
-from ...kernel.tenants import Tenants, of_all
 from ..face_wire import read_verify
 from ..requests import path_of, record_path
 from ..stream import LocalState
@@ -49,7 +47,7 @@ from ..wire import (
     slot_of,
 )
 from .executor import AsyncRemoteExecutor
-from .following import AsyncRemoteFollower, AsyncRemoteListener
+from .following import AsyncRemoteFollower, AsyncRemoteSource
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
 
@@ -164,7 +162,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         check_listener(action, callback)
         if of_all(tenant):
             await self.tenants(limit=1)  # refused here, not in the background
-        listener = AsyncRemoteListener(self._follower(await self.cursor(), None, tenant))
+        listener = AsyncRemoteSource(self._follower(await self.cursor(), None, tenant))
         return AsyncSubscription(listener, self._executor.start_worker, action, callback)
 
     def _follower(

@@ -20,10 +20,11 @@ from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
 from ...kernel._async.blocks import AsyncHolding, AsyncLease
-from ...kernel._async.calls import Call, prepared
 from ...kernel._async.verbs import AsyncVerbs
 from ...kernel.answers import Answer
+from ...kernel.context import Call
 from ...kernel.normalise import What
+from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ..problems import Policy, refusal_from
 from ..requests import command_json
@@ -79,6 +80,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
             http = httpx.AsyncClient(timeout=httpx.Timeout(10.0, read=chosen.seconds), follow_redirects=False)
         super().__init__(AsyncTransport(http, chosen, url, headers), ServerClock())
         self.url = url
+        self._tenant = ""  # the server knows it by the key
 
     @property
     def executor(self) -> AsyncRemoteExecutor:
@@ -143,12 +145,14 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         **call: Unpack[Call],
     ) -> AsyncHolding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
+        no_transaction(call.get("tx"))
         return AsyncHolding(
             self._executor, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
         )
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
+        no_transaction(call.get("tx"))
         return AsyncLease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     async def aclose(self) -> None:

@@ -13,8 +13,8 @@ from ...core.validation import invalid, text
 from ...faces._sync.budgets import Budgets
 from ...faces._sync.windows import Granting
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
-from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of
+from ...kernel.context import Call
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold

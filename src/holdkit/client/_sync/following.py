@@ -11,9 +11,8 @@ from typing import TypeVar
 import httpx
 
 from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
-from ...kernel.cursor import decode_cursor, encode_cursor, generation_of
-from ...kernel.follower_state import advice_of, cut_back, missing_in, tell_generation
-from ...kernel.places import Kept, Tenure
+from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cut_back, missing_in, report_generation
+from ...kernel.journal import decode_cursor, encode_cursor, generation_of
 from ...kernel.workers import Signal
 from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
@@ -45,20 +44,20 @@ class RemoteFollower(RemoteCalls):
     ) -> None:
         super().__init__(transport, clock)
         self.cursor, self.handle = StreamCursor(after), StreamHandle()
-        self._name, self._tenure = name, Tenure()
+        self._name, self._ownership = name, CursorOwnership()
         self._kept, self._local = after, local or LocalState()
         self._whose = {"all_tenants": "true"} if of_all else {}
 
     def _begin(self) -> None:
         """Take up the place that is kept under the name, if there is one."""
         kept = None if self._name is None else self._find(self._name)
-        self._tenure.begin(kept, self._clock())
+        self._ownership.begin(kept, self._clock())
         if kept is not None:
             self.cursor, self._kept = StreamCursor(kept.cursor), kept.cursor
         if self._name is not None:
             self._compare(self._name, kept)
 
-    def _compare(self, name: str, kept: Kept | None) -> None:
+    def _compare(self, name: str, kept: SavedCursor | None) -> None:
         """With what is remembered outside: entries that were shown must be in the journal still."""
         store = self._local.store
         shown = None if store is None else off_loop(store.load)
@@ -69,7 +68,7 @@ class RemoteFollower(RemoteCalls):
                 ends = {lane: seq for lane, (seq, _) in decode_cursor(self.end()).items()}
                 raise cut_back(name, missing_in(shown, ends), ends, advice_of(store)) from lost
         elif kept is not None:
-            tell_generation(name, generation_of(kept.cursor), generation_of(self.end()), self._local.on_generation)
+            report_generation(name, generation_of(kept.cursor), generation_of(self.end()), self._local.on_generation)
         if shown is None:
             self._note(self.cursor.cursor or encode_cursor({}))
 
@@ -78,7 +77,7 @@ class RemoteFollower(RemoteCalls):
         if self._local.store is not None and cursor is not None:
             off_loop(partial(self._local.store.save, cursor))
 
-    def _find(self, name: str) -> Kept | None:
+    def _find(self, name: str) -> SavedCursor | None:
         try:
             answer = self._get(path_of("cursors", name), **self._whose)
         except InvalidRequest as missing:
@@ -88,7 +87,7 @@ class RemoteFollower(RemoteCalls):
         found = read_cursor(answer.content)
         if found.server_time is not None:
             self._clock.observe(found.server_time, answer)
-        return Kept(found.cursor, found.follower, found.version, found.slot)
+        return SavedCursor(found.cursor, found.follower, found.version, found.slot)
 
     def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[RemoteEntry]:
         """Entries until somebody hangs up, the client closes or (without `wait`) the journal ends."""
@@ -168,16 +167,16 @@ class RemoteFollower(RemoteCalls):
                 return
             except CursorLost:
                 found = self._find(self._name)
-                if found is None or not self._tenure.adopts(found):
+                if found is None or not self._ownership.adopts(found):
                     raise
             else:
                 self._kept = self.cursor.cursor
-                self._tenure.done(version)
+                self._ownership.done(version)
                 return
 
     def _put(self, name: str) -> int:
-        tenure = self._tenure
-        body = {"cursor": self.cursor.cursor, "if_version": tenure.version, "follower": tenure.follower}
+        ownership = self._ownership
+        body = {"cursor": self.cursor.cursor, "if_version": ownership.version, "follower": ownership.follower}
         answer = self._transport.ask("PUT", path_of("cursors", name), body, op=retry_key(), params=self._whose)
         return read_cursor(answer.content).version
 
@@ -214,8 +213,8 @@ class StreamStop(Signal):
         self._handle.close()
 
 
-class RemoteListener:
-    """What a listener listens to: goes on where it was, whatever breaks."""
+class RemoteSource:
+    """The entries that a listener gets from a server: goes on where it was, whatever breaks."""
 
     def __init__(self, follower: RemoteFollower) -> None:
         self._follower = follower
@@ -223,17 +222,17 @@ class RemoteListener:
 
     @property
     def closed(self) -> bool:
-        """Whether the client is."""
+        """Whether the client is closed."""
         return self._follower.closed
 
-    def listen(self) -> Iterator[RemoteEntry]:
+    def entries(self) -> Iterator[RemoteEntry]:
         """Entries from where it was left."""
         return self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None)
 
     def skip(self) -> None:
-        """Go on with what comes."""
+        """Go on with what comes next."""
         self._follower.cursor = StreamCursor(None)
 
-    def hang_up(self) -> None:
-        """Listen no more."""
+    def end(self) -> None:
+        """Stop."""
         self.stop.close()

@@ -10,7 +10,7 @@ from uuid import UUID
 from ...core.commands import Ttl
 from ...core.validation import invalid
 from ...faces.keys import Item, item_legs
-from ...kernel._sync.calls import Call
+from ...kernel.context import Call
 from ...kernel.normalise import Legs, reference
 from ...kernel.results import Hold
 from ..face_wire import read_items

@@ -18,16 +18,14 @@ from ...core.validation import flag, invalid, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...engines.metering import Progress
 from ...errors import InvalidRequest
-from ...kernel._sync.background import Subscription, check_listener
-from ...kernel._sync.journal import check_following, check_remembering
+from ...kernel._sync.background import Subscription
 from ...kernel.context import Actor, actor_text
-from ...kernel.cursor import generation_of
-from ...kernel.follower_state import OnGeneration, Remember
+from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
+from ...kernel.journal import Tenants, check_listener, generation_of, of_all
 from ...kernel.limits import LimitsInForce, changes_of, from_seconds
 from ...kernel.normalise import hold_id as spelled
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
-from ...kernel.tenants import Tenants, of_all
 from ..face_wire import read_verify
 from ..requests import path_of, record_path
 from ..stream import LocalState
@@ -50,7 +48,7 @@ from ..wire import (
     slot_of,
 )
 from .executor import RemoteExecutor
-from .following import RemoteFollower, RemoteListener
+from .following import RemoteFollower, RemoteSource
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 
@@ -161,7 +159,7 @@ class RemoteReads(RemoteCalls):
         check_listener(action, callback)
         if of_all(tenant):
             self.tenants(limit=1)  # refused here, not in the background
-        listener = RemoteListener(self._follower(self.cursor(), None, tenant))
+        listener = RemoteSource(self._follower(self.cursor(), None, tenant))
         return Subscription(listener, self._executor.start_worker, action, callback)
 
     def _follower(

@@ -21,10 +21,11 @@ from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
 from ...kernel._sync.blocks import Holding, Lease
-from ...kernel._sync.calls import Call, prepared
 from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer
+from ...kernel.context import Call
 from ...kernel.normalise import What
+from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ..problems import Policy, refusal_from
 from ..requests import command_json
@@ -80,6 +81,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
             http = httpx.Client(timeout=httpx.Timeout(10.0, read=chosen.seconds), follow_redirects=False)
         super().__init__(Transport(http, chosen, url, headers), ServerClock())
         self.url = url
+        self._tenant = ""  # the server knows it by the key
 
     @property
     def executor(self) -> RemoteExecutor:
@@ -144,12 +146,14 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         **call: Unpack[Call],
     ) -> Holding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
+        no_transaction(call.get("tx"))
         return Holding(
             self._executor, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
         )
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
+        no_transaction(call.get("tx"))
         return Lease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def close(self) -> None:

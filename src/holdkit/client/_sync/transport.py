@@ -18,8 +18,7 @@ from ...core.values import MAX_OP
 from ...engines.clocks import steady
 from ...engines.deadlines import within
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from ...kernel._sync.calls import Call, framed
-from ...kernel.context import current
+from ...kernel.context import Call, current, framed
 from ...kernel.results import Hold
 from ...kernel.workers import GRACE, Signal
 from ..problems import Attempts, Policy, error_from, read_problem

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.values import invalid, whole
-from ...kernel._async.calls import Call, Frame
 from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of
+from ...kernel.context import Call, Frame
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold
 from ..grid import Availability, Cell, Grid, Wanted

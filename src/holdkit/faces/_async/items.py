@@ -32,12 +32,11 @@ from ...core.reading import FindHold, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_OP
 from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound, Refused
-from ...kernel._async.calls import Call, Frame
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
-from ...kernel.guarding import guarded, op_within
+from ...kernel.context import Call, Frame, one_call
 from ...kernel.normalise import Legs, reference, span
-from ...kernel.one_call import one_call
+from ...kernel.prepare import guarded, op_within
 from ...kernel.results import Hold
 from ..keys import ITEMS, MAX_ITEM, Item, best_of, item_legs, item_name, item_of, item_pool
 from .claims import part_of_hold

@@ -12,10 +12,10 @@ from ...core.model import Leg, Pool, Slot, State
 from ...core.outcomes import Invalid, Receipt
 from ...core.validation import invalid, whole
 from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
-from ...kernel._async.calls import Call
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel._async.kernel import AsyncHolds
 from ...kernel.answers import hold_of, refusal_of
+from ...kernel.context import Call
 from ...kernel.normalise import hold_id
 from ...kernel.results import Hold, JournalEntry, SweepReport
 from ..capacity import LONG_NAMES, AsyncCapacityReader, CapacityQuery, one_leg, unused_pool

@@ -16,9 +16,9 @@ from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
 from ...core.outcomes import Receipt
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
-from ...kernel._async.calls import Call, Frame
 from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of, pool_of
+from ...kernel.context import Call, Frame
 from ...kernel.normalise import FaceLeg, Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold

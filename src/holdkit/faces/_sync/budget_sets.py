@@ -15,9 +15,9 @@ from ...core.commands import ConfirmHold, Overage
 from ...core.model import HeldLeg, Pool
 from ...core.outcomes import Receipt
 from ...core.values import invalid
-from ...kernel._sync.calls import Call
 from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
+from ...kernel.context import Call
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold

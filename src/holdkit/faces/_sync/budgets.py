@@ -16,8 +16,8 @@ from ...core.model import Pool
 from ...core.values import invalid
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
 from ...kernel._sync.blocks import Block
-from ...kernel._sync.calls import Call
 from ...kernel.answers import hold_of, undo_grant
+from ...kernel.context import Call
 from ...kernel.normalise import Legs, reference, span
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of

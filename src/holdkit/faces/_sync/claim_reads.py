@@ -10,9 +10,8 @@ from ...core.outcomes import Survives
 from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
-from ...kernel._sync.calls import Frame
 from ...kernel._sync.executor import Executor
-from ...kernel.one_call import one_call
+from ...kernel.context import Frame, one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
 

@@ -31,10 +31,9 @@ from ...errors import (
     QuantityExceedsHold,
     Refused,
 )
-from ...kernel._sync.calls import Call
 from ...kernel.answers import refusal_of
+from ...kernel.context import Call, one_call
 from ...kernel.normalise import datetime_of, reference, span
-from ...kernel.one_call import one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key, key_of
 from .claim_reads import ATTEMPTS, ClaimReads

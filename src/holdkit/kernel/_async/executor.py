@@ -24,9 +24,8 @@ from ..async_group_commit import AsyncGroupCommit  # async-only
 # sync-only: from ..group_commit import GroupCommit
 from ..follower_state import Shown
 from ..group_commit import Stats
-from ..guarding import guarded
 from ..normalise import combined
-from ..prepare import Mint, Randomness
+from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 

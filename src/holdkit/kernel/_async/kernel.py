@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from ...core.commands import ChangeLimits, Ttl
-from ...core.validation import MAX_SWEEP, invalid, text, whole
-from ..context import Actor
+from ...core.commands import AnyCommand, ChangeLimits, Group, Ttl
+from ...core.validation import MAX_SWEEP, invalid, pool_id, text, whole
+from ...errors import InvalidRequest
+from ..answers import Answer
+from ..context import Actor, Call, framed
 from ..group_commit import Stats
+from ..journal import JournalEntry, Tenants, check_listener, whose
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
-from ..results import JournalEntry
-from ..tenants import Tenants, whose
-from .background import AsyncSubscription, AsyncSweeper, check_listener
+from ..prepare import guarded, prepared
+from .background import AsyncJournalSource, AsyncSubscription, AsyncSweeper
 from .blocks import AsyncHolding, AsyncLease
-from .calls import Call
 from .executor import AsyncExecutor
-from .listening import AsyncEar
 from .reads import AsyncReads
+from .verbs import AsyncVerbs
 
 
-class AsyncHolds(AsyncReads):
+class AsyncHolds(AsyncReads, AsyncVerbs):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process.
 
     The kernel without its faces; `holdkit.AsyncKernel` adds those.
     """
+
+    def _frame(self, call: Call) -> dict[str, Any]:
+        return framed(call, self._tenant)
 
     def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
@@ -36,7 +41,7 @@ class AsyncHolds(AsyncReads):
     @property
     def limits(self) -> LimitsInForce:
         """The bounds in force, intervals as timedeltas."""
-        return limits_of(self._limits)
+        return limits_of(self._executor.limits)
 
     async def limits_in_force(self) -> LimitsInForce:
         """The limits as they are stored now, whoever changed them last."""
@@ -81,6 +86,48 @@ class AsyncHolds(AsyncReads):
         """Whether `close` was called."""
         return self._executor.closed
 
+    async def apply(
+        self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
+    ) -> list[Answer]:
+        """Decide several commands in one transaction, in order. Outcomes come back as values; no refusal is raised.
+
+        A refused command has no effect and the others stand; with `atomic=True` all of them are applied or none, and
+        the others answer `Aborted`. A malformed command raises `InvalidRequest` and nothing at all is done.
+
+        Legs may be a face's: what `hk.claims.key`, `hk.items.legs` and `units` of a budget give.
+
+        `op` is one retry key for all of them: used before for another batch, every answer is `OperationConflict`.
+        """
+        group = await self._group(commands, atomic, op)
+        if not group.commands:
+            return []
+        return self._executor.answers(group, await self._executor.submit(group, tx))
+
+    async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
+        """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed
+        over. (SQLite has one write lock for all pools: there it is taken early.)"""
+        names: object = (pools,) if isinstance(pools, str) else pools
+        if not isinstance(names, list | tuple | set | frozenset):
+            raise invalid("pools", "pools_malformed", "must be a list of pool ids")
+        for name in names:
+            pool_id(name, "pools", faces=True)
+        if tx is None:
+            raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
+        await self._executor.lock(tx, [(self._tenant, name) for name in names])
+
+    async def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
+        limits, asked = self._executor.limits, commands
+        if isinstance(asked, Iterable):
+            asked = [*islice(asked, limits.max_batch + 1)]  # one too many is enough to be refused
+        try:
+            ready = prepared(asked, atomic, self._tenant, limits, op)
+        except InvalidRequest as error:
+            if not await self._executor.limits_changed(error):
+                raise
+            limits = self._executor.limits
+            ready = prepared(asked, atomic, self._tenant, limits, op)
+        return guarded(self._executor.mint.prepare_all(ready), atomic, op, limits.version)
+
     def holding(
         self,
         what: What,
@@ -118,8 +165,8 @@ class AsyncHolds(AsyncReads):
         For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all tenants.
         """
         check_listener(action, callback)
-        ear = AsyncEar(self._executor, whose(tenant, self._tenant), await self.cursor())
-        return AsyncSubscription(ear, self._executor.start_worker, action, callback)
+        source = AsyncJournalSource(self._executor, whose(tenant, self._tenant), await self.cursor())
+        return AsyncSubscription(source, self._executor.start_worker, action, callback)
 
     async def aclose(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

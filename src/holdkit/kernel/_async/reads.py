@@ -1,19 +1,18 @@
 """Reads: pools, holds, records, the journal. They count a due leg as returned, and write nothing.
 
-Those of pools, holds and records take `tx=`: asked in a caller's transaction, they see what that has not committed yet.
+Those of pools, holds and records take `tx=`: in a caller's transaction they see what that has not committed yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import AsyncIterator
 from typing import Any, Unpack
 from uuid import UUID
 
+from ...core.codec import is_ticket
 from ...core.commands import Command
-from ...core.fold import reconstruct as fold_history
 from ...core.ladders.finding import missing
-from ...core.model import Pool, Record, Slot, State
+from ...core.model import MAX_SLOT, Pool, Record, State
 from ...core.outcomes import Reason, Refusal
 from ...core.reading import (
     FindHold,
@@ -23,21 +22,31 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     ListTenants,
-    expired_at,
+    ReadGeneration,
+    ReadHistory,
+    entry_of,
+    touches,
 )
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...engines.metering import Progress
 from ..answers import refusal_of
-from ..journal import JournalEntry
-from ..normalise import moment, reference
+from ..context import Call, framed
+from ..follower_state import OnGeneration, Remember, check_following, check_remembering
+from ..journal import JournalEntry, Tenants, decode_cursor, unbound, whose
+from ..normalise import hold_id as normal_id
+from ..normalise import reference
 from ..results import Hold, RepairReport, VerifyReport
-from ..tenants import unbound
-from .calls import Call
-from .journal import AsyncJournal
+from .executor import AsyncExecutor
+from .following import AsyncFollower, end_of_journal
 
 
-class AsyncReads(AsyncJournal):
-    """Everything that only looks."""
+class AsyncReads:
+    """Everything that only reads, for one tenant."""
+
+    def __init__(self, executor: AsyncExecutor, tenant: str = "") -> None:
+        self._executor, self._tenant = executor, tenant
+        if tenant:
+            text(tenant, "tenant", 64)
 
     async def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
@@ -53,8 +62,8 @@ class AsyncReads(AsyncJournal):
         """Pools in order of id, those that are archived only if asked for; give the last id as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
         flag(archived, "archived")
-        _place(prefix, "prefix")
-        _place(after, "after")
+        _after(prefix, "prefix")
+        _after(after, "after")
         return await self._executor.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
@@ -83,7 +92,7 @@ class AsyncReads(AsyncJournal):
         for field, value in (("pool", pool), ("entity", entity)):
             if value is not None:
                 text(value, field, 512)
-        _place(after, "after")
+        _after(after, "after")
         wanted = None if state is None else State(state)
         query = ListHolds(self._tenant, pool, wanted, entity, after, limit)
         return [Hold(row) for row in await self._executor.read(query, tx)]
@@ -95,7 +104,7 @@ class AsyncReads(AsyncJournal):
     async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
-        _place(after, "after")
+        _after(after, "after")
         return await self._executor.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
 
     async def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
@@ -103,7 +112,7 @@ class AsyncReads(AsyncJournal):
         has no name, and is not listed. On a kernel without a tenant only."""
         unbound(self._tenant)
         whole(limit, "limit", 1, 1_000)
-        _place(after, "after")
+        _after(after, "after")
         return await self._executor.read(ListTenants(after, limit))
 
     async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
@@ -117,11 +126,11 @@ class AsyncReads(AsyncJournal):
     async def repair(
         self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]
     ) -> RepairReport:
-        """Make every row again what the journal says, of all tenants; each pool that is mended gets an entry
-        `pool.repaired`. Only with `dry_run=False`; every writer waits meanwhile.
+        """Make every row agree with the journal again, of all tenants; each pool that is repaired gets an entry `pool.repaired`.
+        Only with `dry_run=False`; every writer waits meanwhile.
 
-        If the journal itself is damaged nothing is touched. Memory and log have no rows beside their journal to mend. Memory
-        and `progress` are as with `verify`.
+        If the journal itself is damaged nothing is touched. The memory and log engines have no rows beside their journal.
+        Memory use and `progress` are as with `verify`.
         """
         engine = self._executor.engine
         if call.get("tx") is not None or call.get("op") is not None:
@@ -133,30 +142,100 @@ class AsyncReads(AsyncJournal):
         repairable = engine.capabilities.repair
         if repairable is None:
             raise invalid(
-                "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to mend"
+                "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to repair"
             )
-        command = Command(**self._frame(call))
+        command = Command(**framed(call, self._tenant))
         found = await self._executor.run_blocking(
             lambda: repairable.repair(command, dry_run=dry_run, progress=progress)
         )
         return RepairReport(found.mended, found.left, dry_run)
 
+    # The journal
 
-def _place(value: object, field: str) -> None:
-    """Empty, for the beginning; else a text."""
+    async def history(
+        self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
+    ) -> list[JournalEntry]:
+        """Everything that happened to a hold, or to a pool by its id: in journal order, behind a cursor (the `cursor` of an entry).
+
+        The history of a hold is complete. That of a pool has the entries which changed the pool or moved its units, so those of
+        its holds too, without their extensions: up to `limit` of them, and none only at the end. The journal is searched for
+        them, so the time depends on everything that happened meanwhile. Raises `CursorLost` if the journal was cut back.
+        """
+        whole(limit, "limit", 1, 10_000)
+        name = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
+        first = await self._executor.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
+        if not first and normal_id(name) != name:  # a hold's id, written as UUIDs often are
+            name = normal_id(name)
+        elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
+            return await self._page(
+                AsyncFollower(self._executor, self._tenant, pool=(self._tenant, name)), after, limit
+            )
+        positions = {} if after is None else decode_cursor(after)
+        rows = await self._executor.read(ReadHistory(self._tenant, name))
+        now = self._executor.now()
+        return [JournalEntry(row, {}, now) for row in rows if row.seq > positions.get(row.lane, (0, ""))[0]]
+
+    async def journal(
+        self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
+    ) -> list[JournalEntry]:
+        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
+        of all tenants.
+
+        Raises `CursorLost` if the journal was cut back.
+        """
+        whole(limit, "limit", 1, 10_000)
+        return await self._page(AsyncFollower(self._executor, whose(tenant, self._tenant)), after, limit)
+
+    async def _page(self, follower: AsyncFollower, after: str | None, limit: int) -> list[JournalEntry]:
+        await follower.begin(after)
+        while True:
+            entries = await follower.page(limit)
+            if entries or follower.at_end:
+                return entries
+
+    async def cursor(self, *, back: int = 0) -> str:
+        """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
+        return await end_of_journal(self._executor, whole(back, "back", 0, MAX_SLOT))
+
+    async def generation(self) -> str:
+        """An opaque word for this generation of the journal, which a promotion, a restore or an import changes."""
+        return await self._executor.read(ReadGeneration())
+
+    async def follow(
+        self,
+        name: str | None = None,
+        *,
+        after: str | None = None,
+        wait: bool = True,
+        poll: float = 0.5,
+        tenant: Tenants = None,
+        remember: Remember | None = None,
+        on_generation: OnGeneration | None = None,
+    ) -> AsyncIterator[JournalEntry]:
+        """Entries as they happen, none skipped, behind the cursor `after` or from the beginning.
+
+        With a `name` the cursor is saved durably, and `after` applies only the first time. An entry counts as seen once the
+        loop has asked for the next one behind its page, so after a crash the last page comes again (at least once).
+        Commits of this kernel wake the follower at once, those of other processes within `poll` seconds. It ends on `close`, or
+        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back. `tenant=ALL` follows all
+        tenants, on a kernel without one; such followers have names of their own.
+
+        A saved cursor is cut back together with the journal. `remember` (a file, or a `CursorStore`) keeps outside of the
+        database what is about to be shown: if entries that were shown are missing when the follower begins again, `CursorLost`
+        is raised. Without it, `on_generation(before, now)` is called, and a warning logged, if the cursor was saved in another
+        generation.
+        """
+        check_following(name, after, wait, poll)
+        store = check_remembering(name, remember, on_generation)
+        follower = AsyncFollower(
+            self._executor, whose(tenant, self._tenant), name, store=store, on_generation=on_generation
+        )
+        await follower.begin(after)
+        async for entry in follower.follow(None, wait, poll):
+            yield entry
+
+
+def _after(value: object, field: str) -> None:
+    """Check where a page begins: empty for the first one, else a text."""
     if value != "":
         text(value, field, 512)
-
-
-def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:
-    """Fold one hold's history to what it makes of the hold; None if its birth is not there.
-
-    A hold whose deadline has come is expired, whether or not anybody has noticed: by the engine's clock when the history was
-    read, or at the time that you say.
-    """
-    told = list(history)
-    row = fold_history([item.entry for item in told])
-    if row is None:
-        return None
-    now = max(max(item.as_of, item.slot) for item in told) if at is None else moment(at, "at")
-    return Hold(expired_at(row, now))

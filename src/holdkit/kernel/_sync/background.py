@@ -1,34 +1,35 @@
 # Generated from ../_async/background.py by tools/gen_sync.py: do not edit.
-"""Work beside the callers: the sweeper, and listeners. Best effort; never able to fail or delay a call."""
+"""Work in the background: the sweeper, and listeners. Best effort; it can neither fail nor delay a call."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from ...core.entries import Action
-from ...core.validation import invalid
 from ...errors import CursorLost, HoldkitError
+from ..journal import JournalEntry
 from ..workers import (
     Signal,
     Work,
     Worker,
 )
-from .listening import EarPort, Told
+from .executor import Executor
+from .following import Follower, end_of_journal
 
 if TYPE_CHECKING:
-    from .executor import Executor
     from .kernel import Holds
 
 log = logging.getLogger("holdkit")
 
 PAUSE = 1.0
-"""Seconds before a listener whose reads fail looks again."""
+"""Seconds before a listener whose reads fail tries again."""
+POLL = 0.5
+"""Seconds within which a listener sees the commits of other processes."""
 
-Employ: TypeAlias = "Callable[[Work, str, Signal], Worker]"
+StartWorker: TypeAlias = "Callable[[Work, str, Signal], Worker]"
 
 
 class Sweeper:
@@ -38,11 +39,11 @@ class Sweeper:
         self._kernel, self._every, self._limit = kernel, every, limit
         self._stop = Signal()
         self.sweeps = 0
-        """Sweeps that went well."""
+        """Sweeps that succeeded."""
         self.expired = 0
-        """Holds they ended."""
+        """Holds that they expired."""
         self.caught_up = time.monotonic()
-        """When a sweep last left nothing behind that was due."""
+        """When a sweep last left nothing due behind."""
         self._worker = executor.start_worker(self._run, "holdkit-sweeper", self._stop)
 
     def _run(self) -> None:
@@ -61,7 +62,7 @@ class Sweeper:
             self._stop.wait(0, self._every)
 
     def stop(self) -> None:
-        """Stop, and wait for a sweep under way."""
+        """Stop, and wait for a sweep that runs."""
         self._worker.end()
 
     def __enter__(self) -> Self:
@@ -73,47 +74,115 @@ class Sweeper:
         self.stop()
 
 
-class Subscription(Generic[Told]):
+class Entry(Protocol):
+    """What a listener is called with, as far as it matters here."""
+
+    @property
+    def action(self) -> str:
+        """What happened."""
+
+    @property
+    def subject(self) -> str:
+        """To which hold, pool or record."""
+
+
+E = TypeVar("E", bound=Entry)
+E_co = TypeVar("E_co", covariant=True)
+
+
+class EntrySource(Protocol[E_co]):
+    """Where a listener gets its entries from, here or from a server. It goes on where it was left."""
+
+    stop: Signal
+    """Closed when nobody listens any more."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether its kernel, or its client, is closed."""
+
+    def entries(self) -> Iterator[E_co]:
+        """Entries from where it was left, until it stops or its kernel closes."""
+
+    def skip(self) -> None:
+        """Go on with what comes next: the cursor was lost."""
+
+    def end(self) -> None:
+        """Stop."""
+
+
+class JournalSource:
+    """The journal of a kernel in this process."""
+
+    def __init__(self, executor: Executor, tenant: str | None, after: str) -> None:
+        self._executor, self._tenant = executor, tenant
+        self._after: str | None = after
+        self.stop = Signal()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the kernel is closed."""
+        return self._executor.closed
+
+    def entries(self) -> Iterator[JournalEntry]:
+        """Entries from where it was left."""
+        follower = Follower(self._executor, self._tenant)
+        follower.begin(self._after or end_of_journal(self._executor))
+        last: JournalEntry | None = None
+        try:
+            for entry in follower.follow(self.stop, wait=True, poll=POLL):
+                last = entry
+                yield entry
+        finally:
+            if last is not None:
+                self._after = last.cursor
+
+    def skip(self) -> None:
+        """Go on with what comes next."""
+        self._after = None
+
+    def end(self) -> None:
+        """Stop."""
+        self.stop.close()
+        self._executor.committed.notify()
+
+
+class Subscription(Generic[E]):
     """A listener: called for each matching entry after its commit. Fed by the journal, so none is lost while it lives."""
 
     def __init__(
-        self, ear: EarPort[Told], start_worker: Employ, action: str | None, callback: Callable[[Told], Any]
+        self,
+        source: EntrySource[E],
+        start_worker: StartWorker,
+        action: str | None,
+        callback: Callable[[E], Any],
     ) -> None:
-        self._ear = ear
+        self._source = source
         self._action, self._callback = action, callback
-        self._worker = start_worker(self._run, "holdkit-listener", ear.stop)
+        self._worker = start_worker(self._run, "holdkit-listener", source.stop)
 
     def _run(self) -> None:
-        while not self._over():
+        while not self._ended():
             try:
-                for entry in self._ear.listen():
-                    if self._action in (None, entry.action) and not self._over():
-                        self._tell(entry)
+                for entry in self._source.entries():
+                    if self._action in (None, entry.action) and not self._ended():
+                        self._call(entry)
             except CursorLost as lost:
                 log.warning("listener missed entries, goes on with what comes: %s", lost)
-                self._ear.skip()
+                self._source.skip()
             except HoldkitError as failed:
-                if not self._over():
+                if not self._ended():
                     log.warning("listener could not read the journal, will try again: %s", failed)
-                    self._ear.stop.wait(0, PAUSE)
+                    self._source.stop.wait(0, PAUSE)
 
-    def _over(self) -> bool:
-        return self._ear.stop.closed or self._ear.closed
+    def _ended(self) -> bool:
+        return self._source.stop.closed or self._source.closed
 
-    def _tell(self, entry: Told) -> None:
+    def _call(self, entry: E) -> None:
         try:
             self._callback(entry)
         except Exception:
             log.exception("listener failed on %s of %s; going on", entry.action, entry.subject)
 
     def cancel(self) -> None:
-        """Call it no more. (A call under way runs to its end.)"""
-        self._ear.hang_up()
-
-
-def check_listener(action: object, callback: object) -> None:
-    """What `on` takes."""
-    if action is not None and action not in list(Action):
-        raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
-    if not callable(callback):
-        raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")
+        """Call it no more. (A call that runs is not interrupted.)"""
+        self._source.end()

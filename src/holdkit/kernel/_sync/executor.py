@@ -22,9 +22,8 @@ from ...errors import InvalidRequest
 from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
 from ..follower_state import Shown
 from ..group_commit import GroupCommit, Stats
-from ..guarding import guarded
 from ..normalise import combined
-from ..prepare import Mint, Randomness
+from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
 from ..workers import Signal, Work, Worker
 

@@ -32,9 +32,9 @@ from ...core.commands import (
 from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
+from ..context import Call, framed
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
-from .calls import Call
 from .executor import ExecutorPort
 
 
@@ -46,14 +46,12 @@ class Verbs:
         @property
         def _executor(self) -> ExecutorPort: ...
 
-    def _frame(self, call: Call) -> dict[str, Any]:
-        """The fields every command has."""
-        raise NotImplementedError
+        _tenant: str
 
     def create_pool(self, id: str, total: int, *, exist_ok: bool = False, **call: Unpack[Call]) -> Pool:
         """Make a pool with nothing held. Raises `PoolExists`, unless `exist_ok`: then the one that is there is returned as
         it is, with its own total."""
-        command = CreatePool(id=id, total=total, exist_ok=exist_ok, **self._frame(call))
+        command = CreatePool(id=id, total=total, exist_ok=exist_ok, **framed(call, self._tenant))
         pool = pool_of(self._executor.execute(command, call.get("tx")))
         assert pool is not None
         return pool
@@ -61,27 +59,27 @@ class Verbs:
     def resize_pool(self, id: str, total: int, *, if_version: int | None = None, **call: Unpack[Call]) -> Pool:
         """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed, and `VersionConflict` if anything
         about the pool changed since `if_version`."""
-        command = ResizePool(id=id, total=total, if_version=if_version, **self._frame(call))
+        command = ResizePool(id=id, total=total, if_version=if_version, **framed(call, self._tenant))
         pool = pool_of(self._executor.execute(command, call.get("tx")))
         assert pool is not None
         return pool
 
     def remove_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Take a pool away for good; it is returned as it was. Raises `PoolInUse` if anything of it is held or consumed."""
-        pool = pool_of(self._executor.execute(RemovePool(id=id, **self._frame(call)), call.get("tx")))
+        pool = pool_of(self._executor.execute(RemovePool(id=id, **framed(call, self._tenant)), call.get("tx")))
         assert pool is not None
         return pool
 
     def archive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Grant nothing more on a pool (`PoolArchived`), and leave it out of lists. What is held or consumed goes on as ever:
         extend, confirm, release and return work. Done already, it changes nothing."""
-        pool = pool_of(self._executor.execute(ArchivePool(id=id, **self._frame(call)), call.get("tx")))
+        pool = pool_of(self._executor.execute(ArchivePool(id=id, **framed(call, self._tenant)), call.get("tx")))
         assert pool is not None
         return pool
 
     def unarchive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Let an archived pool grant again. Done already, it changes nothing."""
-        pool = pool_of(self._executor.execute(UnarchivePool(id=id, **self._frame(call)), call.get("tx")))
+        pool = pool_of(self._executor.execute(UnarchivePool(id=id, **framed(call, self._tenant)), call.get("tx")))
         assert pool is not None
         return pool
 
@@ -122,7 +120,7 @@ class Verbs:
             owner=owner,
             entity=entity,
             metadata=metadata,
-            **self._frame(call),
+            **framed(call, self._tenant),
         )
 
     def consume(
@@ -143,7 +141,7 @@ class Verbs:
             owner=owner,
             entity=entity,
             metadata=metadata,
-            **self._frame(call),
+            **framed(call, self._tenant),
         )
         return hold_of(self._executor.execute(command, call.get("tx")), owner)
 
@@ -167,7 +165,7 @@ class Verbs:
             quantity=amounts_of(quantity),
             keep_rest=keep_rest,
             overage=overage,
-            **self._frame(call),
+            **framed(call, self._tenant),
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
@@ -182,7 +180,9 @@ class Verbs:
     ) -> Hold:
         """Held units become available. `force=True` with a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
-        command = ReleaseHold(id=id, owner=token, quantity=amounts_of(quantity), force=force, **self._frame(call))
+        command = ReleaseHold(
+            id=id, owner=token, quantity=amounts_of(quantity), force=force, **framed(call, self._tenant)
+        )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def extend(
@@ -203,14 +203,14 @@ class Verbs:
             by_slots=None if by is None else span(by, "by"),
             ttl_slots=None if ttl is None else span(ttl),
             until=None if until is None else moment(until, "until"),
-            **self._frame(call),
+            **framed(call, self._tenant),
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
         """Say that a hold's deadline has come. Nobody needs to: it is true anyway. Raises `NotDue`."""
         id, _ = reference(hold, None)
-        return hold_of(self._executor.execute(ExpireHold(id=id, **self._frame(call)), call.get("tx")), None)
+        return hold_of(self._executor.execute(ExpireHold(id=id, **framed(call, self._tenant)), call.get("tx")), None)
 
     @overload
     def return_units(
@@ -246,23 +246,25 @@ class Verbs:
                 "hold", "hold_required", "give a hold, or a pool whose holds are kept no longer, and not both"
             )
         if pool is not None:
-            by_pool = ReturnToPool(id=pool, quantity=quantity, force=force, **self._frame(call))
+            by_pool = ReturnToPool(id=pool, quantity=quantity, force=force, **framed(call, self._tenant))
             found = pool_of(self._executor.execute(by_pool, call.get("tx")))
             assert found is not None
             return found
         id, token = reference(hold, owner)
-        command = ReturnUnits(id=id, owner=token, quantity=amounts_of(quantity), force=force, **self._frame(call))
+        command = ReturnUnits(
+            id=id, owner=token, quantity=amounts_of(quantity), force=force, **framed(call, self._tenant)
+        )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def put_record(
         self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
     ) -> Record | None:
         """Write (or with body None remove) a small JSON document. Raises `VersionConflict`."""
-        command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **self._frame(call))
+        command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **framed(call, self._tenant))
         return record_of(self._executor.execute(command, call.get("tx")))
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.
 
         It works for all tenants; a kernel bound to one is told of its own holds only."""
-        return report_of(self._executor.execute(Sweep(limit=limit, **self._frame({}))))
+        return report_of(self._executor.execute(Sweep(limit=limit, **framed({}, self._tenant))))

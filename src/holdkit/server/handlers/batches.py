@@ -13,8 +13,8 @@ from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
 from ...kernel.context import Context, actor_text, current
-from ...kernel.guarding import op_within
 from ...kernel.normalise import normalise
+from ...kernel.prepare import op_within
 from ...kernel.results import Hold
 from .. import batch_bodies as bodies
 from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields

@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 
 from ...core.model import Record, Slot
 from ...core.validation import invalid, text
-from ...kernel._async.named_follower import keep_place, kept_place
-from ...kernel.cursor import generation_of
-from ...kernel.places import MAX_FOLLOWER, Kept
+from ...kernel._async.named_follower import find_cursor, save_cursor
+from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
+from ...kernel.journal import generation_of
 from ..answers import at
 from ..bodies import AllTenants, Body, Limit
 from ..problems import Problem
@@ -120,7 +120,7 @@ async def show_end(request: Request) -> Answer:
 async def show_cursor(request: Request) -> Answer:
     """The stored cursor of a named follower."""
     name = _name(request)
-    kept = await kept_place(request.kernel.executor, _whose(request), name)
+    kept = await find_cursor(request.kernel.executor, _whose(request), name)
     if kept is None:
         raise Problem(404, "cursor_not_found", "no follower with this name has stored a cursor yet")
     return answer(_kept(request, name, kept))
@@ -131,13 +131,13 @@ async def move_cursor(request: Request) -> Answer:
     body: MoveCursor = request.body
     name = _name(request)
     follower = text(body.follower, "follower", MAX_FOLLOWER) if body.follower else ""
-    kept = await keep_place(
+    kept = await save_cursor(
         request.kernel.executor, _whose(request), name, body.cursor, body.if_version, follower=follower, op=request.op
     )
     return answer(_kept(request, name, kept))
 
 
-def _kept(request: Request, name: str, kept: Kept) -> KeptCursor:
+def _kept(request: Request, name: str, kept: SavedCursor) -> KeptCursor:
     return KeptCursor(name, kept.cursor, kept.follower, kept.version, kept.slot, request.now())
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
+from ...kernel.journal import ALL
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
-from ...kernel.tenants import ALL
 from ..answers import EntryPage, entry_answer
 from ..bodies import HistoryQuery, JournalQuery
 from ..request import Answer, Request, answer

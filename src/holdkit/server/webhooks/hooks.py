@@ -16,7 +16,7 @@ from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
 from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel._async.named_follower import CURSORS
+from ...kernel.follower_state import CURSORS
 from ...kernel.results import JournalEntry
 from .requests import check_url, event_id, hook_of, new_secret, position_of
 

@@ -145,12 +145,12 @@ class WebhookSender:
                 last = entry
                 if unstored == STORE_EVERY:
                     unstored = 0
-                    await follower.keep_place(last)
+                    await follower.save_cursor(last)
         except (asyncio.CancelledError, Stopped):
             if unstored:  # so that accepted deliveries are not repeated
-                await follower.keep_place(last)
+                await follower.save_cursor(last)
             raise
-        await follower.keep_place()
+        await follower.save_cursor()
 
     async def _deliver(self, hooks: Hooks, hook: Hook, lease: RecordLease, entry: JournalEntry) -> None:
         id = event_id(hook.id, entry)

@@ -21,7 +21,7 @@ from ...core.outcomes import Reason, Receipt, Refusal, Reply
 from ...core.reading import FindEnds, FindHold, FindPool, JournalRow, ReadHistory, ReadJournal, entry_of
 from ...engines.clocks import Clock
 from ...engines.port import Applied, Engine
-from ...kernel.guarding import guarded
+from ...kernel.prepare import guarded
 from ..clock import FakeClock
 
 T = TypeVar("T")
