@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from ..core.model import SECOND, Slot
@@ -31,7 +32,7 @@ def _steady() -> Callable[[], float]:
     for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):  # the second one goes on in suspend on macOS
         source = getattr(time, name, None)
         if source is not None:
-            return lambda: time.clock_gettime(source)
+            return partial(time.clock_gettime, source)
     return time.monotonic
 
 

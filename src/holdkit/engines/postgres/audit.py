@@ -178,9 +178,9 @@ class StoredRows:
         if (row[18], row[16], row[17], row[20]) == (expected[0], expected[10], expected[11], expected[15]):
             return pool.key, pool, ()
         found: list[Difference] = []
-        for field, stored, says in (("lane", row[18], expected[0]), ("over", row[16], expected[10]),
+        for field, stored, wanted in (("lane", row[18], expected[0]), ("over", row[16], expected[10]),
                                     ("idle", row[17], expected[11]), ("resting", row[20], expected[15])):  # fmt: skip
-            found += _unless("pools", row_name(pool.key), field, stored, says)
+            found += _unless("pools", row_name(pool.key), field, stored, wanted)
         return pool.key, pool, found
 
     def _hold(self, row: Row) -> Found[Key, StoredHold]:
@@ -195,8 +195,8 @@ class StoredRows:
             return key, hold, ()
         found: list[Difference] = []
         names = ("open", "lane", "pools", "pool_lanes", "kept", "kept_from")
-        for field, stored, says in zip(names, row[18:24], derived, strict=True):
-            found += _unless("holds", row_name(key), field, stored, says)
+        for field, stored, wanted in zip(names, row[18:24], derived, strict=True):
+            found += _unless("holds", row_name(key), field, stored, wanted)
         return key, hold, found
 
     def _record(self, row: Row) -> Found[RecordKey, Record]:

@@ -121,7 +121,7 @@ class CallerTransactions:
         return with_clock(options, script)
 
     def _run(self, tx: Any, make: MakeScript[T], *, reading: bool = False) -> T:
-        """Run a script on this thread; a framework is told if its transaction could not be kept usable."""
+        """Run a script on this thread. If the transaction could not be kept usable, the framework is made to roll it back."""
         connection = driver_connection(tx)
         try:
             return self._run_on(check_connection(connection, psycopg.Connection), make, reading)

@@ -149,13 +149,13 @@ class PipelineConnection(Pipeline):
         yield from rows
 
     def _check_replicated(self) -> None:
-        """Raised here, so that nobody who commits can overlook it."""
+        """Checked for every exchange, so that no commit can miss it."""
         if standby_given_up(self.notices):
             raise NotReplicated
 
     @property
     def in_transaction(self) -> bool:
-        """Whether one is open, aborted or not, as far as the server has told."""
+        """Whether a transaction is open, aborted or not, as far as libpq knows."""
         return self.pgconn.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
 
     @property

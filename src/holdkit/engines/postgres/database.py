@@ -214,7 +214,7 @@ class BatchOptions(NamedTuple):
     """The next transaction on this connection reaches the same server, so a read may release its locks before a second
     transaction proves that what it saw is durable."""
     stored: StoredLimits | None = None
-    """Where limits that another process has changed are taken over; None: nobody looks."""
+    """Where limits that another process has changed are taken over; None: they are not checked."""
 
 
 class Schema(Struct, frozen=True):

@@ -70,7 +70,7 @@ class Pipeline:
         self.pgconn = pgconn
         self.on_statement = on_statement
         self.busy = False
-        """Inside an exchange. If it is so when nobody runs one, an interrupt has struck, and nothing is known any more."""
+        """Inside an exchange. If it is set when no exchange is running, an interrupt has struck, and the connection is out of step."""
         self.committing = False
         """That exchange has a COMMIT in it."""
         self._prepare = prepare
@@ -185,7 +185,7 @@ def notice_text(notice: psycopg.errors.Diagnostic) -> str:
 
 
 def standby_given_up(notices: Iterable[str]) -> bool:
-    """Whether the server says that it did not wait for a standby until the end of a COMMIT."""
+    """Whether a notice says that the server gave up the wait for a standby during a COMMIT."""
     return any(sign in notice for notice in notices for sign in STANDBY_NOTICE)
 
 
@@ -244,5 +244,5 @@ def _settle(ready: asyncio.Future[bool], value: bool) -> None:
 
 
 def timed_out(seconds: float) -> TimeoutError:
-    """What an exchange is told when its time is over."""
+    """The error that is thrown into an exchange when its time is over."""
     return TimeoutError(f"no answer within {seconds:g} seconds")

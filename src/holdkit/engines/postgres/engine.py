@@ -116,7 +116,7 @@ class PostgresEngine:
 
     @property
     def durability(self) -> Durability:
-        """What a done answer survives, as the server last told: a few seconds before the last call."""
+        """What a done answer survives, as read at most a few seconds before the last call."""
         assert self._durability.known is not None, "read on opening"
         return self._durability.known
 

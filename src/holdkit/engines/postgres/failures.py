@@ -6,8 +6,8 @@ nobody knows. What decides is whether COMMIT may have left this process:
 - Before that, nothing was done, whatever went wrong: the server ends the transaction when the connection is lost. The attempt is
   repeated from the beginning, with a new connection if need be, at most `ATTEMPTS` times and never beyond the call's own deadline
   (`retry`). If no attempt succeeds, the caller gets the error of the last one: nothing was done.
-- From then on a lost connection proves nothing. The server may have committed, or may still do so after we have hung up, so a look
-  at the tables proves nothing either. The engine never repeats the batch: it raises `OutcomeUnknown`, and the kernel resolves it by
+- From then on a lost connection proves nothing. The server may have committed, or may still do so after we have disconnected, so reading
+  the tables proves nothing either. The engine never repeats the batch: it raises `OutcomeUnknown`, and the kernel resolves it by
   the operation id, or tells the caller. An *error* in answer to COMMIT is treated alike: a server may report one for a transaction
   that it has committed (Citus, when a worker is killed).
 - A COMMIT whose wait for a standby was cancelled has succeeded on this server only. A failover may undo it, so that is
@@ -32,8 +32,8 @@ T = TypeVar("T")
 ATTEMPTS: Final = 20
 """How often something that certainly did nothing is tried."""
 FEW: Final = 3
-"""The same where a worker behind the server has hung up. A stale session is replaced at once; a worker that is down is not waited
-for, because every other call of this process would wait as well."""
+"""The same where the server has lost its connection to a worker (Citus). A stale session is replaced at once; a worker that is down
+is not waited for, because every other call of this process would wait as well."""
 ID_TAKEN: Final = frozenset({"22012", "23505"})
 """Our own check of a row count (division by zero), unique violation: a row exists that the batch did not know of."""
 RETRYABLE: Final = ID_TAKEN | {"40001", "40P01"}

@@ -13,7 +13,7 @@ has seen of each cluster, and uses no connection to an older one: neither a new 
 (`waiting.PrimaryWatch`). A process that has seen none yet asks all hosts, and takes the newest of those that answer at about the same
 time. Where a server does not tell its timeline (some only speak PostgreSQL's protocol), nothing is concluded.
 
-What is remembered needs no lock, a dictionary and sets suffice, so a forked child inherits no lock that nobody will release.
+What is remembered is kept in a dictionary of sets, without a lock, so that a forked child never inherits one that stays locked.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def first_line(error: Exception) -> str:
 
 
 def _identify(connection: psycopg.Connection[Any], host: Host) -> Primary | None:
-    """Which primary this is; None if it does not tell, or is a standby."""
+    """Which primary this is; None if the server does not tell, or is a standby."""
     try:
         (result,) = _execute(connection, host, _IDENTIFY)
     except psycopg.OperationalError:
@@ -311,7 +311,7 @@ class Race(Generic[T]):
         failed: Exception | None = None
         try:
             result = self._attempts[index]()
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # noqa: BLE001 - reported with the result
             failed = error
         with self._lock:
             over = self._over
@@ -321,7 +321,7 @@ class Race(Generic[T]):
             self._drop(result)
 
     def _end(self) -> list[T]:
-        """From now on every attempt is too late; gives the results that nobody has looked at."""
+        """From now on every attempt is too late; returns the results that were not taken yet."""
         with self._lock:
             self._over = True
         late: list[T] = []

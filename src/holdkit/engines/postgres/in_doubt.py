@@ -5,7 +5,7 @@ connected to says COMMIT, to us as well. A worker that is lost in between keeps 
 have answered *done*, until Citus finishes it (`citus.recover_2pc_interval`). Meanwhile:
 
 - What changes an existing row waits for the row's lock, and gives up if that takes too long. Nothing needs to be done here.
-- What looks for a row that is not visible finds nothing, and waits for nobody: a confirm would be refused with `hold_not_found`,
+- What looks for a row that is not visible finds nothing, and does not wait: a confirm would be refused with `hold_not_found`,
   which is final, and false. So "not found" is believed only if the load that found nothing began after everything that was prepared
   in those lanes had ended. What was prepared later than that is younger than the caller's own call, and is not waited for: other
   transactions commit in two phases all the time.

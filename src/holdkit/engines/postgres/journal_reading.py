@@ -80,49 +80,49 @@ class Reader(NamedTuple):
         return proved(script, lanes_of_query(query, self.lanes) if self.options.distributed else None)
 
 
-def answer(at: Reader, query: Query[Any]) -> Any:
+def answer(reader: Reader, query: Query[Any]) -> Any:
     """Answer any query."""
-    script = read_script(at.options, query)
+    script = read_script(reader.options, query)
     if script is not None:
-        return at.connection.run(at.proved(script, query))
-    assert not at.durable or isinstance(query, ReadHistory), (
+        return reader.connection.run(reader.proved(script, query))
+    assert not reader.durable or isinstance(query, ReadHistory), (
         "nothing but this is proved: no command rests on the others"
     )
-    return _ANSWERS[type(query)](at, query)
+    return _ANSWERS[type(query)](reader, query)
 
 
 # The journal
 
 
-def number(at: Reader) -> None:
-    """Number what callers' transactions have left without a number: nobody else may come by for a long time. A read does not depend on
-    whether a standby has the numbers: one that does proves what it has seen."""
+def number(reader: Reader) -> None:
+    """Number what callers' transactions have left without a number: no other transaction may come for a long time. A
+    read does not depend on whether a standby has the numbers; a read that must be durable proves what it has seen."""
     with suppress(NotReplicated):
-        _number(at)
+        _number(reader)
 
 
-def _number(at: Reader) -> None:
-    lanes = [row[0] for row in at.fetch("has_unnumbered")]
-    if at.options.distributed:
+def _number(reader: Reader) -> None:
+    lanes = [row[0] for row in reader.fetch("has_unnumbered")]
+    if reader.options.distributed:
         for lane in lanes:
-            at.connection.run(split_by_lane(number_left_over(lane, at.options), (lane,), writing=True))
+            reader.connection.run(split_by_lane(number_left_over(lane, reader.options), (lane,), writing=True))
     elif lanes:
         nothing: list[Any] = []
-        at.connection.execute((
+        reader.connection.execute((
             BEGIN,
-            ("lock_heads", (lanes, at.options.wait_ms)),
+            ("lock_heads", (lanes, reader.options.wait_ms)),
             ("write_journal_with_unnumbered", (lanes, [0] * len(lanes), *(nothing,) * 6)),
             COMMIT,
         ))  # fmt: skip
 
 
-def read_journal(at: Reader, query: ReadJournal) -> list[JournalRow]:
+def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
     """Entries after a position: in order within each lane, and the lanes merged by time."""
-    number(at)
-    after, lanes = query.after, list(range(at.lanes))
-    if at.options.distributed:  # only those with new entries
-        lanes = [lane for lane, seq in at.fetch("read_heads") if seq > after.get(lane, 0)]
-    rows = at.fetch("read_journal", (lanes, [after.get(lane, 0) for lane in lanes], query.tenant, query.limit))
+    number(reader)
+    after, lanes = query.after, list(range(reader.lanes))
+    if reader.options.distributed:  # only those with new entries
+        lanes = [lane for lane, seq in reader.fetch("read_heads") if seq > after.get(lane, 0)]
+    rows = reader.fetch("read_journal", (lanes, [after.get(lane, 0) for lane in lanes], query.tenant, query.limit))
     return _merged(rows)[: query.limit]
 
 
@@ -133,20 +133,20 @@ def _merged(rows: Iterable[Row]) -> list[JournalRow]:
     return list(merge(*lanes, key=lambda row: decode_entry(row.text).slot))
 
 
-def read_history(at: Reader, query: ReadHistory) -> list[JournalRow]:
+def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
     """The entries about one subject: kind/id for a record, the id for a hold, anything else is a pool."""
-    found = _about(at, query)
+    found = _about(reader, query)
     while not all(row.seq for row in found):
-        number(at)
-        found = _about(at, query)
+        number(reader)
+        found = _about(reader, query)
     return found
 
 
-def _about(at: Reader, query: ReadHistory) -> list[JournalRow]:
+def _about(reader: Reader, query: ReadHistory) -> list[JournalRow]:
     """The same, including entries that have no number yet."""
-    lanes = sorted(lanes_about(query, at.lanes))
+    lanes = sorted(lanes_about(query, reader.lanes))
     script = _find_about(query, lanes)
-    found = [JournalRow(*row) for rows in at.run(at.proved(script, query)) for row in rows]
+    found = [JournalRow(*row) for rows in reader.run(reader.proved(script, query)) for row in rows]
     return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part][: query.limit]
 
 
@@ -154,49 +154,49 @@ def _find_about(query: ReadHistory, lanes: Sequence[int]) -> Script[list[list[Ro
     return (yield tuple(("read_history", (lane, query.tenant, query.subject, query.limit)) for lane in lanes))
 
 
-def read_pool_history(at: Reader, query: ReadPoolHistory) -> list[JournalRow]:
+def read_pool_history(reader: Reader, query: ReadPoolHistory) -> list[JournalRow]:
     """Entries that touched a pool, all in its lane."""
     tenant, name = query.tenant, written(query.pool)
-    lane = lane_of_pool((tenant, query.pool), at.lanes)
+    lane = lane_of_pool((tenant, query.pool), reader.lanes)
 
     def find(after: int, upto: int, most: int) -> list[JournalRow]:
-        return [JournalRow(*row) for row in at.fetch("search_entries", (lane, after, upto, tenant, name, most))]
+        return [JournalRow(*row) for row in reader.fetch("search_entries", (lane, after, upto, tenant, name, most))]
 
-    number(at)
-    last = sum(seq for its, seq in at.fetch("read_heads") if its == lane)
+    number(reader)
+    last = sum(seq for its, seq in reader.fetch("read_heads") if its == lane)
     return find_touching(query.pool, query.after.get(lane, 0), last, query.limit, find)
 
 
-def find_ends(at: Reader, _: FindEnds) -> list[JournalRow]:
+def find_ends(reader: Reader, _: FindEnds) -> list[JournalRow]:
     """The last entry of every lane."""
-    number(at)
-    if at.options.distributed:
-        return find_entries(at, FindEntries(tuple((lane, seq) for lane, seq in at.fetch("read_heads") if seq)))
-    return [JournalRow(*row) for row in at.fetch("read_last_entries")]
+    number(reader)
+    if reader.options.distributed:
+        return find_entries(reader, FindEntries(tuple((lane, seq) for lane, seq in reader.fetch("read_heads") if seq)))
+    return [JournalRow(*row) for row in reader.fetch("read_last_entries")]
 
 
-def find_entries(at: Reader, query: FindEntries) -> list[JournalRow]:
+def find_entries(reader: Reader, query: FindEntries) -> list[JournalRow]:
     """The entries at these positions."""
     lanes, seqs = [lane for lane, _ in query.positions], [seq for _, seq in query.positions]
-    return [JournalRow(*row) for row in at.fetch("read_entries", (lanes, seqs))]
+    return [JournalRow(*row) for row in reader.fetch("read_entries", (lanes, seqs))]
 
 
-def read_clock(at: Reader, _query: ReadClock) -> Slot:
+def read_clock(reader: Reader, _query: ReadClock) -> Slot:
     """The server's clock, or the injected one."""
-    ((slot,),) = at.connection.fetch("read_clock", (at.slot,))
+    ((slot,),) = reader.connection.fetch("read_clock", (reader.slot,))
     found: Slot = slot
     return found
 
 
-def read_generation(at: Reader, _query: ReadGeneration) -> str:
+def read_generation(reader: Reader, _query: ReadGeneration) -> str:
     """A digest of our own token, cluster, table and timeline; of the token alone where the server does not tell the rest."""
-    if not at.options.distributed:
+    if not reader.options.distributed:
         try:
-            return _named(at.connection.fetch("read_generation"))
+            return _named(reader.connection.fetch("read_generation"))
         except StatementFailed as failed:
             if failed.sqlstate not in _NOT_TOLD:
                 raise
-    return _named(at.connection.fetch("read_generation_token"))
+    return _named(reader.connection.fetch("read_generation_token"))
 
 
 def _named(rows: list[Row]) -> str:
@@ -207,12 +207,15 @@ _NOT_TOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
 """Of a server that is no ordinary PostgreSQL, or does not tell this role."""
 
 
-def take_survey(at: Reader, _: TakeSurvey) -> Survey:
+def take_survey(reader: Reader, _: TakeSurvey) -> Survey:
     """How much there is. With distributed tables the workers are asked one after the other, so it is only nearly one moment."""
-    now = at.connection.fetch("read_clock", (at.slot,))[0][0]
-    pools, live = at.connection.fetch("count_pools")[0][0], at.connection.fetch("count_live_holds", (now,))[0][0]
-    entries = sum(seq for _, seq in at.fetch("read_heads"))
-    oldest, latest = at.connection.fetch("oldest_due", (now,))[0][0], at.connection.fetch("latest_slot")[0][0]
+    now = reader.connection.fetch("read_clock", (reader.slot,))[0][0]
+    pools, live = (
+        reader.connection.fetch("count_pools")[0][0],
+        reader.connection.fetch("count_live_holds", (now,))[0][0],
+    )
+    entries = sum(seq for _, seq in reader.fetch("read_heads"))
+    oldest, latest = reader.connection.fetch("oldest_due", (now,))[0][0], reader.connection.fetch("latest_slot")[0][0]
     return Survey(pools, live, entries, oldest, now, latest)
 
 

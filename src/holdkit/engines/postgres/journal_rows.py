@@ -111,8 +111,8 @@ def number_distributed(
     unnumbered: bool,
     options: BatchOptions,
 ) -> Script[list[Statement]]:
-    """Take numbers and write the entries behind these statements; sends them first if something must be known before. Gives what
-    is still to be sent."""
+    """Take numbers and write the entries after these statements. If something must be read first, the statements are sent on the way;
+    returns what is still to be sent."""
     touched = sorted(rows.counts)
     heads = [*_lock_heads(touched, options, unnumbered), *floors]
     if not unnumbered:
@@ -122,13 +122,13 @@ def number_distributed(
 
 
 def number_left_over(lane: int, options: BatchOptions) -> Script[None]:
-    """Number what callers' transactions have left in a lane: nobody else may come by for a long time."""
+    """Number what callers' transactions have left in a lane: no other transaction may come for a long time."""
     *_, left = yield (BEGIN, *_lock_heads([lane], options, first=True), ("take_unnumbered", ([lane],)))
     yield (*(_write_entries(JournalRows(), left) if left else ()), COMMIT)
 
 
 def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[Statement]:
-    """Always waits: whoever has a head locked is about to commit. A single head is locked by taking its numbers, unless
+    """Always waits, because a transaction that has a head locked is about to commit. A single head is locked by taking its numbers, unless
     something must be read under its lock `first`."""
     statements: list[Statement] = []
     if not options.wait_for_locks:

@@ -97,7 +97,7 @@ def load_batch(
         locked = yield from _find_locked(missing_pools, missing_records, options)
     if due:
         locked |= yield from _load_due_holds(rows, due, options)
-    # A caller who marked a due hold expired may have committed since we looked: its entry goes first.
+    # A caller's transaction that marked a due hold expired may have committed since then: its entry goes first.
     unnumbered = unnumbered or bool(due) or options.several_lanes
     counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
     for pool in locked & rows.pools.keys():
@@ -221,7 +221,7 @@ def _load_later_due(
 def _load_due_holds(
     rows: LoadedRows, due: dict[Key, list[DueLeg]], options: BatchOptions
 ) -> Script[set[Key | RecordKey]]:
-    """Lock and load the holds of due legs: whoever has the other pools of such a hold may be marking it expired right now.
+    """Lock and load the holds of due legs: a transaction that has other pools of such a hold may be marking it expired right now.
 
     A pool with a due leg whose hold another transaction has locked counts as locked itself; these are returned.
     """
@@ -268,7 +268,7 @@ class GrowingBatch:
 
     def __init__(self, groups: Sequence[Group], add_late: AddLate, database: Database) -> None:
         self.groups = list(groups)
-        """All of them: those that were added are behind the others."""
+        """All of them: those that were added come last."""
         self._add_late: AddLate | None = add_late
         self.database = database
 

@@ -1,7 +1,7 @@
 """Opening a connection of our own: its settings, what a server must be to be trusted, and what a done answer survives there.
 
 A server with unsafe settings is refused, unless the URL allows each by name. What a done answer survives is read on every new
-connection, and again when that was a while ago. Only what the server itself knows can be told: its settings, as our connections
+connection, and again when that was a while ago. Only what the server itself knows can be reported: its settings, as our connections
 have them, and which standbys receive its log. A standby that is fed from an archive, or by the storage below, is not seen.
 """
 
@@ -140,7 +140,7 @@ _GRANT: Final = "to see what receives the log, grant pg_read_all_stats (or pg_mo
 
 
 class DurabilityCheck:
-    """What a done answer survives, as the server last told. Safe to share between threads."""
+    """What a done answer survives, as last read. Safe to share between threads."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -196,9 +196,9 @@ def _synchronous(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Du
     """Commits wait for the standbys that are named; there may be others."""
     commit, names = settings["synchronous_commit"], settings["synchronous_standby_names"]
     says = f"a done answer is on the server's disk and {_COPY.get(commit, _COPY['on'])}, of {names}"
-    behind = [standby for standby in standbys if standby.state in ("asynchronous", "away")]
-    if behind:
-        says += f"; a failover to another ({_named(behind)}) may lose the last moments"
+    others = [standby for standby in standbys if standby.state in ("asynchronous", "away")]
+    if others:
+        says += f"; a failover to another ({_named(others)}) may lose the last moments"
     advice = ""
     if not any(standby.state in ("synchronous", "unknown") for standby in standbys):
         says += "; none is connected, so that commits wait"

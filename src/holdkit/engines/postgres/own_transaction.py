@@ -54,7 +54,7 @@ _SET_TIMEOUTS: Final = (
 
 
 class _Watched:
-    """A connection while somebody waits on it, as the watch sees it."""
+    """A connection that is waited on, as the watch sees it."""
 
     def __init__(self, opened: HostConnection) -> None:
         self.pgconn: pq.abc.PGconn = opened.connection.pgconn

@@ -25,7 +25,7 @@ _UNDO: Final[tuple[Statement, ...]] = (("roll_back_to_savepoint", ()), ("release
 
 
 def check_transaction(properties: Row, identity: Row | None, expected: str, *, reading: bool) -> None:
-    """Check what the server says about the transaction. For `reading`, one that may not write, or with one snapshot, will do."""
+    """Check what the server says about the transaction. For `reading` it may be read-only, or of any isolation level."""
     isolation, read_only, recovering, path = properties
     first = next((name for name in path.split("\x1f") if not name.startswith("pg_temp")), "")
     if first != "pg_catalog":

@@ -9,17 +9,17 @@ those out. In a transaction of ours the usual batch takes two round trips:
    so whatever is read by the locking statement itself may be stale.
 2. Write what changed; last of all lock the lane heads, take journal numbers there and insert the entries; COMMIT. Every write counts
    its rows inside the statement and raises if the count is wrong, because COMMIT travels in the same round trip: a count that is
-   looked at afterwards comes too late. That is the second check behind the locks.
+   looked at afterwards comes too late. It is a second check, should the locks ever fail.
 
 Between the two the core decides, in Python, at the time that was read after the locks. Nobody else can change the locked pools
 meanwhile, and a slow client holds up only those who want the same pools.
 
-*assume_new.* Ids that a batch is about to insert are nearly always new, so by default nobody looks for them. If one exists, the insert
+*assume_new.* Ids that a batch is about to insert are nearly always new, so by default the batch does not look for them. If one exists, the insert
 finds it: the row count raises, nothing was done, and the batch runs again and looks first. A creation that is *refused* is not
-inserted, so nobody would notice that its id is taken, which is a different refusal: then the batch is run again too.
+inserted, so it would go unnoticed that its id is taken, which is a different refusal: then the batch runs again too.
 
 If something must be done first (a backlog of due legs, room in a limited table), the run does only that, commits, and returns no
-outcomes: whoever runs the script runs it again. `RetryState` remembers between runs what has been done.
+outcomes: its caller runs the script again. `RetryState` remembers between runs what has been done.
 """
 
 from __future__ import annotations

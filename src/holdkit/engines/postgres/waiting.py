@@ -8,11 +8,11 @@ that), so the exchange has a task of its own, and only the first cancellation co
 
 Theory of operation, a primary that is stopped. A host that was stopped or cut off keeps its connections open and says nothing.
 How long an answer may take cannot be known: a COMMIT waits for its standby, a statement for a lock. So silence alone ends no wait.
-But once anybody has waited for `QUIET` seconds, `PrimaryWatch` asks every host of the address, side by side, again and again while
-somebody waits. If one of them is a newer primary (`hosts`), the watch shuts down the socket of every connection that waits for an
-older one; whoever waits there finds the connection lost. Before COMMIT was sent that did nothing, and is tried again with the new
+But once a wait has lasted `QUIET` seconds, `PrimaryWatch` asks every host of the address, side by side, repeatedly while any wait
+lasts. If one of them is a newer primary (`hosts`), the watch shuts down the socket of every connection that waits for an
+older one; the waiting call finds the connection lost. Before COMMIT was sent that did nothing, and is tried again with the new
 primary; after, it is unknown, and resolved there. The watch also ends waits whose own time is over, for those that cannot see that
-themselves (psycopg's blocking calls). It is one thread, which runs while anybody waits and a little longer. It shuts a socket down
+themselves (psycopg's blocking calls). It is one thread, which runs while there are waits and a little longer. It shuts a socket down
 under the lock under which waits begin and end, and a connection is closed only after its wait has ended: so it never shuts down
 another connection that was given the same file descriptor.
 """
@@ -189,7 +189,7 @@ async def _ready(fileno: int, wanted: int, seconds: float) -> bool:
 
 
 class Watched(Protocol):
-    """A connection of our own on which somebody may wait."""
+    """A connection of our own that is waited on."""
 
     pgconn: pq.abc.PGconn
     primary: Primary | None
@@ -208,7 +208,7 @@ class PrimaryWatch:
         self._next_probe = 0.0
 
     def begin(self, connection: Watched, until: float | None = None) -> None:
-        """Somebody waits on this connection from now on, at most until that moment of `time.monotonic`."""
+        """This connection is waited on from now on, at most until that moment of `time.monotonic`."""
         with self._lock:
             self._waits[connection] = (time.monotonic(), until)
             if self._thread is None:
@@ -254,6 +254,6 @@ class PrimaryWatch:
 
 
 def _shut_down(pgconn: pq.abc.PGconn) -> None:
-    """Make whoever waits on this connection find it lost."""
+    """Make the call that waits on this connection find it lost."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(pgconn.socket)) as duplicate:
         duplicate.shutdown(socket.SHUT_RDWR)

@@ -44,7 +44,7 @@ def write_back(
     pools = _pools(view, batch_rows, options.lanes) if view.pools.changed else NO_POOLS
     holds = _holds(view, options.lanes) if view.holds.changed else NO_HOLDS
     if pools.plain and holds.placed and not holds.others and not options.distributed:
-        statements.append(_place(pools, holds, stamp, strict, options.lanes))
+        statements.append(_place_holds(pools, holds, stamp, strict, options.lanes))
     else:
         statements += [*pools.statements(stamp, strict), *holds.statements(options.lanes, strict)]
     if view.operations.changed:
@@ -207,7 +207,7 @@ def _holds(view: View, lanes: int) -> HoldWrites:
     return holds
 
 
-def _place(pools: PoolWrites, holds: HoldWrites, stamp: int, strict: bool, lanes: int) -> Statement:
+def _place_holds(pools: PoolWrites, holds: HoldWrites, stamp: int, strict: bool, lanes: int) -> Statement:
     count = len(pools.updated) + len(holds.placed)
     return (
         "place_holds",
@@ -250,7 +250,7 @@ def limits_version(records: Mapping[RecordKey, Record | None]) -> list[Statement
 def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, options: BatchOptions) -> list[Statement]:
     touched = sorted(journal.counts)
     statements: list[Statement] = []
-    timeout = options.wait_ms  # whoever has a head locked is about to commit
+    timeout = options.wait_ms  # a transaction that has a head locked is about to commit
     if len(touched) > 1 or batch_rows.unnumbered:
         statements.append(("lock_heads", (touched, timeout)))
     statements += raised_floor(view, options.lanes)
