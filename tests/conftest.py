@@ -1,4 +1,4 @@
-"""What the whole suite shares: where its files are, in which order it runs, and what `--quick` leaves out."""
+"""What all tests share: where their files are, in which order they run, what `--quick` leaves out, and common fixtures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's clock, as its answers tell it: never behind the real one, and close to it again after every exchange."""
+"""The estimate of a server's clock from its answers: never behind the real one, and close again after every exchange."""
 
 from __future__ import annotations
 

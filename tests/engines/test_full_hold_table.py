@@ -1,4 +1,4 @@
-"""Room in a bounded table of holds: the oldest whose units are consumed are dropped, but for those that the batch names."""
+"""A full table of holds: the oldest holds whose units are consumed are dropped, except those that the batch names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables larger than memory: the same as a dictionary, whatever lies on disk; and nothing is left behind."""
+"""Tables larger than memory behave like a dictionary, whatever is on disk, and leave no file behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at a file as a crash would have left it: a copy, read by somebody who never met the engine that wrote it."""
+"""A copy of a file as a crash would have left it, read without the engine that wrote it."""
 
 from __future__ import annotations
 

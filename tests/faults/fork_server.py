@@ -1,4 +1,4 @@
-"""The nursery: a process that has imported everything and forks one child per trial, so that a trial costs milliseconds.
+"""A process that has imported everything and forks one child per trial, so that a trial costs milliseconds.
 
 The child performs the script on a file and reports every answer on a socket *after* it has it and before the next call;
 what it reported is the ledger. It may die at any point: that is what it is for. Opens nothing before it forks.

@@ -1,4 +1,4 @@
-"""Telling what was tried, and how to try it again."""
+"""Counts what was tried, and prints how to repeat it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupts that strike threads: what they raise, how one is sent, and a crowd that is struck at any bytecode."""
+"""Interrupts: what they raise, how a test sends one to a thread, and threads that are interrupted at any bytecode."""
 
 from __future__ import annotations
 

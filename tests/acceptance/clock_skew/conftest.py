@@ -1,4 +1,4 @@
-"""Clients on PostgreSQL whose own clock is wrong: behind, right, ahead. What they are told must not depend on it."""
+"""Clients on PostgreSQL whose machine has a wrong clock: behind, right, ahead. Answers must not depend on it."""
 
 from __future__ import annotations
 

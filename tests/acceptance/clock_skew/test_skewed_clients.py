@@ -1,4 +1,4 @@
-"""Everything that tells a time in a kernel on PostgreSQL, under every wrong clock of the process: the database's decides."""
+"""Every time that a kernel on PostgreSQL reports comes from the database's clock, however wrong the process's clock is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same over HTTP, by the client, and on the command line: the server's machine is wrong, and so is the client's."""
+"""The same over HTTP, through the client and on the command line: the clocks of server and client are both wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kit's canaries: every broken engine is caught, by the check that is about its bug, and the message says what is wrong."""
+"""The conformance kit catches every engine that is broken on purpose, by the check for that bug, with a message that names it."""
 
 from __future__ import annotations
 

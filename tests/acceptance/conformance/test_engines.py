@@ -1,4 +1,4 @@
-"""Every engine of ours passes the kit that we ship for the engines of others."""
+"""Each of our engines passes the conformance kit that we ship to authors of other engines."""
 
 from __future__ import annotations
 

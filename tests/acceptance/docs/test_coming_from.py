@@ -1,4 +1,4 @@
-"""The pages for those who come from elsewhere answer every name that is known there."""
+"""The pages for users of other libraries map every public name of those libraries."""
 
 from __future__ import annotations
 

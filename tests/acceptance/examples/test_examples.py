@@ -1,4 +1,4 @@
-"""Every file in `examples/` runs, and says what it says."""
+"""Every file in `examples/` runs and prints what it promises."""
 
 from __future__ import annotations
 

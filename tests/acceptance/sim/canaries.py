@@ -1,4 +1,4 @@
-"""Bugs of the log engine and of sagas, as small patches: the simulator must catch every one of them, for what it does."""
+"""Bugs of the log engine and of sagas, as small patches. The simulator must catch each of them, and for the right reason."""
 
 from __future__ import annotations
 
@@ -202,12 +202,12 @@ def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:
     """Two transactions where one is promised."""
     write = AsyncSagaDriver._write
 
-    async def apart(self: AsyncSagaDriver, after: Any, *beside: Any) -> None:
+    async def separately(self: AsyncSagaDriver, after: Any, *beside: Any) -> None:
         await write(self, after)
         if beside:
             await self._executor.execute_together(beside)
 
-    patch.setattr(AsyncSagaDriver, "_write", apart)
+    patch.setattr(AsyncSagaDriver, "_write", separately)
 
 
 LOST = r"an acknowledged entry is gone|crash made the log unreadable|neither what was acknowledged|not what was acknowledged"

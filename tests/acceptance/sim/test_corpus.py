@@ -1,4 +1,4 @@
-"""Lives that once broke: sound now, and broken again when their bug is planted."""
+"""Simulated runs that once failed: they pass now, and fail again when their bug is put back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sagas in the simulator: woven in without moving anything else, and judged by what the journal and the outside say."""
+"""Sagas in the simulator: adding them changes nothing else in a run, and the journal and the outside world judge them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine may ask for: small, shrinkable wishes, made into commands against the names in play.
+"""The random commands of the state machine, drawn as small drafts that Hypothesis can shrink.
 
 A wish speaks of "hold 3" and "5 units of time from now"; which id and slot that is, `Names` knows. Few names and short
 spans on purpose: collisions, retries, full tables and exact deadlines are what is wanted.

@@ -1,4 +1,4 @@
-"""The fleet: every engine, driven together, and compared after every step.
+"""Every engine, given the same commands and compared after every step.
 
 An engine joins by one line in `BUILDERS`. All share one clock; the first is the reference the others must agree with.
 Engines with one lane only: whole journals are compared, and with several lanes they are in another order.
@@ -119,7 +119,7 @@ class EngineGroup:
         self._builders = dict(builders)
         self._directory = Path(tempfile.mkdtemp(prefix="holdkit-machine-"))
         self._seen = 0
-        self.apart = False
+        self.disagreed = False
         """Whether a disagreement was found."""
         self.story: list[Step] = []
         self.engines: dict[str, Engine] = {}
@@ -179,7 +179,7 @@ class EngineGroup:
                 )
 
     def _differ(self, message: str) -> NoReturn:
-        self.apart = True
+        self.disagreed = True
         raise Disagreement(message)
 
     def compare_all(self, tenants: Sequence[str], prefixes: Sequence[str], holds: Sequence[str]) -> list[JournalRow]:

@@ -1,4 +1,4 @@
-"""R1, the machine itself: rules that drive a fleet of engines with the same commands, and count what was answered."""
+"""R1, the state machine: rules that give a group of engines the same commands and count the answers."""
 
 from __future__ import annotations
 
@@ -172,11 +172,11 @@ class EnginesAgree(RuleBasedStateMachine):
         if self.engine_group is None:
             return
         try:
-            if not self.engine_group.apart:  # else what was found would be hidden by what follows from it
+            if not self.engine_group.disagreed:  # else what was found would be hidden by what follows from it
                 self.read_back()
         finally:
             self.engine_group.close()
-            if self.engine_group.apart:
+            if self.engine_group.disagreed:
                 type(self).found = (self.engine_group.limits, self.engine_group.story)
 
 

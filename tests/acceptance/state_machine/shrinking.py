@@ -1,4 +1,4 @@
-"""A long story in which engines disagree, made short: delta debugging over the batches that were sent.
+"""Shortens a long run in which engines disagree: delta debugging over the batches that were sent.
 
 Quicker than shrinking the draws they came from, for a story can be told again without drawing anything.
 """

@@ -1,4 +1,4 @@
-"""Errors of the disk, one by one: what was refused is not there, what was answered is, and the log goes on."""
+"""The disk fails at each call in turn: what was refused is not stored, what was answered is, and the log continues."""
 
 from __future__ import annotations
 

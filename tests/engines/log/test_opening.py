@@ -1,4 +1,4 @@
-"""Opening: what is brought back, what is cut off, what is left behind; on both disks."""
+"""Opening a log: what is recovered, what is cut off, which files are removed; on a real and on a simulated disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log has one process: a lock, forks, kills, and what stands on a real disk."""
+"""One process owns a log: locks, forks, kills, and what a real disk has afterwards."""
 
 from __future__ import annotations
 

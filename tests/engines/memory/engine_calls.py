@@ -1,4 +1,4 @@
-"""A memory engine with a clock of its own, and short ways to ask it."""
+"""A memory engine with a clock of its own, and short calls for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same random commands to the core's bare world and to the engine: the same answers, the same entries, the same rows."""
+"""The same random commands to the core's plain world and to the engine give the same answers, entries and rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One buyer never pays for a backlog: a transaction returns at most so many legs, the rest goes first (SPEC section 3)."""
+"""A caller never pays for a backlog: one transaction returns a bounded number of due legs, and the rest goes first."""
 
 from __future__ import annotations
 

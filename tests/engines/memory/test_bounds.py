@@ -1,4 +1,4 @@
-"""Everything has a limit: tables, operations, the journal; and memory stays flat (SPEC sections 7 and 13, B2)."""
+"""Everything is bounded: tables, operations, the journal; and memory stays flat (B2)."""
 
 from __future__ import annotations
 

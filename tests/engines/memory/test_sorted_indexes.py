@@ -1,4 +1,4 @@
-"""Orders against the plainest model there is: a list that is sorted each time."""
+"""The sorted indexes against the plainest model: a list that is sorted each time."""
 
 from __future__ import annotations
 

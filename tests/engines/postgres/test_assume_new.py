@@ -1,4 +1,4 @@
-"""A batch does not look for what it is about to write; what is there all the same is met, and answered as ever."""
+"""A batch does not look for rows that it assumes to be new; where one exists after all, the answer is the same as ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expiry per leg: thousands of due legs, several engines, each returned exactly once, and no scan begins behind one."""
+"""Thousands of due legs and several engines: each leg is returned exactly once, and no scan starts behind a due leg."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_what_a_sweep_leaves_is_found_by_the_next_buyer(open_engine: Open, postg
 def test_canary_a_scan_that_begins_at_the_last_slot_loses_legs(
     open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "scanned_to", lambda view, gathered, pool: view.loaded.slot)
+    monkeypatch.setattr(writing, "scanned_to", lambda view, batch, pool: view.loaded.slot)
     engine = some_left(open_engine, postgres_url)
     assert engine_calls.violations(postgres_url)
     done(engine, place(POOLS[0]))

@@ -1,4 +1,4 @@
-"""A caller's transaction on PostgreSQL: what is refused before anything is written, and what is left as it was."""
+"""Joining a caller's transaction on PostgreSQL: what is refused before anything is written, and what is left untouched."""
 
 from __future__ import annotations
 

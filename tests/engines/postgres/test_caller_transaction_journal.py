@@ -1,4 +1,4 @@
-"""Entries of callers' transactions get their numbers later: once each, in order, without gaps, and never if rolled back."""
+"""Journal entries of callers' transactions get their numbers later: once each, in order, without gaps, never after a rollback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening what cannot be opened, and losing what was open: an error of ours that says what to do, without the password."""
+"""Addresses that cannot be opened and connections that are lost: a Holdkit error that says what to do, without the password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No more rows leave than must or may, whatever plan the server chooses: for room, and for pruning."""
+"""Pruning and making space delete exactly the rows they may, whatever plan the server chooses."""
 
 from __future__ import annotations
 

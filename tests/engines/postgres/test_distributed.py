@@ -1,4 +1,4 @@
-"""Lanes apart, on an ordinary server: what each transaction touches, and that everything else is as it was."""
+"""Tables distributed by lane, on an ordinary server: what each transaction touches, and that all answers stay the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch that waited for a pool takes along who came for it meanwhile, at a time that is read after that."""
+"""A batch that waited for a pool's lock includes the calls that came for that pool meanwhile, and reads its time after that."""
 
 from __future__ import annotations
 

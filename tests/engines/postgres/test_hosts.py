@@ -1,4 +1,4 @@
-"""Several hosts in an address: who is asked, with which settings; one that says nothing stalls nobody."""
+"""Several hosts in one address: which are asked, with which settings; a silent one delays nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers per lane are without gaps and in commit order: who follows lane by lane misses nothing, whatever commits when."""
+"""Numbers of a lane have no gaps and follow commit order: a follower of each lane misses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch on the event loop: the same answers as from a thread, or grounded with nothing done; never a connection lost."""
+"""A batch on the event loop gives the same answers as on a thread, or is left to a thread with nothing done; no connection is lost."""
 
 from __future__ import annotations
 

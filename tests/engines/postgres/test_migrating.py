@@ -1,4 +1,4 @@
-"""Migrations: once, however often and from wherever they are asked for; old or new, never half."""
+"""Migrations run once, however often and from wherever they are started; a schema is old or new, never in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a page of holds begins, whatever text was given as its place."""
+"""Where a page of holds begins, whatever text is given as its cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts side by side: the first that works is taken, nobody waits for one that hangs, and what comes too late is dropped."""
+"""Connection attempts in parallel: the first that succeeds is used, a hanging one delays nobody, late ones are closed."""
 
 from __future__ import annotations
 

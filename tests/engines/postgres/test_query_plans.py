@@ -1,4 +1,4 @@
-"""Plans at size: every keyed statement goes by an index, also if it was planned while the tables were empty.
+"""With large tables every keyed statement uses an index, even if it was planned while the tables were empty.
 
 The aim that a hold costs the same after millions of past ones rests on this.
 """

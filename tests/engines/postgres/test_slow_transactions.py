@@ -1,4 +1,4 @@
-"""An application's open transaction stops its own pools and nobody else."""
+"""An application's open transaction blocks its own pools and nobody else."""
 
 from __future__ import annotations
 

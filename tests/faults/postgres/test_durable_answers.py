@@ -118,7 +118,7 @@ def names(answers: list[Any]) -> list[str]:
 
 def without_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """The canary: a batch that wrote nothing rolls back, a look is a look."""
-    monkeypatch.setattr(script, "proof_of", lambda outcomes, gathered: ())
+    monkeypatch.setattr(script, "proof_of", lambda outcomes, batch: ())
     monkeypatch.setattr(script, "prune", lambda terms, slot: [])  # it would be committed
     monkeypatch.setattr(Reader, "proved", lambda self, script, query: script)
 

@@ -1,4 +1,4 @@
-"""Named followers through failovers: a follower meets its own write, whatever became of the commit, and another one's is told."""
+"""Named followers through failovers: a follower recognises its own write, whatever became of the commit, and reports another's."""
 
 from __future__ import annotations
 

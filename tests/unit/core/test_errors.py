@@ -1,4 +1,4 @@
-"""Every refusal has its exception, one of a name and of a mind with it."""
+"""Every refusal has its exception, with the same name and fields."""
 
 from __future__ import annotations
 

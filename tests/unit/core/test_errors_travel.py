@@ -1,4 +1,4 @@
-"""Errors must survive the way home from a worker pool."""
+"""Errors survive being pickled on the way back from a worker process."""
 
 from __future__ import annotations
 

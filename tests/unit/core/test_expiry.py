@@ -1,4 +1,4 @@
-"""Time: alive if and only if now < deadline, noticed by whoever touches the pool first, marked once (SPEC section 3)."""
+"""Time: alive if and only if now < deadline, noticed by whoever touches the pool first, marked once."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_what_has_ended_otherwise_cannot_expire(world: World, end: Any, says: st
     assert (refusal.reason.value, refusal.subject) == (says, hold_id("a"))
 
 
-# Named regressions (SPEC section 13)
+# Named regressions
 
 
 def test_b1_an_early_deadline_behind_a_late_one(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Guards: one operation id for a whole group (SPEC section 5, of batches)."""
+"""Guards: one operation id for a whole group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receiving: a journal from elsewhere becomes this one's, or is refused at the line that does not follow."""
+"""Importing a journal: it becomes this store's own, or is refused at the line that does not follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of faces: what a labelled one remembers, and windows that close (SPEC section 9)."""
+"""Pools of faces: what a labelled one remembers, and windows that close."""
 
 from __future__ import annotations
 

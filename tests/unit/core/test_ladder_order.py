@@ -1,4 +1,4 @@
-"""Every rung of every ladder, and their order: where two troubles meet, the upper one is named (SPEC section 4)."""
+"""Every rung of every ladder, and their order: where two troubles meet, the upper one is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operation ids: rung 0 of every ladder (SPEC section 5)."""
+"""Operation ids: rung 0 of every ladder."""
 
 from __future__ import annotations
 

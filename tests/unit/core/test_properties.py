@@ -1,6 +1,6 @@
-"""Whatever is asked, in whatever order, whatever the clock does: the invariants hold and replay agrees.
+"""For random commands in any order, with any clock: the invariants hold, and replay agrees.
 
-`World` checks SPEC section 2 after every batch: counters, lives, conservation of units, and that folding the journal rebuilds
+`World` checks every invariant after every batch: counters, lives, conservation of units, and that folding the journal rebuilds
 every row.
 """
 

@@ -1,4 +1,4 @@
-"""Mending: rows become again what the journal says, each pool that was touched says so, and what is right stays untouched."""
+"""Repair: rows become what the journal says, each pool that changed gets an entry, and correct rows stay untouched."""
 
 from __future__ import annotations
 

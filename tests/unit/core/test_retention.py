@@ -1,4 +1,4 @@
-"""Retention: how a missing or long-ended hold answers, the same whether it was pruned or not (SPEC section 7)."""
+"""Retention: how a missing or long-ended hold answers, the same whether it was pruned or not."""
 
 from __future__ import annotations
 

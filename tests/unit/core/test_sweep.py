@@ -1,4 +1,4 @@
-"""Sweep: the due legs of up to `limit` holds, earliest first, and empty on-demand pools (SPEC section 7)."""
+"""Sweep: the due legs of up to `limit` holds, earliest first, and empty on-demand pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input: every branch, with its field, its code and its words (SPEC section 12)."""
+"""Bad input: every branch, with its field, its code and its words."""
 
 from __future__ import annotations
 

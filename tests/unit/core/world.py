@@ -273,7 +273,7 @@ def refused(outcome: Outcome) -> Refusal:
     return outcome
 
 
-# Invariants (SPEC section 2)
+# Invariants
 
 LIFE = re.compile("held( extended| partly_confirmed| partly_released)*(( confirmed| released| expired)( retired)?)?")
 ENDS = ("confirmed", "released", "expired", "retired")

@@ -1,4 +1,4 @@
-"""A claim that was changed is told of from what was known before: a read that fails after the commit would deny what is done."""
+"""The answer to a change of a claim is built from what was read before it: a read that fails after the commit must not deny it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two free the same key, or its hold is dropped meanwhile: one succeeds, and whoever comes too late hears `not_confirmed`."""
+"""Two callers free the same key, or its hold is dropped meanwhile: one succeeds, the other is refused with `not_confirmed`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How long a whole call may take: of the kernel, or of a context. Queued, a caller leaves with nothing done; in a batch, it does not
-know; long jobs take as long as they take."""
+"""How long a whole call may take, per kernel or per context: while it is queued it ends with nothing done, once it is in a batch its outcome is unknown, and long
+jobs are exempt."""
 
 from __future__ import annotations
 

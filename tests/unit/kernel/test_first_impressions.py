@@ -1,4 +1,4 @@
-"""What the first user of the API stumbled over, kept mended."""
+"""What the first user of the API stumbled over, kept fixed."""
 
 from __future__ import annotations
 

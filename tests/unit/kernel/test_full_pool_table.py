@@ -1,4 +1,4 @@
-"""Room for a pool is made with what is due and empty, and with nothing else: as on every engine."""
+"""A full table of pools is freed of what is due and empty, and of nothing else."""
 
 from __future__ import annotations
 

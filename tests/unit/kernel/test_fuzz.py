@@ -1,4 +1,4 @@
-"""Junk to every public method: only `HoldkitError` may come out, and nothing that breaks the books."""
+"""Junk to every public method: only `HoldkitError` may come out, and the counters still add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit in sync and async: who rides together, who pays for what went wrong."""
+"""Group commit, sync and async: which calls share a batch, and who is told of an error."""
 
 from __future__ import annotations
 

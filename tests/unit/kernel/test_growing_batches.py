@@ -1,4 +1,4 @@
-"""Whoever comes while a batch waits for a lock rides along, if it wants nothing else; and is answered whatever happens then."""
+"""A call that arrives while a batch waits for a lock joins that batch if it touches the same pools only, and is always answered."""
 
 from __future__ import annotations
 

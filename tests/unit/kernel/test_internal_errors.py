@@ -1,5 +1,5 @@
-"""A bug in the kernel's own machinery: everybody in that batch hears of it, nobody waits for ever, nothing is done twice, and
-the kernel serves whoever comes next."""
+"""A bug in the kernel's own code: every call of that batch is told, none waits for ever, nothing is done twice, and the kernel
+serves the next call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that are struck while they lead or wait: Ctrl-C, a job's time limit. Nobody else may notice, or wait for ever."""
+"""Threads that are interrupted (Ctrl-C, a job's time limit) while they lead or wait: no other caller notices, and none waits for ever."""
 
 from __future__ import annotations
 

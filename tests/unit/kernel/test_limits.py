@@ -1,4 +1,4 @@
-"""`holdkit.Limits`: its intervals are spelled as a ttl, and limits in force are told as intervals."""
+"""`holdkit.Limits`: intervals are given like a ttl, and the limits in force are reported as intervals."""
 
 from __future__ import annotations
 

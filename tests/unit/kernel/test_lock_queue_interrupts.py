@@ -1,4 +1,4 @@
-"""Lock queues and what strikes those who wait there: tasks that are cancelled, threads that are interrupted."""
+"""Cancelled tasks and interrupted threads in lock queues."""
 
 from __future__ import annotations
 

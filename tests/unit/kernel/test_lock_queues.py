@@ -1,4 +1,4 @@
-"""Lock queues, sync and async: a locked pool keeps its own callers waiting, and nobody else."""
+"""Lock queues, sync and async: a locked pool keeps only its own callers waiting."""
 
 from __future__ import annotations
 

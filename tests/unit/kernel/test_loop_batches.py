@@ -1,4 +1,4 @@
-"""Tasks on an engine that needs no thread: all are answered, once; half of them while the others are written."""
+"""Tasks on an engine that applies batches on the event loop: each call is answered once, and batches overlap."""
 
 from __future__ import annotations
 

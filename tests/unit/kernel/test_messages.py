@@ -1,4 +1,4 @@
-"""What refusals say: every reason has words of its own, with its numbers, for somebody who has not read the manual."""
+"""Messages of refusals: every reason has its own text, with its numbers, for somebody who has not read the manual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spellings of time, in and out of range."""
+"""The forms in which intervals and times are accepted, in and out of range."""
 
 from __future__ import annotations
 

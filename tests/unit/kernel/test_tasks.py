@@ -1,4 +1,4 @@
-"""What only tasks can suffer: cancellation, a loop that closes, another loop; and closing with work queued."""
+"""What only tasks meet: cancellation, a loop that closes, a second loop; and closing with calls queued."""
 
 from __future__ import annotations
 

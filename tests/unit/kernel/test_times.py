@@ -1,4 +1,4 @@
-"""Times that users meet are aware datetimes; slots say that they are, and are there where no datetime can be."""
+"""Times that users see are aware datetimes; slots are marked as such, and remain where no datetime can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A named follower whose keep is unknown meets its own write later, and knows it; another follower's it does not take for it."""
+"""A named follower whose write of its cursor has an unknown outcome recognises that write later, and no other follower's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An outcome the engine could not tell: settled where there is a retry key, never turned into a refusal, never done twice."""
+"""Unknown outcomes: resolved where there is a retry key, never turned into a refusal, never applied twice."""
 
 from __future__ import annotations
 

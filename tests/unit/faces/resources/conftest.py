@@ -1,4 +1,4 @@
-"""Theatres: every engine in sync and async."""
+"""Shows on every engine, sync and async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A capacity that ends the transaction it was given: whatever the words, it is an error, and nothing is answered as held."""
+"""A capacity function that ends the transaction it was given, in whatever way: an error, and nothing is held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys and windows as text: equal ones have one, different ones different ones, and all can be read back."""
+"""Keys and windows as text: equal ones give equal text, different ones different text, and all can be decoded."""
 
 from __future__ import annotations
 

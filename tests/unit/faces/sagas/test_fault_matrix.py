@@ -1,5 +1,5 @@
-"""R17: a saga struck at every step, before and after, by a kill, an error or a timeout; its recovery killed up to twice, at
-every step again; with a rival for the same unit; with the hold still alive or long past its first deadline.
+"""R17: a saga with a fault before and after every step (a kill, an error, a timeout), and up to two kills at every step of its recovery; with a rival for the
+same unit; with the hold alive or long past its first deadline.
 
 Whatever happens: the saga ends done or aborted, by recovery alone; its effect has run if it is done, and has not if it is
 aborted; the unit is spent once at most; the journal folds to the state. Two kills of recovery strike at the same step; at every

@@ -118,9 +118,9 @@ def test_a_clock_that_was_set_back_keeps_recovery_away_for_one_lease_at_most(mon
 
     with holdkit.connect("memory://", clock=clock) as hk:
         hk.create_pool("p", 2)
-        errand = hk.sagas.register(ScriptedSaga(effect=vanish))
+        registered = hk.sagas.register(ScriptedSaga(effect=vanish))
         with pytest.raises(Gone):
-            errand.run("a", {"pool": "p"})
+            registered.run("a", {"pool": "p"})
         clock.advance(-3_600)
         assert hk.sagas.recover() == holdkit.RecoveryReport(busy=1)
         seconds[0] += 29.9

@@ -1,4 +1,4 @@
-"""What is refused at the door, naming the field; nothing is written."""
+"""Invalid sagas and arguments are refused with the field's name, before anything is written."""
 
 from __future__ import annotations
 
