@@ -63,7 +63,7 @@ def verify(url: str, what: str) -> Verified:
         begin = perf_counter()
         if what == "repair":
             report = hk.repair(dry_run=True)
-            found = len(report.mended) + len(report.left)
+            found = len(report.repaired) + len(report.left)
         else:
             found = len(hk.verify().differences)
         if found:

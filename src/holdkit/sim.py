@@ -1,4 +1,4 @@
-"""``python -m holdkit.sim``: run seeds of the simulator; a failure prints the one line that repeats it."""
+"""``python -m holdkit.sim``: run seeds of the simulator; a failure prints the command that repeats it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .testing.sim import SimulationFailed, Totals, World, draw_plan, run_seeds
 from .testing.sim.seeds import shrink, too_seldom
 
 ENOUGH = 500
-"""Seeds from which on every point must have been reached in proportion."""
+"""The number of seeds from which on every fault point must have been reached often enough."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, report, and exit with 1 if any promise was broken."""
+    """Run the seeds and report; returns 1 if a guarantee was violated."""
     parser = argparse.ArgumentParser(prog="holdkit.sim", description=__doc__)
-    parser.add_argument("--seed", type=int, help="run this seed alone, and shrink it if it fails")
+    parser.add_argument("--seed", type=int, help="run only this seed, and shrink it if it fails")
     parser.add_argument("--seeds", type=int, default=2_000, help="how many seeds (default 2000)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
@@ -47,7 +47,7 @@ def _one(seed: int) -> int:
         for step in shrink(draw_plan(seed)).steps:
             sys.stdout.write(f"  {step}\n")
         return 1
-    sys.stdout.write(f"seed {seed}: fine, transcript {transcript}, {world.operations} operations\n")
+    sys.stdout.write(f"seed {seed}: ok, transcript {transcript}, {world.operations} operations\n")
     return 0
 
 
@@ -63,7 +63,7 @@ def _report(totals: Totals, rare: dict[str, int], *, as_json: bool) -> None:
     for name, count in reached.items():
         sys.stdout.write(f"  {count:>9}  {name}\n")
     for name, count in rare.items():
-        sys.stdout.write(f"TOO SELDOM {name}: {count} times\n")
+        sys.stdout.write(f"TOO RARE {name}: {count} times\n")
     for seed, broken in totals.failures[:20]:
         sys.stdout.write(f"BROKEN {broken}\n  repeat it: python -m holdkit.sim --seed {seed}\n")
 

@@ -186,7 +186,7 @@ class RepairDocument(Struct, frozen=True):
     url: str
     ok: bool
     dry_run: bool
-    mended: tuple[str, ...]
+    repaired: tuple[str, ...]
     left: tuple[str, ...]
 
 

@@ -57,13 +57,15 @@ def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_jso
         raise click.UsageError("repair takes no --op: a second run finds nothing to correct")
     with open_kernel(chosen_url(url, target)) as hk, progress_bar("comparing") as progress:
         report = hk.repair(dry_run=dry_run or not yes, progress=progress, **call_of(call))
-    mended, left = (tuple(map(str, found)) for found in (report.mended, report.left))
+    repaired, left = (tuple(map(str, found)) for found in (report.repaired, report.left))
     verb = "would correct" if report.dry_run else "corrected"
-    lines = [f"{verb}: {line}" for line in mended] + [f"cannot be corrected from the journal: {line}" for line in left]
-    if report.dry_run and mended:
+    lines = [f"{verb}: {line}" for line in repaired] + [
+        f"cannot be corrected from the journal: {line}" for line in left
+    ]
+    if report.dry_run and repaired:
         lines.append("nothing was changed; run it again with --yes to correct this")
     Output(in_json).write(
-        RepairDocument(hk.url, report.ok, report.dry_run, mended, left),
+        RepairDocument(hk.url, report.ok, report.dry_run, repaired, left),
         *(lines or ["every row matches the journal"]),
     )
     return OK if report.ok else FOUND

@@ -71,7 +71,7 @@ class Buyers:
         for attempt in range(ATTEMPTS):
             try:
                 # A refusal settles an operation id: each new attempt is a new operation.
-                hold = await self.place(pool, seats, ttl, who, op=f"{who}/hold/{attempt}")
+                hold = await self.hold_seats(pool, seats, ttl, who, op=f"{who}/hold/{attempt}")
             except InsufficientCapacity:
                 await asyncio.sleep(self.random.uniform(0.1, 0.4) * ttl)
                 if time.monotonic() >= until:
@@ -80,7 +80,7 @@ class Buyers:
             await self.decide(who, pool, hold, seats, ttl)
             return
 
-    async def place(self, pool: str, seats: int, ttl: float, who: str, op: str) -> Hold:
+    async def hold_seats(self, pool: str, seats: int, ttl: float, who: str, op: str) -> Hold:
         """Hold seats; for some calls the reply is lost, and the same operation is sent again."""
 
         async def call() -> Hold:

@@ -237,9 +237,9 @@ class VerifyReport(Struct, frozen=True):
 
 
 class RepairReport(Struct, frozen=True):
-    """What `repair` mended, or would mend, and what it cannot."""
+    """What `repair` corrected, or would correct with `dry_run`, and what it cannot correct from the journal."""
 
-    mended: tuple[Difference, ...]
+    repaired: tuple[Difference, ...]
     left: tuple[Difference, ...]
     """What cannot be mended from the journal: restore a backup, or see what changed it."""
     dry_run: bool
@@ -247,7 +247,7 @@ class RepairReport(Struct, frozen=True):
     @property
     def ok(self) -> bool:
         """Whether the stored rows are, by now, exactly what the journal says."""
-        return not self.left and not (self.dry_run and self.mended)
+        return not self.left and not (self.dry_run and self.repaired)
 
 
 def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:

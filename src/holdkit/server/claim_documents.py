@@ -115,7 +115,7 @@ class EndItems(Body, kw_only=True):
     entity: str | None = None
 
 
-class LookAtItems(Struct, kw_only=True, forbid_unknown_fields=True):
+class ReadItems(Struct, kw_only=True, forbid_unknown_fields=True):
     """The items to read; in a body, because a thousand ids do not fit into a URL."""
 
     ids: ItemIds

@@ -148,10 +148,10 @@ _named: Final = re.compile(r"field `(.*)`")
 def _invalid_field(error: msgspec.ValidationError, prefix: str = "") -> Problem:
     """The problem for a validation error. msgspec reports what it expected and where, and of what was sent only the name of an
     unknown field."""
-    said = str(error)
-    where = _at.search(said)
+    text = str(error)
+    where = _at.search(text)
     path = where[1] if where else ""
-    message = _at.sub("", said)
+    message = _at.sub("", text)
     named = _named.search(message)
     field = ".".join(part for part in (path, named[1] if named else "") if part) or prefix or "body"
     field = field[:128].encode("ascii", "backslashreplace").decode()

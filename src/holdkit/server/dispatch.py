@@ -126,8 +126,8 @@ async def _work(route: Route, request: Request, seconds: float) -> Answer | None
             return await route.handler(request)
     key = (request.caller.tenant, op)
     if key in running.keys_in_flight:
-        said = "another request with this Idempotency-Key is being processed: retry later"
-        raise Problem(409, "operation_running", said, retry_after=0.1)
+        detail = "another request with this Idempotency-Key is being processed: retry later"
+        raise Problem(409, "operation_running", detail, retry_after=0.1)
     running.keys_in_flight.add(key)
     try:
         async with asyncio.timeout(seconds):

@@ -90,8 +90,8 @@ def problem_of(error: BaseException) -> Problem:
         status, reason = (STATUSES.get(error.code, 409), error.code) if stored else (400, "invalid_request")
         return Problem(status, reason, plain(error), field=error.field, code=error.code)
     if isinstance(error, errors.OutcomeUnknown):
-        said = "the request may or may not have taken effect: retry it with the same Idempotency-Key"
-        return Problem(503, "outcome_unknown", said, effect="unknown", retry_after=0.5)
+        detail = "the request may or may not have taken effect: retry it with the same Idempotency-Key"
+        return Problem(503, "outcome_unknown", detail, effect="unknown", retry_after=0.5)
     if isinstance(error, errors.Overloaded):
         reason = "saga_busy" if isinstance(error, errors.SagaBusy) else "overloaded"
         return Problem(503, reason, plain(error), retry_after=error.retry_after)
@@ -102,8 +102,8 @@ def problem_of(error: BaseException) -> Problem:
             503, "engine_error", "the storage failed, and this attempt changed nothing: retry later", retry_after=1.0
         )
     if isinstance(error, TimeoutError):
-        said = "the storage did not answer in time: retry with the same Idempotency-Key"
-        return Problem(504, "timed_out", said, effect="unknown", retry_after=1.0)
+        detail = "the storage did not answer in time: retry with the same Idempotency-Key"
+        return Problem(504, "timed_out", detail, effect="unknown", retry_after=1.0)
     return Problem(
         500, "internal_error", "internal error: find it in the server's log by the request id", effect="unknown"
     )

@@ -70,4 +70,4 @@ def test_a_run_that_never_reached_a_point_fails(
     monkeypatch.setattr(sim, "ENOUGH", 1)
     monkeypatch.setattr(sim, "too_seldom", lambda totals: {"unknown": 0})
     assert sim.main(["--seeds", "2", "--jobs", "1"]) == 1
-    assert "TOO SELDOM unknown: 0 times" in capsys.readouterr().out
+    assert "TOO RARE unknown: 0 times" in capsys.readouterr().out

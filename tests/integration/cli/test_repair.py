@@ -76,13 +76,13 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
     journal = run("journal", "list", "--json").out
     tried = told(RepairDocument, "repair", code=6)
     assert (tried.dry_run, tried.ok, tried.left) == (True, False, ())
-    assert tried.mended == found.differences
+    assert tried.repaired == found.differences
     assert told(VerifyDocument, "verify", code=6) == found, "nothing was changed yet"
     assert run("journal", "list", "--json").out == journal
     done = told(RepairDocument, "repair", "--yes", "--reason", "an accident", "--actor", "user:ops")
-    assert (done.ok, done.mended) == (True, found.differences)
+    assert (done.ok, done.repaired) == (True, found.differences)
     assert told(VerifyDocument, "verify").ok
-    assert told(RepairDocument, "repair", "--yes").mended == ()
+    assert told(RepairDocument, "repair", "--yes").repaired == ()
     with holdkit.connect(url) as hk:  # life goes on
         held = hk.release("5" * 32, owner="me")
         assert held.state == "released"
@@ -127,7 +127,7 @@ def test_only_the_pool_that_was_damaged_is_repaired_whatever_others_are_called(u
         for damage, sql in DERIVED.items():
             for tenant, pool in names.items():
                 by_hand(sql.format(tenant=tenant, pool=pool, true=true, false=false))
-                assert hk.repair(dry_run=False).mended, damage
+                assert hk.repair(dry_run=False).repaired, damage
                 assert hk.verify().ok
                 expected.append((tenant, pool))
         for tenant, kernel in kernels.items():
@@ -172,7 +172,7 @@ def test_a_damaged_journal_is_nothing_to_repair_from(url: str, by_hand: Change) 
     by_hand("update holdkit_pools set held = held + 1 where id = 'b'")
     by_hand("update holdkit_journal set crc = crc + 1 where subject = 'c'")
     done = told(RepairDocument, "repair", "--yes", code=6)
-    assert (done.ok, done.mended, len(done.left) > 1) == (False, (), True)
+    assert (done.ok, done.repaired, len(done.left) > 1) == (False, (), True)
     with holdkit.connect(url) as hk:
         assert hk.pool("b").held == 2, "untouched"
 
@@ -187,7 +187,7 @@ def test_what_does_not_fit_in_memory_is_found_and_repaired_as_well(
     assert len(found.differences) > 5
     monkeypatch.setattr("holdkit.engines.spilling.ROOM", 0)
     assert told(VerifyDocument, "verify", code=6) == found
-    assert told(RepairDocument, "repair", "--yes").mended == found.differences
+    assert told(RepairDocument, "repair", "--yes").repaired == found.differences
     assert told(VerifyDocument, "verify").ok
 
 
@@ -205,7 +205,7 @@ def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:
 def test_engines_without_rows_say_so(tmp_path: Path) -> None:
     holdkit.connect(f"log:///{tmp_path}/log").close()
     for place in (f"log:///{tmp_path}/log", "memory://"):
-        assert "nothing to mend" in run("repair", place, "--yes", code=2).err
+        assert "nothing to repair" in run("repair", place, "--yes", code=2).err
 
 
 def test_bad_usage(url: str) -> None:

@@ -24,8 +24,8 @@ from ..claim_documents import (
     ItemList,
     ItemPage,
     ItemsQuery,
-    LookAtItems,
     NewClaim,
+    ReadItems,
     ReopenItems,
     ReserveItems,
     claim_answer,
@@ -160,9 +160,9 @@ async def list_items(request: Request) -> Answer:
     return answer(ItemPage([ItemAnswer(one.id, one.state, one.hold) for one in found], after, request.now()))
 
 
-async def look_at_items(request: Request) -> Answer:
+async def read_items(request: Request) -> Answer:
     """The states of items, in the requested order."""
-    body: LookAtItems = request.body
+    body: ReadItems = request.body
     return await _items(request, body.ids)
 
 

@@ -71,7 +71,7 @@ async def events(_request: Request) -> None:
 async def whoami(request: Request) -> Answer:
     """What the caller's API key may do, so that a page offers only what is allowed."""
     caller = request.caller
-    told = WhoAmI(
+    result = WhoAmI(
         id=caller.id,
         scope=caller.scope,
         tenant=caller.tenant,
@@ -79,7 +79,7 @@ async def whoami(request: Request) -> Answer:
         open=request.running.settings.open,
         server_time=request.now(),
     )
-    return answer(told)
+    return answer(result)
 
 
 async def overview(request: Request) -> Answer:

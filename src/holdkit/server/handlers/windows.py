@@ -107,7 +107,7 @@ class WindowAnswer(Struct, kw_only=True, omit_defaults=True):
     server_time: datetime
 
 
-class LookAtWindows(Struct, kw_only=True, forbid_unknown_fields=True):
+class ReadWindows(Struct, kw_only=True, forbid_unknown_fields=True):
     """The windows to read."""
 
     pools: Annotated[list[PoolId], Meta(min_length=1, max_length=1_000)]
@@ -182,12 +182,12 @@ async def decide(request: Request) -> Answer:
     original = None if body.original is None else _command(request, body.original)
     done = await request.kernel.executor.execute(command, faces=True, original=original)
     now = request.now()
-    told = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
+    result = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
-        told.hold = hold_now(hold_of(done, getattr(command, "owner", None)), now, secret=isinstance(command, BIRTHS))
+        result.hold = hold_now(hold_of(done, getattr(command, "owner", None)), now, secret=isinstance(command, BIRTHS))
     if done.pool is not None:
-        told.pool = PoolNow(**pool_fields(done.pool), server_time=now)
-    return answer(told, 200, (REPLAYED,) if done.replayed else ())
+        result.pool = PoolNow(**pool_fields(done.pool), server_time=now)
+    return answer(result, 200, (REPLAYED,) if done.replayed else ())
 
 
 async def _all(request: Request, commands: list[AnyCommand]) -> Answer:
@@ -205,9 +205,9 @@ def _command(request: Request, asked: WindowCommand) -> AnyCommand:
     return command_of(asked, {**around, "actor": actor_text(around["actor"]), "tenant": request.caller.tenant})
 
 
-async def look(request: Request) -> Answer:
+async def read_windows(request: Request) -> Answer:
     """Read windows, in the requested order."""
-    body: LookAtWindows = request.body
+    body: ReadWindows = request.body
     keys = [(request.caller.tenant, window_pool(id)) for id in body.pools]
     found = await request.kernel.executor.find_pools(keys, durable=body.durable)
     shown = [None if pool is None else PoolAnswer(**pool_fields(pool)) for pool in found]
