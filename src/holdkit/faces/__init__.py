@@ -1,1 +1,2 @@
-"""The faces: claims, items, resources, windows, sagas. Arguments into commands, outcomes into friendly results; no rules."""
+"""The faces: claims, items, resources, rates, budgets, calendars, sagas. They turn arguments into commands and
+outcomes into results."""

@@ -1,7 +1,7 @@
 """Allowances: so much per window and client; and the pools behind them.
 
-Which pool a client's window has is told from the slot at which the command is decided, so it is not part of what the caller
-asked: `Meter.leg` names the window, `Meter.original` does not. Decides nothing, reads no clock.
+The window of a command follows from the slot at which it is decided, so it is no part of what the caller has asked
+for: `Meter.leg` names the window, `Meter.original` does not. Decides nothing, reads no clock.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from ..kernel.normalise import datetime_of
 from .windows import Period, Window, Zone, period_of
 
 Total: TypeAlias = int | Callable[[str], int]
-"""How much there is: a number, or a function that tells it for a client."""
+"""How much there is: a number, or a function of the client."""
 
 Spent: TypeAlias = int | Mapping[str, int]
-"""Amounts by budget; a number will do where there is one budget."""
+"""Amounts by budget; a number will do if there is one budget."""
 
 MAX_NAME: Final = 64
 _MAX_PART: Final = 128
 
 
 class Allowance(Struct, frozen=True):
-    """So much per window, for each client: ``Allowance(100, per="minute")``, ``Allowance(plan_of, per="day", zone="Asia/Tokyo")``.
+    """So much per window, for each client: ``Allowance(100, per="minute")``, ``Allowance(plan_of, per="day",
+    zone="Asia/Tokyo")``.
 
-    `total` is a number, or a function of the client; `per` a length ("second", "minute", "hour", "90s", a timedelta) or a
-    unit of the calendar in `zone` ("day", "week", "month", "year"; UTC unless said).
+    `total` is a number, or a function of the client; `per` is a length ("second", "minute", "hour", "90s", a
+    timedelta) or a unit of the calendar in `zone` ("day", "week", "month", "year"; UTC by default).
     """
 
     total: Total
@@ -43,7 +44,7 @@ class Allowance(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not callable(self.total):
             whole(self.total, "total", 0, MAX_QUANTITY)
-        self.period  # noqa: B018  (what cannot be read is refused here, where it was written)
+        self.period  # noqa: B018  (a malformed period is refused here, where it is written)
 
     @property
     def period(self) -> Period:
@@ -52,12 +53,12 @@ class Allowance(Struct, frozen=True):
 
 
 class Meter(Struct, frozen=True):
-    """One allowance at work: which pool it is for a client at a slot."""
+    """One allowance in use: says which pool it has for a client at a slot."""
 
     prefix: str
     """Face and name: `~rates/api`."""
     budget: str
-    """Which of several it counts for; empty where there is one."""
+    """The budget it counts for; empty if there is only one."""
     total: Total
     period: Period
 
@@ -66,28 +67,28 @@ class Meter(Struct, frozen=True):
         return f"{self.pools(client)}@{window.opens // SECOND}"
 
     def pools(self, client: str) -> str:
-        """What the ids of all windows of a client begin with, up to their first second."""
+        """How the ids of all windows of a client begin, up to their first second."""
         between = f"{part(self.budget)}/" if self.budget else ""
         return f"{self.prefix}/{part(client)}/{between}{self.period.name}"
 
     def counts(self, pool: str) -> bool:
-        """Whether a pool is one of this budget's, of whatever client and window."""
+        """Whether a pool belongs to this budget, whatever its client and window."""
         parts = pool.split("/")
         return len(parts) == 5 and "/".join(parts[:2]) == self.prefix and parts[3] == part(self.budget)
 
     def leg(self, client: str, quantity: int, slot: Slot) -> Leg:
-        """So much of the window that a slot lies in."""
+        """An amount of the window that a slot lies in."""
         window = self.period.window(slot)
         return Leg(
             self.pool(client, window),
             quantity,
             create_with_total=self.total_for(client),
             opens=max(0, window.opens),
-            closes=max(1, window.closes),  # a clock that says 1969 is wrong, and will be told so
+            closes=max(1, window.closes),  # a clock that says 1969 is wrong: the core refuses the window
         )
 
     def original(self, client: str, quantity: int) -> Leg:
-        """The same as the caller wrote it, whenever it is decided and whatever the total is by then."""
+        """The same as the caller wrote it, whenever it is decided and whatever the total is then."""
         return Leg(self.pools(client), quantity)
 
     def total_for(self, client: str) -> int:
@@ -96,10 +97,10 @@ class Meter(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """How a client stands in the window that runs."""
+    """What a client has used of the current window."""
 
     budget: str
-    """Which one; empty for a rate."""
+    """The budget; empty for a rate."""
     per: str
     opens_slot: Slot
     closes_slot: Slot
@@ -114,7 +115,7 @@ class Usage(Struct, frozen=True):
 
     @property
     def closes(self) -> datetime | None:
-        """When it is over, as an aware datetime."""
+        """When the window ends, as an aware datetime."""
         return datetime_of(self.closes_slot)
 
     @property
@@ -124,7 +125,7 @@ class Usage(Struct, frozen=True):
 
 
 def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, ...]:
-    """The meters of a face, in order of budget: each has one allowance, or several with different windows."""
+    """The meters of a face, in order of budget; a budget has one allowance, or several with different windows."""
     prefix = f"~{face}/{part(text(name, 'name', MAX_NAME))}"
     meters: list[Meter] = []
     for budget in sorted(budgets):
@@ -152,7 +153,7 @@ def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, 
 
 
 def amounts_by(given: Any, field: str, least: int, budgets: Sequence[str]) -> dict[str, int]:
-    """Amounts by budget, checked; a number will do where there is one."""
+    """Amounts by budget, checked; a number will do if there is one budget."""
     if not isinstance(given, Mapping):
         if len(budgets) > 1:
             names = ", ".join(budgets)
@@ -169,12 +170,13 @@ def amounts_by(given: Any, field: str, least: int, budgets: Sequence[str]) -> di
 
 
 def client_of(value: Any) -> str:
-    """Whose window it is: any text."""
+    """The client whose window it is: any text."""
     return text(value, "client", MAX_ID)
 
 
 def part(value: str) -> str:
-    """A name as one part of an id: what would end the part is escaped, what is long is hashed. No two names share one."""
+    """A name as one part of a pool id: separators are escaped, long names are hashed. No two names give the same
+    part."""
     escaped = value.translate(_ESCAPES)
     if len(escaped) <= _MAX_PART:
         return escaped

@@ -1,4 +1,10 @@
-"""Asking the application for a capacity: all that differs between the colours, under names that differ by prefix alone."""
+"""Asks the application for a resource's capacity, inside the transaction that decides, for threads and for tasks.
+
+The pool's row is locked (or, on engines with one writer at a time, the transaction has begun) before the application
+is asked. So the answer is still true when the command is decided, and two first holders ask one after the other. On
+engines without SQL there is nothing to lock while an `async def` answer is awaited: then the resources of one kernel
+wait for one another.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +31,11 @@ from .resource_keys import Key, Name, Window
 from .resources import Resource, asynchronous, closing_slot, overrides
 
 LONG_NAMES = "~resource"
-"""The kind of the records that keep keys and windows too long for a pool's id."""
+"""The kind of the records that store keys and windows too long for a pool id."""
 
 
 class CapacityQuery(Generic[Key, Window]):
-    """One command whose capacity is still to be asked for."""
+    """One command whose capacity the application still has to answer."""
 
     def __init__(
         self,
@@ -48,7 +54,7 @@ class CapacityQuery(Generic[Key, Window]):
         self.minted = minted
         self.group = self._with(command)
         self.lock = Group((CreatePool(id=name.pool, total=0, exist_ok=True, on_demand=True, tenant=command.tenant),))
-        """Makes the pool's row, if it is missing, and locks it: two first holders ask one after the other."""
+        """Creates the pool's row if it is missing, and locks it, so that two first holders ask one after the other."""
 
     @property
     def pool(self) -> tuple[str, str]:
@@ -56,13 +62,13 @@ class CapacityQuery(Generic[Key, Window]):
         return self._command.tenant, self._name.pool
 
     def ask(self, tx: Any) -> Group:
-        """Ask, and give what is to be decided."""
+        """Ask the application; returns the group to decide."""
         capacity = self._resource.capacity(tx, self._key, self._window)
         held = self._resource.held(tx, self._key, self._window) if self._counted else None
         return self.answered(capacity, held)
 
     async def ask_async(self, tx: Any) -> Group:
-        """The same, awaiting what must be."""
+        """The same, awaiting what must be awaited."""
         capacity = self._resource.capacity(tx, self._key, self._window)
         if isinstance(capacity, Awaitable):
             capacity = await capacity
@@ -92,7 +98,7 @@ class CapacityQuery(Generic[Key, Window]):
 
 
 def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:
-    """The pool as the first hold would find it: the capacity that was answered, and nothing held."""
+    """The pool as the first hold would find it: with the capacity that was answered, and nothing held."""
     command = answered.commands[0]
     assert isinstance(command, PlaceHold | Consume)
     leg = command.legs[0]
@@ -100,22 +106,22 @@ def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:
 
 
 def one_leg(name: Name, quantity: int) -> tuple[Leg, ...]:
-    """What a call takes, before the answer is known."""
+    """What a call takes, before the capacity is known."""
     return (Leg(name.pool, quantity),)
 
 
 class _KindRegistry:
-    """What all faces of one kernel share: which class has which kind, and whose turn it is where nothing can be locked."""
+    """What all resources of one kernel share: the class of each kind, and the lock where the engine has none."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, type[Any]] = {}
         self.lock = asyncio.Lock()
 
     def enter(self, kind: str, cls: type[Any]) -> None:
-        """A kind belongs to one class; the same class, loaded anew, may come again."""
+        """Claim a kind for a class. The same class, loaded again, may claim it again."""
         there = self.kinds.setdefault(kind, cls)
         if (there.__module__, there.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise invalid("kind", "kind_taken", f"{kind!r} is the kind of {there.__qualname__} already: choose another")
+            raise invalid("kind", "kind_taken", f"{kind!r} is already the kind of {there.__qualname__}: choose another")
 
 
 _registries: MutableMapping[Engine, _KindRegistry] = WeakKeyDictionary()
@@ -136,11 +142,11 @@ class CapacityReader:
         _registry(executor.engine).enter(kind, type(resource))
 
     def in_own_transaction(self, query: CapacityQuery[Any, Any]) -> list[Reply]:
-        """In a transaction of the engine's own."""
+        """Ask and decide in a transaction of the engine's own."""
         return self._executor.borrow(lambda engine: _decide(engine, query))
 
     def in_caller_transaction(self, tx: Any, query: CapacityQuery[Any, Any]) -> list[Reply]:
-        """In the caller's own."""
+        """Ask and decide in the caller's own transaction."""
         refuse_inside(self._engine)
         if lender_of(self._engine).serial:
             self._executor.lock(tx, [query.pool])
@@ -151,7 +157,7 @@ class CapacityReader:
         return self._executor.submit(group, tx)
 
     def read(self, tx: Any, query: CapacityQuery[Any, Any]) -> Group:
-        """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
+        """Only ask, in a transaction of the engine's own or in the caller's; write nothing."""
         refuse_inside(self._engine)
         if tx is None:
             return self._executor.borrow(lambda engine: ask_inside(engine, query.ask))
@@ -169,7 +175,8 @@ class AsyncCapacityReader:
         self._registry.enter(kind, type(resource))
 
     async def in_own_transaction(self, query: CapacityQuery[Any, Any]) -> list[Reply]:
-        """In a transaction of the engine's own: its connection is sync, so a sync answer is asked for on a thread."""
+        """Ask and decide in a transaction of the engine's own. Its connection is sync, so a plain function is called
+        on a thread."""
         refuse_inside(self._engine)
         if not self._asynchronous:
             return await self._executor.borrow(lambda engine: _decide(engine, query))
@@ -183,7 +190,7 @@ class AsyncCapacityReader:
             self._registry.lock.release()
 
     async def read(self, tx: Any, query: CapacityQuery[Any, Any]) -> Group:
-        """Only ask, in a transaction of the engine's own or in the caller's, and keep nothing."""
+        """Only ask, in a transaction of the engine's own or in the caller's; write nothing."""
         refuse_inside(self._engine)
         if tx is None and not self._asynchronous:
             return await self._executor.borrow(lambda engine: ask_inside(engine, query.ask))
@@ -202,7 +209,8 @@ class AsyncCapacityReader:
             )
 
     async def _acquire_lock(self) -> None:
-        """There is no lock to hold while the answer is awaited: resources of this kernel wait for one another."""
+        """The engine has no lock to hold while the answer is awaited: the resources of this kernel wait for one
+        another."""
         seconds = self._engine.limits.lock_timeout / SECOND
         try:
             async with asyncio.timeout(seconds):
@@ -211,7 +219,7 @@ class AsyncCapacityReader:
             raise Overloaded(f"another task's capacity took longer than {seconds:g} s", retry_after=1.0) from None
 
     async def in_caller_transaction(self, tx: Any, query: CapacityQuery[Any, Any]) -> list[Reply]:
-        """In the caller's own."""
+        """Ask and decide in the caller's own transaction."""
         refuse_inside(self._engine)
         if not self._asynchronous and inspect.iscoroutinefunction(getattr(tx, "execute", None)):
             raise invalid("capacity", "capacity_not_async", "must be async def: tx is an async connection")

@@ -1,4 +1,4 @@
-"""What `hk.claims` hands out: frozen claims. The owner token and the ticket are in no repr and no dict made here."""
+"""What `hk.claims` returns: frozen claims. No repr and no dict made here contains the owner token or the ticket."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .keys import CLAIMS
 
 
 class Claim:
-    """A key in one of its lives, as it was when this answer was given. Immutable; ask again with `find`."""
+    """A key in one of its lives, as it was when this answer was given. Immutable; read it again with `find`."""
 
     __slots__ = ("_hold", "_pool", "as_of", "durability", "owner", "replayed")
 
     _pool: Pool
     _hold: StoredHold | None
     owner: str | None
-    """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
+    """The owner token, if this call created or was given it. Keep it secret; pass it on as `ticket`."""
     replayed: bool
-    """This answer was recorded earlier under the same operation id, or is a claim that this owner had already."""
+    """This answer was recorded earlier under the same operation id, or the same owner had this claim already."""
     as_of: Reading | None
-    """What the engine's clock said when this answer was given; None in another process than that."""
+    """The engine's clock when this answer was given; None in another process."""
 
     durability: Survives | None
-    """What this answer survives, as `Hold.durability` tells; None where it was only read, and in your own transaction."""
+    """What this answer survives, as in `Hold.durability`; None if it was only read, and in your own transaction."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Claim:
 
     @property
     def id(self) -> str:
-        """`res_` and 32 hex digits: the same for the same key, for ever."""
+        """`res_` and 32 hex digits: always the same for the same key."""
         return self._pool.id.removeprefix(CLAIMS)
 
     @property
@@ -65,17 +65,17 @@ class Claim:
 
     @property
     def type(self) -> str:
-        """What kind of key it is."""
+        """The part of the key before the colon."""
         return self.key.partition(":")[0]
 
     @property
     def value(self) -> str:
-        """What was claimed."""
+        """The part of the key after the colon."""
         return self.key.partition(":")[2]
 
     @property
     def tenant(self) -> str:
-        """Whose it is; empty for the default tenant."""
+        """The tenant; empty for the default tenant."""
         return self._pool.tenant
 
     @property
@@ -90,7 +90,7 @@ class Claim:
 
     @property
     def deadline(self) -> Slot | None:
-        """The slot at which it is no longer alive, unless it was confirmed before."""
+        """The slot at which it expires, unless it is confirmed before."""
         return None if self._hold is None else self._hold.deadline
 
     @property
@@ -99,9 +99,9 @@ class Claim:
         return datetime_of(self.deadline)
 
     def left(self, now: Slot) -> Slot | None:
-        """How long it is taken still, by a clock that says `now`; at least so much has passed as since it was given. 0 if it is
-        free. None if nobody can say: a confirmed key is taken for ever, and a saga behind its point of no return holds
-        without a deadline."""
+        """How long it is still taken, by a clock that says `now`; at least the time since the answer has passed. 0
+        if the key is free. None if there is no end: a confirmed key is taken for good, and a saga after its point of
+        no return holds without a deadline."""
         if self.state is State.CONFIRMED:
             return None
         if self.state is not State.HELD:
@@ -112,12 +112,12 @@ class Claim:
 
     @property
     def entity(self) -> str | None:
-        """What it was confirmed for."""
+        """The entity it was confirmed for."""
         return self._pool.entity if self.state is State.CONFIRMED else None
 
     @property
     def fence(self) -> int:
-        """Grows with every life of the key: a downstream system can refuse a stale holder by it."""
+        """Grows with every life of the key, so that another system can refuse a stale holder."""
         return self._pool.fence if self._hold is None else self._hold.fence
 
     @property
@@ -142,22 +142,22 @@ class Claim:
 
     @property
     def correlation_id(self) -> str | None:
-        """The caller's own thread through logs."""
+        """The caller's correlation id."""
         return None if self._hold is None else self._hold.correlation_id
 
     @property
     def version(self) -> int:
-        """Grows with every change within a life of the key."""
+        """Grows with every change within one life of the key."""
         return self._pool.version if self._hold is None else self._hold.version
 
     @property
     def combined(self) -> bool:
-        """Whether it is a leg of a hold on other things too, and ends with that."""
+        """Whether it is a leg of a hold that has other legs too, and ends with that hold."""
         return self._hold is not None and len(self._hold.legs) > 1
 
     @property
     def ticket(self) -> str | None:
-        """One text that carries hold id and token, for another process. Secret, like the token."""
+        """One text with hold id and token, for another process. Secret, like the token."""
         return None if self.owner is None or self.hold_id is None else ticket(self.hold_id, self.owner)
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,7 +185,8 @@ def _restore(
 
 
 def state_of(pool: Pool, hold: StoredHold | None) -> State:
-    """Where a labelled pool of one unit is in its present or last life. After the retention only the pool can tell."""
+    """The state of a labelled pool of one unit in its present or last life. After the retention only the pool is
+    left to tell it."""
     if hold is None:
         return State.RELEASED if pool.available else State.CONFIRMED
     for leg in hold.legs:

@@ -1,7 +1,10 @@
-"""Cells: what a calendar is cut into. Nights, named by their date, or times of equal length from local midnight on.
+"""Calendars as pools: rooms × cells. A cell is a night, named by its date, or a stretch of time, cut from local
+midnight on.
 
-Ranges are half open: a stay from the 1st to the 4th is three nights, a meeting until 11:00 leaves 11:00 free. Plain
-arithmetic over dates, slots and `zoneinfo`: never reads a clock.
+Ranges are half open: a stay from the 1st to the 4th is three nights; a meeting until 11:00 leaves 11:00 free. A cell
+that the calendar closes is asked for under an id that never has a pool, with a total of 0: so the core refuses it
+like any full cell, after it has looked at the operation id, and nothing is decided here. Plain arithmetic over
+dates, slots and `zoneinfo`; never reads a clock.
 """
 
 from __future__ import annotations
@@ -22,17 +25,17 @@ FIRST_YEAR: Final = 1970
 
 
 class Cell(Struct, frozen=True):
-    """One night, or one stretch of time: the smallest thing that can be held."""
+    """One night or one stretch of time: the smallest unit that can be held."""
 
     key: str
-    """Its name in the id of its pool; in order of time."""
+    """Its name in the id of its pool; sorts by time."""
     begins: date | datetime
     closes: Slot
-    """When it is over, and can no longer be held."""
+    """When it is over and can no longer be held."""
 
 
 class Nights(Struct, frozen=True):
-    """A cell per date; it is over when the date is, in the zone of the house."""
+    """One cell per date; it is over when the date ends in the calendar's zone."""
 
     zone: str
 
@@ -48,14 +51,14 @@ class Nights(Struct, frozen=True):
 
 
 class Times(Struct, frozen=True):
-    """Cells of equal length, from local midnight on. The last of a day ends with it, so on a day of 23 or 25 hours it may be
-    shorter."""
+    """Cells of equal length, from local midnight on. The last cell of a day ends with the day, so it may be shorter
+    on a day of 23 or 25 hours."""
 
     zone: str
     length: Slot
 
     def cells(self, begin: Any, end: Any, most: int) -> list[Cell]:
-        """The cells from `begin` (inclusive) to `end` (exclusive), both at the edge of one."""
+        """The cells from `begin` (inclusive) to `end` (exclusive), both at the edge of a cell."""
         slot, last = _time(begin, "begin"), _time(end, "end")
         _check_count(-((slot - last) // self.length), most)
         days = Period("day", zone=self.zone)
@@ -82,7 +85,7 @@ class Times(Struct, frozen=True):
 
 
 def cells_of(zone: Any, every: Any) -> Nights | Times:
-    """How a calendar is cut: by night, or every so often."""
+    """How a calendar is divided: by night, or by length."""
     name = zone_of(zone)
     if every is None:
         return Nights(name)
@@ -119,41 +122,41 @@ def _check_year(year: int, field: str) -> None:
 
 
 Capacity: TypeAlias = "int | Callable[[Any], int]"
-"""How many of a room there are: a number, or a function of the night (of a time: its aware datetime in UTC)."""
+"""How many of a room there are: a number, or a function of the night (for times: of the aware datetime in UTC)."""
 
 Closed: TypeAlias = "Collection[date | datetime] | Callable[[Any], bool]"
 """Nights on which nothing can be held: a collection, or a function."""
 
 Wanted: TypeAlias = "str | Mapping[str, int]"
-"""A room, of which one is meant; or how many of each."""
+"""A room, meaning one of it; or how many of each."""
 
 MAX_ROOMS: Final = 10_000
 
 
 class Free(Struct, frozen=True):
-    """How one room stands in one night, or one stretch of time."""
+    """The counters of one room in one cell."""
 
     begins: date | datetime
     total: int
     held: int
     consumed: int
     available: int
-    """0 if it is closed or over."""
+    """0 if the cell is closed or over."""
 
 
 class Availability(Struct, frozen=True):
-    """How a room stands in each part of a range, in order of time."""
+    """The counters of a room in each cell of a range, in order of time."""
 
     nights: tuple[Free, ...]
 
     @property
     def minimum(self) -> int:
-        """How many could be held for the whole range."""
+        """How many can be held for the whole range."""
         return min([night.available for night in self.nights])
 
 
 class Grid(Struct, frozen=True):
-    """Which pool is which room and cell, and how many there are of it."""
+    """Says which pool belongs to a room and cell, and how many there are."""
 
     name: str
     rooms: Mapping[str, Capacity]
@@ -183,24 +186,24 @@ class Grid(Struct, frozen=True):
         return {room: amounts[room] for room in sorted(amounts)}
 
     def prefix(self, room: Any) -> str:
-        """What the ids of a room's pools begin with."""
+        """How the ids of a room's pools begin."""
         if type(room) is not str or room not in self.rooms:
             raise invalid("room", "room_unknown", "must be one of the rooms that the calendar was made with")
         return f"~calendar/{part(self.name)}/{part(room)}/"
 
     def total(self, room: str, cell: Cell) -> int:
-        """How many of a room there are in a cell; none where it is closed."""
+        """How many of a room there are in a cell; 0 if the cell is closed."""
         if self.closed(cell):
             return 0
         capacity = self.rooms[room]
         return whole(capacity(cell.begins) if callable(capacity) else capacity, "rooms", 0, MAX_QUANTITY)
 
     def closed(self, cell: Cell) -> bool:
-        """Whether nothing can be held then."""
+        """Whether the calendar closes a cell."""
         return bool(self.closing(cell.begins)) if callable(self.closing) else cell.begins in self.closing
 
     def free(self, room: str, cell: Cell, pool: Pool | None, now: Slot) -> Free:
-        """How a room stands in a cell, given its pool."""
+        """The counters of a room in a cell, given its pool."""
         total, held, consumed = (
             (self.total(room, cell), 0, 0) if pool is None else (pool.total, pool.held, pool.consumed)
         )
@@ -209,7 +212,7 @@ class Grid(Struct, frozen=True):
 
 
 def grid_of(name: Any, rooms: Any, zone: Zone, every: Any, closed: Any) -> Grid:
-    """A grid, checked as far as it can be before anything is asked of it."""
+    """A grid, checked as far as possible before it is used."""
     text(name, "name", MAX_NAME)
     if not isinstance(rooms, Mapping) or not 0 < len(rooms) <= MAX_ROOMS:
         raise invalid("rooms", "rooms_malformed", f'must be a mapping such as {{"double": 10}}, of at most {MAX_ROOMS}')
@@ -224,7 +227,7 @@ def grid_of(name: Any, rooms: Any, zone: Zone, every: Any, closed: Any) -> Grid:
 
 
 def _closed(closed: Any, *, nights: bool) -> frozenset[date | datetime]:
-    """The collection, checked: a datetime would never match a night, nor a naive one anything."""
+    """The collection, checked: a datetime would never match a night, and a naive one matches nothing."""
     if not isinstance(closed, set | frozenset | list | tuple):
         raise invalid("closed", "closed_malformed", "must be a collection of dates, or a function")
     for day in closed:

@@ -1,7 +1,7 @@
-"""Keys and items as pools: which pool is behind a key or an item, and the legs that take one.
+"""Keys and items: which pool each has, the legs that take one, and what `hk.items` returns. Pure functions.
 
-Pure functions. A key's pool is named by a hash, so that any text can be a key; an item's by its own id, so that items can be
-listed in order.
+The pool of a key is named by a hash, so that any text can be a key; that of an item by the item's own id, so that
+items can be listed in order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..kernel.normalise import FaceLeg, Legs
 CLAIMS: Final = "~claim/"
 ITEMS: Final = "~item/"
 WINDOWED: Final = ("~rates/", "~budgets/", "~calendar/")
-"""What the pools of windows begin with."""
+"""How the ids of pools by window begin."""
 PREFIX: Final = "res_"
 MAX_TYPE: Final = 64
 MAX_VALUE: Final = 1_024
@@ -27,7 +27,7 @@ MAX_ITEM: Final = 500
 
 
 def key_of(type: object, value: object) -> str:
-    """`type:value`, as it is written: nothing is trimmed or folded."""
+    """`type:value`, exactly as written: nothing is trimmed or folded."""
     kind = text(type, "type", MAX_TYPE)
     if ":" in kind:
         raise invalid("type", "type_malformed", "must not contain a colon: that is where the value begins")
@@ -45,7 +45,7 @@ def split_key(key: object) -> tuple[str, str]:
 
 
 def claim_id(key: str) -> str:
-    """The same for the same key, for ever: 128 bits of its hash."""
+    """128 bits of the key's hash: always the same for the same key."""
     return PREFIX + hashlib.blake2b(key.encode(), digest_size=16, person=b"holdkit.claim").hexdigest()
 
 
@@ -68,18 +68,18 @@ def units(pool: str, quantity: int = 1) -> Leg:
 
 
 def key(type: str, value: str) -> Leg:
-    """A key that only one can have, as a leg of a combined hold."""
+    """A key that only one holder can have, as a leg of a combined hold."""
     name = key_of(type, value)
     return FaceLeg(CLAIMS + claim_id(name), 1, 1, label=name)
 
 
 def items(*ids: str) -> Legs:
-    """Single things that were added with `hk.items.add`, as legs of a combined hold."""
+    """Items that were added with `hk.items.add`, as legs of a combined hold."""
     return item_legs(ids)
 
 
 def item_legs(ids: Iterable[str]) -> Legs:
-    """The same; in order, whatever order they were asked for in."""
+    """The same; sorted, whatever order they were given in."""
     if isinstance(ids, str):
         raise invalid("items", "items_malformed", "must be a list of item ids")
     try:
@@ -94,16 +94,16 @@ def item_legs(ids: Iterable[str]) -> Legs:
 
 
 class Item(Struct, frozen=True):
-    """One item as it was when it was looked at."""
+    """One item, as it was when it was read."""
 
     id: str
     state: Literal["available", "held", "spent", "missing"]
     hold: str | None = None
-    """The id of the hold that has it, or spent it; never its token."""
+    """The id of the hold that holds or has spent it; never its token."""
 
 
 def item_of(id: str, pool: Pool | None) -> Item:
-    """What a pool says of its item."""
+    """What a pool says about its item."""
     if pool is None:
         return Item(id, "missing")
     if pool.held:
@@ -117,8 +117,8 @@ def item_name(pool: str) -> str:
 
 
 def best_of(items: Sequence[Item], count: int, *, adjacent: bool, most: int = 1) -> list[list[str]]:
-    """The first choices of so many that are available, best first, none of which has an item of another: side by side in the
-    order given, or anywhere. At most `most` of them."""
+    """The first choices of `count` available items, best first, at most `most` of them: side by side in the order
+    given, or, without `adjacent`, anywhere. No two choices share an item."""
     choices: list[list[str]] = []
     chosen: list[str] = []
     for item in items:

@@ -26,10 +26,10 @@ def connect(
     pool_size: int | None = None,
     randomness: Randomness = os.urandom,
 ) -> Kernel:
-    """Open a kernel for threads. `clock` and `randomness` replace the machine's in tests and simulations.
+    """Open a kernel for threads. `clock` and `randomness` replace those of the machine in tests and simulations.
 
-    On PostgreSQL, `schema` is where the tables are (else `holdkit`), and `pool_size` how many connections this kernel may have
-    (else 30).
+    On PostgreSQL, `schema` is where the tables are (default: `holdkit`), and `pool_size` is how many connections
+    this kernel may open (default: 30).
     """
     random = _checked(randomness)
     engine = open_engine(url, clock=clock, limits=asked_slots(limits), schema=schema, pool_size=pool_size)
@@ -60,7 +60,7 @@ async def connect_async(
 
 
 def _close_unclaimed(opening: asyncio.Task[Engine]) -> None:
-    """Close an engine that nobody waits for any more."""
+    """Close an engine whose caller was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

@@ -1,8 +1,9 @@
-"""Keys and windows of resources as text, and back: equal values give one text, different values different ones.
+"""Keys and windows of resources as text, and back: equal values give the same text, different values different
+texts.
 
-Plain values only: text, whole numbers, booleans, None, dates, times with their zone, UUIDs, enums, and tuples (NamedTuples too),
-dataclasses, msgspec Structs and pydantic models of these. A float, a list or a dict is refused, for two that look alike may not be.
-Never imports pydantic: a model is known by its shape.
+Allowed are text, whole numbers, booleans, None, dates, times with their zone, UUIDs, enums, and tuples (also
+NamedTuples), dataclasses, msgspec Structs and pydantic models of these. Floats, lists and dicts are refused, because
+values that look alike may differ. Does not import pydantic: a model is recognised by its attributes.
 """
 
 from __future__ import annotations
@@ -29,37 +30,37 @@ Window = TypeVar("Window")
 PREFIX: Final = "~r/"
 MAX_KIND: Final = 64
 SHOWN: Final = 180
-"""Characters of a key or window that fit into a pool's id as they are; longer ones are hashed."""
+"""The number of characters of a key or window that fit into a pool id unchanged; longer ones are hashed."""
 MAX_LENGTH: Final = 16 * 1024
 MAX_DEPTH: Final = 32
 _decoder_lock: Final = RLock()
-"""msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
+"""msgspec crashes if two threads use a type for the first time at the same moment."""
 _unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Name(Struct, frozen=True):
-    """What a pair of key and window is called."""
+    """The names of one pair of key and window."""
 
     pool: str
-    """The pool's id."""
+    """The pool id."""
     full: tuple[str, str]
-    """The texts of key and window, at any length."""
+    """The texts of key and window, whatever their length."""
 
     @property
     def hashed(self) -> bool:
-        """Whether the pool's id does not tell key and window by itself."""
+        """Whether key and window cannot be read from the pool id."""
         return max(map(len, self.full)) > SHOWN
 
 
 class Names(Generic[Key, Window]):
-    """The names of one resource's pools."""
+    """Names the pools of one resource."""
 
     def __init__(self, cls: type[Any], base: type[Any]) -> None:
         self.kind = check_kind(getattr(cls, "kind", None))
         self._key, self._window = _types_of(cls, base)
 
     def name(self, key: Key, window: Window) -> Name:
-        """What they are called; `InvalidRequest` if they are not of the resource's own types."""
+        """The name of a key and window; `InvalidRequest` if they do not have the resource's types."""
         full = (_text(key, self._key, "key"), _text(window, self._window, "window"))
         return Name(f"{self.prefix(full[0])}{_short(full[1])}", full)
 
@@ -69,7 +70,7 @@ class Names(Generic[Key, Window]):
         return begin if key_text is None else f"{begin}{_short(key_text)}/"
 
     def key_text(self, key: Key) -> str:
-        """A key alone."""
+        """The text of a key."""
         return _text(key, self._key, "key")
 
     def window_suffix(self, window: Window) -> str:
@@ -77,7 +78,7 @@ class Names(Generic[Key, Window]):
         return "/" + _short(_text(window, self._window, "window"))
 
     def texts(self, pool: str) -> tuple[str, str] | None:
-        """The texts of key and window in a pool's id; None if it does not tell."""
+        """The texts of key and window in a pool id; None if the id is hashed."""
         rest = pool.removeprefix(self.prefix())
         if rest.startswith("#"):
             return None
@@ -86,13 +87,13 @@ class Names(Generic[Key, Window]):
         return None if window.startswith("#") else (rest[:end], window)
 
     def values(self, texts: tuple[str, str]) -> tuple[Key, Window]:
-        """Key and window behind their texts."""
+        """Key and window from their texts."""
         key: Key = _value(texts[0], self._key)
         window: Window = _value(texts[1], self._window)
         return key, window
 
     def values_of(self, body: str) -> tuple[Key, Window]:
-        """The same, from where long ones are kept."""
+        """The same, from the record that stores long ones."""
         _, end = json.JSONDecoder().raw_decode(body, 1)
         return self.values((body[1:end], body[end + 1 : -1]))
 
@@ -108,7 +109,7 @@ def check_kind(kind: object) -> str:
 
 
 def _types_of(cls: type[Any], base: type[Any]) -> tuple[Any, Any]:
-    """What `class Seats(Resource[ShowId, None])` says its key and window are; Any where it does not say."""
+    """The types of key and window that `class Seats(Resource[ShowId, None])` declares; Any if it declares none."""
     for each in cls.__mro__:
         for base_type in each.__dict__.get("__orig_bases__", ()):
             if get_origin(base_type) is base:
@@ -122,7 +123,7 @@ def _short(found: str) -> str:
 
 
 def _text(value: Any, kind: Any, field: str) -> str:
-    """The one text of a value, proved by reading it back."""
+    """The canonical text of a value, verified by reading it back."""
     found = canonical_json(_plain(value, field, 1))
     if len(found) > MAX_LENGTH:
         raise invalid(
@@ -144,7 +145,7 @@ def _value(found: str, kind: Any) -> Any:
 
 
 def _model(kind: type[Any], value: Any) -> Any:
-    """Types that msgspec does not know."""
+    """Decodes types that msgspec does not know."""
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     raise TypeError(f"{kind} is not a key")
@@ -159,7 +160,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _plain(value: Any, field: str, depth: int) -> Any:
-    """A value as JSON can carry it."""
+    """A value as JSON has it."""
     if depth > MAX_DEPTH:
         raise invalid(field, f"{field}_too_deep", f"is nested deeper than {MAX_DEPTH} levels")
     if value is None or type(value) is bool:
@@ -178,13 +179,13 @@ def _plain(value: Any, field: str, depth: int) -> Any:
         return value if value.tzinfo is None else value.astimezone(UTC)
     if isinstance(value, date | UUID):
         return value
-    if isinstance(value, tuple):  # a NamedTuple is read back by its places
+    if isinstance(value, tuple):  # a NamedTuple is read back by position
         return [_plain(item, field, depth + 1) for item in value]
     return {name: _plain(item, field, depth + 1) for name, item in _fields(value, field)}
 
 
 def _fields(value: Any, field: str) -> list[tuple[str, Any]]:
-    """The fields of a record, by the names it is read back by."""
+    """The fields of a record, by the names under which they are read back."""
     if isinstance(value, Struct):
         config = value.__struct_config__
         tag = [] if config.tag is None else [(str(config.tag_field), config.tag)]

@@ -1,7 +1,6 @@
-"""Resources: pools whose capacity the application answers, inside the transaction that takes the hold. Neither sync nor async.
+"""Resources: pools whose capacity the application answers, inside the transaction that takes the hold.
 
-`Resource` is what an application subclasses; `Question` is one call's way to it. Decides nothing: the answer is handed to the
-core with the leg it belongs to.
+`Resource` is what an application subclasses. `capacity` asks it.
 """
 
 from __future__ import annotations
@@ -21,41 +20,43 @@ from .resource_keys import Key, Window
 
 
 class Resource(Generic[Key, Window]):
-    """Something scarce that the application knows the capacity of: subclass it, and open it with `hk.resource(...)`.
+    """Something scarce whose capacity the application knows: subclass it, and open it with `hk.resource(...)`.
 
-    `class Seats(Resource[ShowId, None])`: a key says which one, a window what part of it (an evening, a minute), None if
-    there is no such thing. `tx` is a connection inside the very transaction that takes the hold, with the pool locked: a
-    `sqlite3.Connection`, a `psycopg.Connection`, the caller's own `tx=`, or None on engines without SQL. The function may be
-    run again if the transaction is; read with it, or write what must happen with the hold, and end nothing.
+    In `class Seats(Resource[ShowId, None])` the key says which one, and the window which part of it (an evening, a
+    minute); None if there is no such part. `tx` is a connection inside the transaction that takes the hold, with the
+    pool locked: a `sqlite3.Connection`, a `psycopg.Connection`, the caller's own `tx=`, or None on engines without
+    SQL. Read with it, or write what must happen together with the hold; do not commit or roll back. The function is
+    called again if the transaction is retried.
     """
 
     kind: ClassVar[str]
-    """A dotted word of your choice, such as "inventory.unit": one per class, and for ever."""
+    """A dotted word of your choice, such as "inventory.unit": one per class, never changed."""
 
     def capacity(self, tx: Any, key: Key, window: Window) -> int | Awaitable[int]:
-        """How many units there are, in use or not. In an `AsyncKernel` it may be `async def`."""
+        """How many units there are, used or not. In an `AsyncKernel` it may be `async def`."""
         raise NotImplementedError(f"{type(self).__name__} must say its capacity(tx, key, window)")
 
     def held(self, tx: Any, key: Key, window: Window) -> int | Awaitable[int]:
-        """How many units are in use. Not overridden, the kernel's own counters answer, and nobody asks here.
+        """How many units are in use. If it is not overridden, the kernel's own counters count.
 
-        Overridden, it replaces them for the check: available = capacity - held. Whatever holds of this kernel it ought to
-        include, it must include itself: that is the application's promise, which nobody can check.
+        If it is overridden, it replaces them: available = capacity - held. It must then include this kernel's own
+        holds as far as they count; the kernel cannot check that.
         """
         raise NotImplementedError
 
     def closes(self, key: Key, window: Window) -> datetime | None:
-        """When the window ends, as an aware datetime; None, as it is not overridden: never.
+        """When the window ends, as an aware datetime; None, the default: never.
 
-        From then on nothing more is granted in it (`WindowClosed`); extend, confirm, release and return work. Once nothing of
-        it is held, it is swept away with what was consumed there, so what is counted per minute or day never fills a table.
+        From then on nothing more is granted in it (`WindowClosed`); extend, confirm, release and return still work.
+        Once nothing is held in it, a sweep removes it together with what was consumed there, so counting per minute
+        or day never fills a table.
         """
         del key, window
         return None
 
 
 class ResourceHold(Struct, Generic[Key, Window], frozen=True):
-    """A hold, and what it is on."""
+    """A hold, with its key and window."""
 
     key: Key
     window: Window
@@ -63,7 +64,7 @@ class ResourceHold(Struct, Generic[Key, Window], frozen=True):
 
 
 class ResourcePool(Struct, Generic[Key, Window], frozen=True):
-    """The counters of one key and window; `pool.total` is the capacity as it was last answered."""
+    """The counters of one key and window; `pool.total` is the capacity as last answered."""
 
     key: Key
     window: Window
@@ -71,17 +72,17 @@ class ResourcePool(Struct, Generic[Key, Window], frozen=True):
 
 
 def overrides(resource: Resource[Any, Any], method: str) -> bool:
-    """Whether the application has its own."""
+    """Whether the application overrides a method."""
     return getattr(type(resource), method) is not getattr(Resource, method)
 
 
 def asynchronous(resource: Resource[Any, Any]) -> bool:
-    """Whether any of its answers must be awaited."""
+    """Whether any answer must be awaited."""
     return any(inspect.iscoroutinefunction(getattr(resource, name)) for name in ("capacity", "held"))
 
 
 def closing_slot(value: Any) -> Slot | None:
-    """What `closes` answered, as a slot."""
+    """The answer of `closes`, as a slot."""
     if value is None:
         return None
     if not isinstance(value, datetime):
@@ -93,7 +94,7 @@ def closing_slot(value: Any) -> Slot | None:
 
 
 def check_resource(resource: object) -> None:
-    """An instance of a subclass that answers."""
+    """Check that this is an instance of a subclass with a capacity."""
     if isinstance(resource, type) and issubclass(resource, Resource):
         raise invalid("resource", "resource_not_made", f"must be an instance: {resource.__name__}()")
     if not isinstance(resource, Resource):

@@ -1,8 +1,8 @@
 """Windows: fixed stretches of time that follow one another without a gap, [opens, closes).
 
-A length ("60s", "minute") is counted from 1970 in UTC. A day, week, month or year is one of a time zone's calendar: it begins
-at the first instant of its first date there, so that a day may have 23 or 25 hours, or none at all where a zone skipped a
-date. Plain arithmetic over slots and `zoneinfo`: never reads a clock.
+A length ("60s", "minute") is counted from 1970 in UTC. A day, week, month or year belongs to a time zone's calendar
+and begins at the first instant of its first date there. So a day may have 23 or 25 hours, or none at all if the zone
+skipped that date. Plain arithmetic over slots and `zoneinfo`; never reads a clock.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ CALENDAR: Final = ("day", "week", "month", "year")
 _NAMED: Final = {"second": 1, "minute": 60, "hour": 3600}
 _LONGEST: Final = 366 * DAY
 LAST_YEAR: Final = 9998
-"""The last year whose every window has an end that a calendar can tell."""
+"""The last year in which every window has an end that `datetime` can express."""
 
 
 class Window(Struct, frozen=True):
-    """A stretch of time, half open: at `closes` the next one has begun."""
+    """A stretch of time, half open: at `closes` the next one begins."""
 
     opens: Slot
     closes: Slot
 
 
 class Period(Struct, frozen=True):
-    """How windows follow one another: a length in seconds, or a unit of a zone's calendar."""
+    """The length of windows: a number of seconds, or a unit of a zone's calendar."""
 
     name: str
-    """The one spelling of it: `60s`, `day`."""
+    """Its canonical form: `60s`, `day`."""
     length: int = 0
-    """In seconds; 0 for those of the calendar."""
+    """In seconds; 0 for units of the calendar."""
     zone: str = "UTC"
 
     def window(self, slot: Slot) -> Window:
-        """The one window that a slot lies in."""
+        """The window that a slot lies in."""
         if self.length:
             length = self.length * SECOND
             opens = slot // length * length
@@ -57,7 +57,7 @@ class Period(Struct, frozen=True):
         first = _first(self.name, at.astimezone(ZoneInfo(self.zone)).date())
         while (
             day_start(self.zone, _next(self.name, first)) <= slot
-        ):  # put back over midnight, the clocks show the day before
+        ):  # clocks that were put back over midnight show the day before
             first = _next(self.name, first)
         return Window(day_start(self.zone, first), day_start(self.zone, _next(self.name, first)))
 
@@ -78,13 +78,14 @@ def _next(unit: str, first: date) -> date:
 
 @lru_cache(maxsize=4096)
 def day_start(zone: str, day: date) -> Slot:
-    """The slot at which a date begins in a zone: of two midnights the first; of none the moment that skipped it."""
+    """The slot at which a date begins in a zone: the first of two midnights; if there is none, the moment that
+    skipped it."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
     slot: Slot = moment(midnight)
     wanted = midnight.replace(tzinfo=None)
     if _local(zone, slot) == wanted:
         return slot
-    before: Slot = moment(midnight.replace(fold=1))  # in a gap the later offset tells an earlier time
+    before: Slot = moment(midnight.replace(fold=1))  # in a gap, the later offset gives the earlier time
     while slot - before > 1:
         middle = (before + slot) // 2
         if _local(zone, middle) < wanted:
@@ -95,14 +96,14 @@ def day_start(zone: str, day: date) -> Slot:
 
 
 def _local(zone: str, slot: Slot) -> datetime:
-    """What the clocks of a zone show."""
+    """The local time in a zone."""
     at = datetime_of(slot)
     assert at is not None, "days lie within the calendar"
     return at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
 
 
 def period_of(per: Ttl, zone: Zone | None = None) -> Period:
-    """How windows follow one another, from the spellings people use."""
+    """The period, from any form that callers may use."""
     if isinstance(per, str) and per in CALENDAR:
         return Period(per, zone="UTC" if zone is None else zone_of(zone))
     if zone is not None:
@@ -120,7 +121,7 @@ def whole_seconds(length: Slot, field: str, longest: Slot) -> int:
 
 
 def zone_of(zone: Any) -> str:
-    """The name of a time zone that is there."""
+    """The name of a time zone that exists here."""
     name = zone.key if isinstance(zone, ZoneInfo) else zone
     if type(name) is not str or not 0 < len(name) <= 64:
         raise invalid(

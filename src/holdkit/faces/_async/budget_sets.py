@@ -1,6 +1,6 @@
-"""Accounts: amounts by budget become amounts by pool, and a hold is settled at what it came to.
+"""Budget sets: amounts by budget become amounts by pool, and a hold is confirmed with what was actually spent.
 
-Behind `AsyncBudgets` and its blocks; says nothing of windows, which are chosen below.
+It is what `AsyncBudgets` works on. The client has another implementation, for sets that are defined on a server.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from .windows import AsyncWindows, Granting
 
 
 class AsyncBudgetSetPort(Protocol):
-    """What budgets and their blocks need of accounts, wherever those are kept."""
+    """What `AsyncBudgets` needs of a budget set, in this process or on a server."""
 
     @property
     def executor(self) -> AsyncExecutorPort:
         """Where blocks end their holds."""
 
     def frame(self, call: Call, /) -> dict[str, Any]:
-        """The fields every command has."""
+        """The fields that every command has."""
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget."""
+        """Amounts by budget, checked."""
 
     async def take(
         self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Receipt:
-        """Take the amounts of the windows that run."""
+        """Take the amounts from the current windows."""
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:
-        """The amounts as legs on the windows that run."""
+        """The amounts as legs on the current windows."""
 
     async def settle(
         self,
@@ -57,16 +57,16 @@ class AsyncBudgetSetPort(Protocol):
         overage: Overage = "up_to_available",
         shielded: bool = False,
     ) -> Hold:
-        """Confirm what a hold came to."""
+        """Confirm what was actually spent."""
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget."""
 
     async def usage(self, client: str) -> list[Usage]:
-        """How a client stands in each window that runs."""
+        """What a client has used of each current window."""
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the window of a budget that runs."""
+        """Another total for the current window of a budget."""
 
 
 class AsyncBudgetSet(AsyncWindows):
@@ -84,9 +84,12 @@ class AsyncBudgetSet(AsyncWindows):
         overage: Overage = "up_to_available",
         shielded: bool = False,
     ) -> Hold:
-        """Confirm what it came to; release if that is nothing. The retry of an operation is the same whatever has become of
-        the hold since: it stands for what the caller wrote. What a rival has confirmed since we looked is not counted again:
-        from here come the pools, which never change, and how much of them is held is seen by the decision alone."""
+        """Confirm what was actually spent; release if that is nothing.
+
+        The operation id stands for what the caller wrote, so a retry is the same operation whatever has happened to
+        the hold since. The read before the command gives only the pools of the hold, which never change; how much is
+        held there is seen by the decision, so what another caller has confirmed meanwhile is not counted twice.
+        """
         named = None if actual is None else self.amounts(actual, "actual", 0)
         original = ConfirmHold(
             id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **self.frame(call)
@@ -94,7 +97,7 @@ class AsyncBudgetSet(AsyncWindows):
         command = original
         if named is not None:
             amounts = self._by_pool(named, await self._legs(id, call.get("tx")), keep_rest)
-            # where no hold was seen its pools are not known: if there is one by now, it must not be taken as it is held
+            # if no hold was found its pools are unknown: if there is one by now, it must not be confirmed as held
             command = replace(original, quantity=amounts or named, others_as_held=True, late_overage=True)
         return hold_of(
             await self.executor.execute(command, call.get("tx"), faces=True, original=original, shielded=shielded),
@@ -102,7 +105,7 @@ class AsyncBudgetSet(AsyncWindows):
         )
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the window that runs, of the one allowance that is meant."""
+        """Another total for the current window, of the one allowance that is meant."""
         meters = [meter for meter in self.meters if meter.budget == budget and per in (None, meter.period.name)]
         if len(meters) != 1:
             known = ", ".join(f"{meter.budget} per {meter.period.name}" for meter in self.meters)
@@ -110,7 +113,7 @@ class AsyncBudgetSet(AsyncWindows):
         return await self.resize_window(meters[0], client, total, call)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget; of one with several windows, where it fell short most."""
+        """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
         short: dict[str, int] = {}
         for pool, amount in hold.uncovered.items():
             budget = self._budget_of(pool)
@@ -118,18 +121,18 @@ class AsyncBudgetSet(AsyncWindows):
         return short
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, checked: of those that are `held`, else of all."""
+        """Amounts by budget, checked: of the budgets that are `held`, else of all."""
         budgets = {meter.budget: None for meter in self.meters} if held is None else held
         return amounts_by(given, field, least, list(budgets))
 
     async def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
-        """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,
-        which the core will say."""
+        """The legs of a hold as they are now, also in the caller's transaction; none if there is no such hold, which
+        the core will refuse."""
         row = await self.executor.find_hold((self.tenant, id), tx)
         return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
-        """Amounts by pool. One of a budget that is not named stays held, or is left for the decision to see."""
+        """Amounts by pool. A budget that is not named stays held, or is left to the decision."""
         amounts: dict[str, int] = {}
         held_budgets: set[str] = set()
         for leg in legs:
@@ -145,5 +148,5 @@ class AsyncBudgetSet(AsyncWindows):
         return amounts
 
     def _budget_of(self, pool: str) -> str:
-        """Which of these budgets a pool counts for; empty if it is none of theirs."""
+        """The budget of this set that a pool counts for; empty if there is none."""
         return next((meter.budget for meter in self.meters if meter.counts(pool)), "")

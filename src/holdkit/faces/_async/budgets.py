@@ -1,6 +1,6 @@
 """Budgets: hold the estimate, confirm the actual. Several budgets, each with its own windows, in one hold.
 
-A hold belongs to the windows in which it was decided, and so does what is confirmed of it, however late that is.
+A hold belongs to the windows in which it was decided, and so does what is confirmed of it, however late.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .budget_sets import AsyncBudgetSetPort
 
 
 class AsyncBudgets:
-    """A set of budgets, per client. What is held of several is held of all, or of none."""
+    """A set of budgets, per client. A hold takes from all its budgets or from none."""
 
     def __init__(self, budget_set: AsyncBudgetSetPort) -> None:
         self._budget_set = budget_set
@@ -40,8 +40,8 @@ class AsyncBudgets:
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold an estimate until the deadline. Raises `InsufficientCapacity`, with `budgets` that fell short and
-        `retry_after`: the seconds until their windows are over, at the latest."""
+        """Hold an estimate until the deadline. Raises `InsufficientCapacity`, with the `budgets` that fell short and
+        `retry_after`: the seconds until their windows end, at the latest."""
         command = self._placing(ttl, owner, entity, metadata, call)
         amounts = self._budget_set.amounts(estimate, "estimate", 1)
         return hold_of(await self._budget_set.take(command, client_of(client), amounts, call.get("tx")), owner)
@@ -61,14 +61,15 @@ class AsyncBudgets:
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold and confirm in one step, for what costs a known amount. Refused like `hold`."""
+        """Hold and confirm in one step, for something of known cost. Refused like `hold`."""
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._budget_set.frame(call))
         amounts = self._budget_set.amounts(actual, "actual", 1)
         return hold_of(await self._budget_set.take(command, client_of(client), amounts, call.get("tx")), None)
 
     async def units(self, client: str, amounts: Spent) -> Legs:
-        """Amounts of the windows that run now, as legs: of a hold on other things too, or of a command for `apply`, which
-        tells a refusal as a value. Decided in a later window they are `window_closed`: ask for new ones."""
+        """Amounts of the current windows as legs: for a hold that has other legs too, or for a command of `apply`,
+        which returns a refusal as a value. If they are decided in a later window they are refused as
+        `window_closed`: get new ones."""
         return await self._budget_set.legs(client_of(client), self._budget_set.amounts(amounts, "amounts", 1))
 
     async def confirm(
@@ -82,12 +83,13 @@ class AsyncBudgets:
         overage: Overage = "up_to_available",
         **call: Unpack[Call],
     ) -> Hold:
-        """Say what it came to; None is the estimate, 0 of everything a release. The rest of the estimate is free again.
+        """Confirm what was actually spent; None means the estimate, 0 of every budget releases. The rest of the
+        estimate becomes free.
 
-        A budget that is not named counts as estimated; with `keep_rest` it stays held, as does the rest of what is named,
-        be it all of it.
-        More than the estimate is covered by `overage`: `up_to_available` as far as there is any left, and `uncovered` of
-        the answer says by budget what was not; `if_available` all of it, or `InsufficientCapacity`; `reject` not at all.
+        A budget that is not named is confirmed as estimated. With `keep_rest` it stays held, as does the rest of
+        those that are named. `overage` says what covers more than the estimate: `up_to_available` takes what is
+        left, and `uncovered` of the answer has the rest by budget; `if_available` takes all of it or raises
+        `InsufficientCapacity`; `reject` takes nothing.
         """
         id, token = reference(hold, owner)
         return await self._budget_set.settle(
@@ -105,10 +107,11 @@ class AsyncBudgets:
         overage: Overage = "up_to_available",
         **call: Unpack[Call],
     ) -> AsyncBudgetHolding:
-        """A block that holds the estimate, and confirms at its end what the body says: ``spending.actual = 812``.
+        """A block that holds the estimate and, at its end, confirms what the body has set: ``spending.actual =
+        812``.
 
-        Nothing said: the estimate is confirmed. An exception: what was said is confirmed, and if nothing was, all is
-        released.
+        If the body sets nothing, the estimate is confirmed. If it raises, what it has set is confirmed, and if it
+        has set nothing, all is released.
         """
         if call.get("tx") is not None:
             raise invalid(
@@ -119,7 +122,7 @@ class AsyncBudgets:
         return AsyncBudgetHolding(self._budget_set, command, client_of(client), amounts, entity, overage)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget; of one with several windows, where it fell short most."""
+        """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
         return self._budget_set.uncovered(hold)
 
     async def remaining(self, client: str) -> dict[str, int]:
@@ -130,21 +133,23 @@ class AsyncBudgets:
         return left
 
     async def usage(self, client: str) -> list[Usage]:
-        """How the client stands in each window that runs, in order of budget."""
+        """What the client has used of each current window, in order of budget."""
         return await self._budget_set.usage(client_of(client))
 
     async def resize(
         self, client: str, budget: str, total: int, *, per: str | None = None, **call: Unpack[Call]
     ) -> Pool:
-        """Another total for the window that runs. Raises `BelowInUse`, and `PoolNotFound` if nobody has used it yet.
+        """Another total for the current window. Raises `BelowInUse`, and `PoolNotFound` if the window has not been
+        used yet.
 
-        Windows to come are given the total that their allowance says then: change that too, if it is meant to last.
+        Later windows begin with the total of their allowance: change that too if the new total is meant to last.
         """
         return await self._budget_set.resize(client_of(client), budget, total, per, call)
 
 
 class AsyncBudgetHolding(AsyncBlock):
-    """``with budgets.holding(…) as spending``: the body sets `actual`; afterwards `uncovered` says what no budget had left."""
+    """``with budgets.holding(…) as spending``: the body sets `actual`; afterwards `uncovered` is what no budget
+    could cover."""
 
     def __init__(
         self,
@@ -163,7 +168,7 @@ class AsyncBudgetHolding(AsyncBlock):
 
     @property
     def actual(self) -> dict[str, int] | None:
-        """What it came to, by budget; None until it is said. A number will do where there is one budget."""
+        """What was spent, by budget; None until it is set. A number will do if there is one budget."""
         return None if self._actual is None else dict(self._actual)
 
     @actual.setter
@@ -172,7 +177,7 @@ class AsyncBudgetHolding(AsyncBlock):
 
     @property
     def uncovered(self) -> dict[str, int]:
-        """What was spent beyond the estimate and is covered by no budget, by budget; told at the end of the block."""
+        """What was spent beyond the estimate and no budget could cover, by budget; known at the end of the block."""
         return {} if self._ended is None else self._budget_set.uncovered(self._ended)
 
     async def __aenter__(self) -> Self:

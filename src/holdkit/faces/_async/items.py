@@ -1,7 +1,7 @@
-"""`hk.items`: single things, each available, held or spent. One hold takes many of them, all or none.
+"""`hk.items`: single things, each available, held or spent. One hold takes several of them, all or none.
 
-Each item is a pool of one, made by `add` and never swept away. Legs are taken in one order, so that of two overlapping sets
-exactly one wins and nobody deadlocks. Decides nothing.
+Each item is a pool of one unit, created by `add` and never removed by a sweep. Legs are always in the same order, so
+that of two overlapping sets exactly one wins and no deadlock is possible. Decides nothing.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ from ..keys import ITEMS, MAX_ITEM, Item, best_of, item_legs, item_name, item_of
 from .claims import part_of_hold
 
 NO_ITEMS: Final = "~nothing"
-"""A pool that never is: asked for where there is nothing to choose, so that the refusal is remembered like any other."""
+"""A pool that never exists: it is asked for if there is nothing to choose, so that the refusal is recorded like any
+other."""
 ATTEMPTS: Final = 20
-"""How often the best available are looked for again because others took some of them first."""
+"""How often the best available items are searched again because others took some of them first."""
 
 
 @one_call
@@ -55,7 +56,7 @@ class AsyncItems:
         self._executor, self._frame, self._tenant = executor, frame, tenant
 
     async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Make items, all or none, available; those that are there already stay as they are."""
+        """Create items, all or none, as available; those that exist stay as they are."""
         legs = item_legs(ids)
         limit = self._executor.limits.max_batch
         if len(legs) > limit:
@@ -66,14 +67,14 @@ class AsyncItems:
             CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **(rest if at else frame))
             for at, leg in enumerate(legs)
         ]
-        original = Consume(legs=legs, **frame)  # the operation stands for all of them, and the first one carries it
+        original = Consume(legs=legs, **frame)  # the operation id stands for all of them; the first command has it
         checked = await self._executor.check(first, *others, faces=True)
         group = Group((self._executor.mint.prepare(first, original), *others), atomic=True, checked=checked)
         settled(await self._executor.submit(group, call.get("tx")))
 
     async def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Spent items are available again, all of these or none: sales that were cancelled. Needs a reason, not the token, and
-        is journaled as forced. Raises `QuantityExceedsConsumed` if one is not spent."""
+        """Make spent items available again, all of these or none: for sales that were cancelled. Needs a reason, not
+        the token, and is journaled as forced. Raises `QuantityExceedsConsumed` if an item is not spent."""
         legs, frame, tx = item_legs(ids), self._frame(call), call.get("tx")
         plan: list[AnyCommand] = []
         for attempt in range(ATTEMPTS):
@@ -84,12 +85,12 @@ class AsyncItems:
             try:
                 return settled(outcomes)
             except Refused as refusal:
-                if plan == before:  # nobody has dropped its hold since we looked: it is so
+                if plan == before:  # its hold was not retired after we read it: the refusal is right
                     raise in_own_words(refusal, legs) from None
         raise Overloaded("others changed some of the items each time they were looked at; this call did nothing")
 
     def _reopened(self, legs: tuple[Leg, ...], plan: list[AnyCommand], frame: dict[str, Any], key: str | None) -> Group:
-        """One command for each item. Its operation id stands for the item, however it comes back."""
+        """One command per item. Its operation id stands for the item, whichever command makes it available."""
         commands: list[AnyCommand] = []
         for at, (leg, command) in enumerate(zip(legs, plan, strict=True)):
             command = replace(command, op=op_within(key, at, None))
@@ -99,7 +100,8 @@ class AsyncItems:
         return guarded(tuple(commands), True, key)
 
     def legs(self, ids: Iterable[str]) -> Legs:
-        """Items as legs: of a hold on other things too, or of a command for `apply`, which tells a refusal as a value."""
+        """Items as legs: for a hold that has other legs too, or for a command of `apply`, which returns a refusal as
+        a value."""
         return item_legs(ids)
 
     async def reserve(
@@ -111,7 +113,7 @@ class AsyncItems:
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Take every one of these, or none: `ItemsTaken` names those that others have. Without a ttl they are held until
+        """Hold all of these or none: `ItemsTaken` names those that others have. Without a ttl they are held until
         they are released or finalized."""
         legs = item_legs(ids)
         most = self._executor.limits.max_legs
@@ -137,7 +139,7 @@ class AsyncItems:
             ) from None
 
     async def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold is available again. Takes what `reserve` gave, its ticket, or its id with `owner=`."""
+        """Every item of the hold becomes available. Takes the hold, its ticket, or its id with `owner=`."""
         id, token = await self._resolve(hold, owner, call.get("tx"))
         return hold_of(
             await self._executor.execute(ReleaseHold(id=id, owner=token, **self._frame(call)), call.get("tx")), token
@@ -152,7 +154,7 @@ class AsyncItems:
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
     async def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
-        """What each of these is, and which hold has it, in the order asked."""
+        """The state of each of these, and the hold that has it, in the order given."""
         return await self._states(_names(ids), tx)
 
     async def _states(self, names: list[str], tx: Any, *, durable: bool = False) -> list[Item]:
@@ -161,7 +163,7 @@ class AsyncItems:
         return [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
 
     async def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
-        """Items whose ids begin with `prefix`, in order of id; give the last id as `after` for the next page."""
+        """Items whose ids begin with `prefix`, in order of id; for the next page pass the last id as `after`."""
         whole(limit, "limit", 1, 1_000)
         begin = "" if prefix == "" else text(prefix, "prefix", MAX_ITEM)
         start = item_pool(after) if after != "" else ""
@@ -180,10 +182,10 @@ class AsyncItems:
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Take the first `count` items that are free and side by side (or, with `adjacent=False`, anywhere): of the list
-        `within`, in its order, or of up to 1,000 that begin with `prefix`, in order of id. `ItemsTaken` if there are not
-        enough. If others take some of them first, it looks again, each time a little further on, so that many at once do not
-        all want the same."""
+        """Hold the first `count` items that are available side by side (or, with `adjacent=False`, anywhere): of the
+        list `within`, in its order, or of up to 1,000 that begin with `prefix`, in order of id. `ItemsTaken` if
+        there are not enough. If others take some of them first, it searches again, each time among more choices, so
+        that many callers do not all want the same items."""
         whole(count, "count", 1, self._executor.limits.max_legs)
         if (within is None) == (prefix is None):
             raise invalid("within", "within_required", "give a list of item ids as within=, or a prefix of them")
@@ -201,7 +203,7 @@ class AsyncItems:
             candidates = await self._candidates(names, start, call.get("tx"), durable=durable)
             choices = best_of(candidates, count, adjacent=adjacent, most=2**attempt)
             if not choices and command.op is None:
-                if not durable:  # to say so is an answer
+                if not durable:  # that there are too few is an answer, and must be durable
                     durable = True
                     continue
                 raise _too_few(candidates, count, adjacent=adjacent)
@@ -215,7 +217,7 @@ class AsyncItems:
                 raise _too_few(candidates, count, adjacent=adjacent, replayed=refusal.replayed) from None
         raise Overloaded("others took some of the chosen items each time; this call did nothing")
 
-    # Within
+    # Helpers
 
     async def _candidates(self, names: list[str] | None, start: str | None, tx: Any, *, durable: bool) -> list[Item]:
         if names is not None:
@@ -224,14 +226,14 @@ class AsyncItems:
         return [item_of(item_name(pool.id), pool) for pool in pools]
 
     async def _resolve(self, hold: Hold | str | UUID, owner: str | None, tx: Any) -> tuple[str, str | None]:
-        """Hold id and token; `PartOfHold` if the hold has other things than items too."""
+        """Hold id and token; `PartOfHold` if the hold has legs that are not items."""
         id, token = reference(hold, owner)
         legs: tuple[HeldLeg, ...] | None
         if isinstance(hold, Hold):
             legs = hold.legs
         else:
             legs = await self._legs(id, tx)
-            if not _only_items(legs):  # a refusal is an answer: what it rests on must be durable
+            if not _only_items(legs):  # a refusal is an answer: what it rests on is read durably
                 legs = await self._legs(id, tx, durable=True)
         if legs is None:
             raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
@@ -249,8 +251,8 @@ def _only_items(legs: tuple[HeldLeg, ...] | None) -> bool:
 
 
 def _reopening(pool_id: str, pool: Pool | None, frame: dict[str, Any]) -> AnyCommand:
-    """How a spent item comes back: by the hold that has spent it or, if that was dropped, by its pool. (One that is not spent
-    is refused there.)"""
+    """How a spent item becomes available: by the hold that has spent it or, if that was retired, by its pool. (An
+    item that is not spent is refused there.)"""
     rest = {**frame, "op": None}
     if pool is None or pool.holder is None or not pool.consumed or pool.loose:
         return ReturnToPool(id=pool_id, quantity=1, force=True, **rest)
@@ -270,8 +272,8 @@ def _names(ids: Iterable[str], field: str = "items") -> list[str]:
 
 
 def _op_of(op: str | None, attempt: int) -> str | None:
-    """Each attempt's own operation id, for its refusal is remembered too: a retry goes through the same ones, and ends where
-    they did."""
+    """The operation id of each attempt, since its refusal is recorded too: a retry makes the same attempts, with the
+    same results."""
     if op is None or not attempt:
         return op
     text(op, "op", MAX_OP)
@@ -287,7 +289,7 @@ def _too_few(candidates: list[Item], count: int, *, adjacent: bool, replayed: bo
 
 
 def _items_taken(refusal: InsufficientCapacity) -> ItemsTaken:
-    """The refusal in the words of whoever asked."""
+    """The refusal in terms of items."""
     holders = {item_name(short.pool): short.holder for short in refusal.shortfalls}
     shown = ", ".join(map(repr, list(holders)[:5])) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
     return ItemsTaken(f"others have {shown}", replayed=refusal.replayed, taken=tuple(holders), holders=holders,

@@ -1,4 +1,4 @@
-"""The kernel users hold: holds on pools, and every face beside them."""
+"""The kernel that users hold: holds on pools, and every face."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .windows import AsyncRates, AsyncWindows
 
 
 class AsyncKernel(AsyncHolds):
-    """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+    """A connection to one engine, for one tenant; safe to share among everything that runs in this process."""
 
     @cached_property
     def sagas(self) -> AsyncSagas:
-        """Work in several steps that always comes to an end: reserve, validate, finalize."""
+        """Work in several steps that always ends: reserve, validate, finalize."""
         return AsyncSagas(self._executor, self._tenant)
 
     @cached_property
     def claims(self) -> AsyncClaims:
-        """Keys that only one can have: an email address, a user name."""
+        """Keys that only one holder can have: an email address, a user name."""
         return AsyncClaims(self._executor, self._frame, self._tenant)
 
     @cached_property
@@ -46,8 +46,8 @@ class AsyncKernel(AsyncHolds):
         return AsyncRates(AsyncWindows(self._executor, self._frame, self._tenant, meters))
 
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets:
-        """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget may have
-        several allowances, with different windows."""
+        """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
+        may have several allowances, with different windows."""
         meters = meters_of("budgets", name, budgets)
         return AsyncBudgets(AsyncBudgetSet(self._executor, self._frame, self._tenant, meters))
 
@@ -60,8 +60,8 @@ class AsyncKernel(AsyncHolds):
         every: Ttl | None = None,
         closed: Closed = (),
     ) -> AsyncCalendar:
-        """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with ``every="30m"`` by
-        times of day. A night is over when its date is, in the zone."""
+        """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with
+        ``every="30m"``, by times of day. A night is over when its date ends in the zone."""
         return AsyncCalendar(self._executor, self._frame, self._tenant, grid_of(name, rooms, zone, every, closed))
 
     def resource(self, resource: Resource[Key, Window]) -> AsyncResourceKernel[Key, Window]:

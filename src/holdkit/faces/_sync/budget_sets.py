@@ -1,7 +1,7 @@
 # Generated from ../_async/budget_sets.py by tools/gen_sync.py: do not edit.
-"""Accounts: amounts by budget become amounts by pool, and a hold is settled at what it came to.
+"""Budget sets: amounts by budget become amounts by pool, and a hold is confirmed with what was actually spent.
 
-Behind `Budgets` and its blocks; says nothing of windows, which are chosen below.
+It is what `Budgets` works on. The client has another implementation, for sets that are defined on a server.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from .windows import Granting, Windows
 
 
 class BudgetSetPort(Protocol):
-    """What budgets and their blocks need of accounts, wherever those are kept."""
+    """What `Budgets` needs of a budget set, in this process or on a server."""
 
     @property
     def executor(self) -> ExecutorPort:
         """Where blocks end their holds."""
 
     def frame(self, call: Call, /) -> dict[str, Any]:
-        """The fields every command has."""
+        """The fields that every command has."""
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget."""
+        """Amounts by budget, checked."""
 
     def take(
         self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Receipt:
-        """Take the amounts of the windows that run."""
+        """Take the amounts from the current windows."""
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:
-        """The amounts as legs on the windows that run."""
+        """The amounts as legs on the current windows."""
 
     def settle(
         self,
@@ -58,16 +58,16 @@ class BudgetSetPort(Protocol):
         overage: Overage = "up_to_available",
         shielded: bool = False,
     ) -> Hold:
-        """Confirm what a hold came to."""
+        """Confirm what was actually spent."""
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
         """What a confirm could not cover, by budget."""
 
     def usage(self, client: str) -> list[Usage]:
-        """How a client stands in each window that runs."""
+        """What a client has used of each current window."""
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the window of a budget that runs."""
+        """Another total for the current window of a budget."""
 
 
 class BudgetSet(Windows):
@@ -85,9 +85,12 @@ class BudgetSet(Windows):
         overage: Overage = "up_to_available",
         shielded: bool = False,
     ) -> Hold:
-        """Confirm what it came to; release if that is nothing. The retry of an operation is the same whatever has become of
-        the hold since: it stands for what the caller wrote. What a rival has confirmed since we looked is not counted again:
-        from here come the pools, which never change, and how much of them is held is seen by the decision alone."""
+        """Confirm what was actually spent; release if that is nothing.
+
+        The operation id stands for what the caller wrote, so a retry is the same operation whatever has happened to
+        the hold since. The read before the command gives only the pools of the hold, which never change; how much is
+        held there is seen by the decision, so what another caller has confirmed meanwhile is not counted twice.
+        """
         named = None if actual is None else self.amounts(actual, "actual", 0)
         original = ConfirmHold(
             id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **self.frame(call)
@@ -95,7 +98,7 @@ class BudgetSet(Windows):
         command = original
         if named is not None:
             amounts = self._by_pool(named, self._legs(id, call.get("tx")), keep_rest)
-            # where no hold was seen its pools are not known: if there is one by now, it must not be taken as it is held
+            # if no hold was found its pools are unknown: if there is one by now, it must not be confirmed as held
             command = replace(original, quantity=amounts or named, others_as_held=True, late_overage=True)
         return hold_of(
             self.executor.execute(command, call.get("tx"), faces=True, original=original, shielded=shielded),
@@ -103,7 +106,7 @@ class BudgetSet(Windows):
         )
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the window that runs, of the one allowance that is meant."""
+        """Another total for the current window, of the one allowance that is meant."""
         meters = [meter for meter in self.meters if meter.budget == budget and per in (None, meter.period.name)]
         if len(meters) != 1:
             known = ", ".join(f"{meter.budget} per {meter.period.name}" for meter in self.meters)
@@ -111,7 +114,7 @@ class BudgetSet(Windows):
         return self.resize_window(meters[0], client, total, call)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget; of one with several windows, where it fell short most."""
+        """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
         short: dict[str, int] = {}
         for pool, amount in hold.uncovered.items():
             budget = self._budget_of(pool)
@@ -119,18 +122,18 @@ class BudgetSet(Windows):
         return short
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, checked: of those that are `held`, else of all."""
+        """Amounts by budget, checked: of the budgets that are `held`, else of all."""
         budgets = {meter.budget: None for meter in self.meters} if held is None else held
         return amounts_by(given, field, least, list(budgets))
 
     def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
-        """The legs of a hold as they are now, for the caller's transaction if there is one; none if there is no such hold,
-        which the core will say."""
+        """The legs of a hold as they are now, also in the caller's transaction; none if there is no such hold, which
+        the core will refuse."""
         row = self.executor.find_hold((self.tenant, id), tx)
         return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
-        """Amounts by pool. One of a budget that is not named stays held, or is left for the decision to see."""
+        """Amounts by pool. A budget that is not named stays held, or is left to the decision."""
         amounts: dict[str, int] = {}
         held_budgets: set[str] = set()
         for leg in legs:
@@ -146,5 +149,5 @@ class BudgetSet(Windows):
         return amounts
 
     def _budget_of(self, pool: str) -> str:
-        """Which of these budgets a pool counts for; empty if it is none of theirs."""
+        """The budget of this set that a pool counts for; empty if there is none."""
         return next((meter.budget for meter in self.meters if meter.counts(pool)), "")

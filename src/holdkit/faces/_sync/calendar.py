@@ -1,8 +1,8 @@
 # Generated from ../_async/calendar.py by tools/gen_sync.py: do not edit.
-"""Calendars: rooms by nights, or by times of day. A range is one hold over its cells, all or nothing.
+"""Calendars: rooms by nights, or by times of day. A range is one hold over its cells, all or none.
 
-Each room and cell is a pool, brought along by the first who holds it and swept away once it is over. A cell that is over can
-no longer be held: `window_closed`.
+Each room and cell is a pool, created by the first hold on it and removed by a sweep once it is over. A cell that is
+over can no longer be held: `window_closed`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..grid import Availability, Cell, Grid, Wanted
 
 
 class Calendar:
-    """Rooms of several kinds, each so often, per night or per stretch of time."""
+    """Rooms of several kinds, each with a capacity per night or per stretch of time."""
 
     def __init__(self, executor: ExecutorPort, frame: Frame, tenant: str, grid: Grid) -> None:
         self._executor, self._frame, self._tenant, self._grid = executor, frame, tenant, grid
@@ -69,7 +69,7 @@ class Calendar:
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold and confirm in one step: for who pays at once, and for whom pays late."""
+        """Hold and confirm in one step."""
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._frame(call))
         return self._place(command, what, begin, end, call, None)
 
@@ -88,22 +88,24 @@ class Calendar:
         return hold_of(done, owner)
 
     def pools(self, what: Wanted, begin: date | datetime, end: date | datetime) -> dict[str, int]:
-        """The pools behind a range, with how much of each: what a partial `release` or `return_units` takes as `quantity`
-        when a stay is cut short, and `hk.holds(pool=…)` to see who has a night."""
+        """The pools of a range, with the quantity of each: `release` and `return_units` take it as `quantity` when a
+        stay is shortened, and `hk.holds(pool=…)` shows who has a night."""
         legs = self._grid.legs(what, begin, end, self._executor.limits.max_legs)
         return {leg.pool: leg.quantity for leg in legs}
 
     def available(self, room: str, begin: date | datetime, end: date | datetime) -> Availability:
-        """How much is free in each night of a range, and in all of them: `minimum`. Nights that are over have none."""
+        """How many are available in each night of a range; `minimum` is how many are for the whole range. Nights
+        that are over have none."""
         prefix, cells = self._range(room, begin, end)
         found = self._pools(prefix, cells)
         now = self._executor.clock()
         return Availability(tuple(self._grid.free(room, cell, found.get(prefix + cell.key), now) for cell in cells))
 
     def resize(self, room: str, total: int, begin: date | datetime, end: date | datetime, **call: Unpack[Call]) -> int:
-        """Another number of a room in those nights of a range that somebody has held before, all or none. Raises `BelowInUse`.
+        """Another number of a room in those nights of a range that were held before, all or none. Raises
+        `BelowInUse`.
 
-        The other nights get the number that the calendar says when they are first held. Returns how many have it now.
+        The other nights get the calendar's number when they are first held. Returns how many nights were changed.
         """
         whole(total, "total", 0, MAX_QUANTITY)
         if call.get("op") is not None:
@@ -111,7 +113,7 @@ class Calendar:
         prefix, cells = self._range(room, begin, end)
         tx, frame = call.get("tx"), self._frame(call)
         found = self._pools(prefix, cells, tx)
-        if not found:  # to have nothing to do is an answer
+        if not found:  # that there is nothing to do is an answer, and must be durable
             found = self._pools(prefix, cells, tx, durable=True)
         commands = tuple(
             ResizePool(id=prefix + cell.key, total=total, **frame) for cell in cells if prefix + cell.key in found
@@ -124,7 +126,7 @@ class Calendar:
         return self._grid.prefix(room), self._grid.cut.cells(begin, end, self._executor.limits.max_legs)
 
     def _pools(self, prefix: str, cells: list[Cell], tx: Any = None, *, durable: bool = False) -> dict[str, Pool]:
-        """Those pools of a range that are there, by id."""
+        """The pools of a range that exist, by id."""
         keys = [(self._tenant, prefix + cell.key) for cell in cells]
         pools = self._executor.find_pools(keys, tx, durable=durable)
         return {pool.id: pool for pool in pools if pool is not None}

@@ -1,5 +1,5 @@
 # Generated from ../_async/claim_reads.py by tools/gen_sync.py: do not edit.
-"""Looking at claims: a key in its present or last life, found by what names it. Changes nothing."""
+"""Reads claims: a key in its present or last life, found by what names it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
 
 ATTEMPTS: Final = 20
-"""How often a key is asked for again because whoever had it was gone when we looked."""
+"""How often a key is read or reserved again because it changed hands meanwhile."""
 
 
 @one_call
@@ -37,8 +37,8 @@ class ClaimReads:
         active_only: bool = False,
         tx: Any = None,
     ) -> Claim | None:
-        """A key in its present or last life, by one of: its id, its key, its type and value, or the entity that has it (the
-        first one, if that has several). None if it was never seen, or was let go longer ago than the retention."""
+        """A key in its present or last life, by one of: its id, its key, its type and value, or its entity (the
+        first key, if the entity has several). None if it was never claimed, or ended longer ago than the retention."""
         if entity is not None and (id, key, type, value) == (None, None, None, None):
             linked = self.linked(entity, limit=1, tx=tx)
             return linked[0] if linked and not active_only else None
@@ -49,7 +49,7 @@ class ClaimReads:
         return claim if not active_only or self.is_active(claim) else None
 
     def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
-        """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
+        """The keys that were confirmed for an entity, in order of id; for the next page pass the last id as `after`."""
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
         text(entity, "entity", 256)
@@ -57,14 +57,14 @@ class ClaimReads:
         while True:
             pools = self._executor.read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
             claims = [self._claim_from(pool, self._hold_of(pool, tx)) for pool in pools]
-            found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others were freed since
+            found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others have been freed since
             if len(found) >= limit or len(pools) < limit:
                 return found[:limit]
             start = pools[-1].id
 
     def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
-        """Every key that is remembered, in its present or last life, in order of id; give the last id as `after` for the next
-        page."""
+        """Every key that is stored, in its present or last life, in order of id; for the next page pass the last id
+        as `after`."""
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
         pools = self._executor.read(ListPools(self._tenant, CLAIMS, start, limit), tx)
@@ -76,15 +76,15 @@ class ClaimReads:
         return pool is not None and not pool.available
 
     def is_active(self, claim: Claim) -> bool:
-        """Whether a claim, as it was read, is alive still: held, and its deadline has not come."""
+        """Whether a claim, as it was read, is still held: its deadline has not passed."""
         return claim.state is State.HELD and claim.left(self._executor.now()) != 0
 
     def remaining_ttl(self, claim: Claim) -> float | None:
-        """Seconds until its deadline; 0 if it was let go or has expired, None if it was confirmed: for ever."""
+        """Seconds until its deadline; 0 if it was released or has expired, None if it was confirmed."""
         left = claim.left(self._executor.now())
         return None if left is None else left / SECOND
 
-    # Within
+    # Helpers
 
     def _claim_from(
         self,
@@ -95,7 +95,7 @@ class ClaimReads:
         replayed: bool = False,
         durability: Survives | None = None,
     ) -> Claim:
-        """A key as it was just read or changed, with the time at which that was so."""
+        """A claim from rows that were just read or written, with the time at which that was."""
         granted = 0 if hold is None else hold.held_at
         as_of = self._executor.reading(pool.slot, granted)
         return Claim(pool, hold, owner, replayed=replayed, as_of=as_of, durability=durability)
@@ -106,7 +106,7 @@ class ClaimReads:
         return self._executor.read(FindHold((pool.tenant, pool.holder)), tx, durable=durable)
 
     def _read_key(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
-        """A key's pool and the hold of its present or last life: both of one moment."""
+        """A key's pool and the hold of its present or last life, both of the same moment."""
         for _ in range(ATTEMPTS):
             pool = self._executor.read(FindPool((self._tenant, pool_id)), tx, durable=durable)
             if pool is None:
@@ -114,11 +114,11 @@ class ClaimReads:
             hold = self._hold_of(pool, tx, durable=durable)
             if bool(pool.available) != (state_of(pool, hold) in (State.HELD, State.CONFIRMED)):
                 return pool, hold
-        raise Overloaded(f"{pool_id!r} changed hands each time it was looked at; try again")
+        raise Overloaded(f"{pool_id!r} changed hands each time it was read; try again")
 
 
 def _pool_of(id: str | None, key: str | None, type: str | None, value: str | None, entity: str | None) -> str:
-    """The pool that exactly one of these spellings names."""
+    """The pool that exactly one of these arguments names."""
     pair = type is not None or value is not None
     if [id is not None, key is not None, pair, entity is not None].count(True) != 1:
         raise invalid("id", "id_required", "give exactly one of id, key, type with value, or entity")

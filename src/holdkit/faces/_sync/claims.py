@@ -1,8 +1,9 @@
 # Generated from ../_async/claims.py by tools/gen_sync.py: do not edit.
-"""`hk.claims`: keys that only one can have. Reserve, confirm for an entity, release; the deadline frees what is forgotten.
+"""`hk.claims`: keys that only one holder can have. Reserve, confirm for an entity, release; the deadline frees what
+is forgotten.
 
-Each key is a pool of one, born when it is first reserved; each life of it is a hold. Decides nothing: what a refusal means is
-read off the hold that stands in the way. How keys are looked up is next door.
+Each key is a pool of one unit, created when it is first reserved; each of its lives is a hold. Decides nothing: a
+refusal is explained by the hold that has the key. `claim_reads` reads them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LONGEST: Final = DAY
 
 @one_call
 class Claims(ClaimReads):
-    """The keys of one tenant: taking them and letting go."""
+    """The keys of one tenant: takes and frees them."""
 
     def reserve(
         self,
@@ -58,8 +59,8 @@ class Claims(ClaimReads):
     ) -> Claim:
         """Claim `type:value` for one second to 24 hours (five minutes suit most sign-ups).
 
-        With an `owner` of one's own the call can be repeated: while the claim is alive the same owner gets the same one, not
-        extended. Anybody else gets `AlreadyClaimed`, with the claim's id and its remaining time.
+        With an `owner` of your own the call can be repeated: while the claim is held, the same owner gets the same
+        claim, not extended. Any other caller gets `AlreadyClaimed`, with the claim's id and its remaining time.
         """
         name = key_of(type, value)
         slots = _checked(span(ttl))
@@ -80,17 +81,18 @@ class Claims(ClaimReads):
         raise Overloaded(f"others took {name!r} each time and let it go again; this call did nothing")
 
     def key(self, type: str, value: str) -> Leg:
-        """A key as a leg: of a hold on other things too, or of a command for `apply`, which tells a refusal as a value."""
+        """A key as a leg: for a hold that has other legs too, or for a command of `apply`, which returns a refusal
+        as a value."""
         return key(type, value)
 
     def confirm(self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]) -> Claim:
-        """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""
+        """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `owner=`."""
         text(entity, "entity", 256)
         id, token, name = self._resolve(claim, owner, call.get("tx"))
         return self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call)), name, call)
 
     def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
-        """The key is free for others at once."""
+        """The key becomes free at once."""
         id, token, name = self._resolve(claim, owner, call.get("tx"))
         return self._change(ReleaseHold(id=id, owner=token, **self._frame(call)), name, call)
 
@@ -131,12 +133,12 @@ class Claims(ClaimReads):
                 return self._change(_from_pool(pool_id, frame), name, call, given)
             try:
                 return self._change(given, name, call)
-            except (HoldRetired, HoldNotFound):  # perhaps it was dropped since we looked
+            except (HoldRetired, HoldNotFound):  # perhaps it was retired after we read it
                 return self._free_unheld(given, name, call)
         except (NotConfirmed, QuantityExceedsHold, QuantityExceedsConsumed) as refusal:
             raise self._not_confirmed(pool_id, tx, replayed=refusal.replayed) from None
 
-    # Within
+    # Helpers
 
     def _granted(self, name: str, done: Receipt, owner: str | None) -> Claim:
         hold = done.hold
@@ -149,8 +151,8 @@ class Claims(ClaimReads):
     def _blocking_claim(
         self, name: str, refusal: InsufficientCapacity, owner: str | None, tx: Any, *, recorded: bool
     ) -> Claim:
-        """The life of the key that a refusal was about, be it a recorded one; with its token if that is `owner`'s, and it was
-        alive then. Whoever has the key by now is not asked."""
+        """The life of the key that a refusal, perhaps a recorded one, was about; with its token if it is `owner`'s
+        and was held then. Who has the key by now does not matter."""
         (short,) = refusal.shortfalls
         assert short.holder is not None, "a refusal of a labelled pool names its holder"
         row = self._executor.read(FindHold((self._tenant, short.holder)), tx, durable=True)
@@ -160,15 +162,15 @@ class Claims(ClaimReads):
         survives = self._executor.durability if mine and tx is None else None
         claim = self._claim_from(pool, row, owner if mine else None, replayed=True, durability=survives)
         if mine and not recorded and claim.state is not State.HELD:
-            return self._claim_from(pool, row)  # it ended between two steps of this call, which asks again
+            return self._claim_from(pool, row)  # it ended between two steps of this call, which tries again
         return claim
 
     def _change(self, command: AnyCommand, name: str, call: Call, original: AnyCommand | None = None) -> Claim:
-        """Do it. The operation stands for the claim's id and the owner's token: a retry is the same however the claim is
-        named, and in a later life."""
+        """Execute a change. The operation id stands for the claim's id and the owner's token, so a retry is the same
+        operation however the claim is named, and in a later life."""
         tx = call.get("tx")
         original = replace(original or command, id=name)
-        # Read before the commit: a read behind it that failed would deny what is done.
+        # Read before the commit: a read after it that fails would hide that the command is done.
         before = self._executor.read(FindPool((self._tenant, claim_pool(name))), tx)
         label = None if before is None else before.label
         done = self._executor.execute(command, tx, faces=True, original=original)
@@ -178,8 +180,9 @@ class Claims(ClaimReads):
         return self._ended(done, done.hold, label, getattr(command, "owner", None))
 
     def _free_unheld(self, original: ReturnUnits, name: str, call: Call) -> Claim:
-        """Free a key whose hold was found missing, if nobody else has had the key since. The refusal that said so is recorded
-        under the operation id, so this has one of its own: a retry goes the same way, and ends where it did."""
+        """Free a key whose hold is missing, unless the key was granted again since. The refusal that said that it is
+        missing is recorded under the operation id, so this has an id of its own: a retry takes the same two steps
+        with the same result."""
         pool = self._executor.read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
         if pool is None or pool.holder != original.id:
             raise self._not_confirmed(claim_pool(name), call.get("tx"))
@@ -199,14 +202,14 @@ class Claims(ClaimReads):
         )
 
     def _ended(self, done: Receipt, hold: StoredHold, label: str | None, token: str | None) -> Claim:
-        """The claim after a change, as that left it: whoever has the key by now is not asked."""
+        """The claim after a change, as that change left it; who has the key by now does not matter."""
         pool = Pool(hold.tenant, hold.legs[0].pool, 1, fence=hold.fence, slot=done.slot, label=label, holder=hold.id,
                     entity=hold.entity)  # fmt: skip
         return self._claim_from(pool, hold, token, replayed=done.replayed, durability=done.durability)
 
     def _resolve(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
-        """Hold id, token and the claim's own id of whatever names it; `PartOfHold` if it ends with other things. A refusal is
-        an answer: what it rests on is looked at again, durably."""
+        """Hold id, token and claim id of whatever names a claim; `PartOfHold` if its hold has other legs too. A
+        refusal is an answer, so what it rests on is read again, durably."""
         try:
             return self._resolve_once(claim, owner, tx)
         except Refused:
@@ -250,14 +253,14 @@ class Claims(ClaimReads):
 
 
 def _from_pool(pool_id: str, frame: Any) -> ReturnToPool:
-    """Free a key whose hold was dropped."""
+    """Free a key whose hold was retired."""
     if frame["reason"] is None:
         raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
     return ReturnToPool(id=pool_id, quantity=1, force=True, **frame)
 
 
 def part_of_hold(subject: str, hold: str) -> PartOfHold:
-    """It is a leg of a hold on other things too."""
+    """It is a leg of a hold that has other legs too."""
     return PartOfHold(f"{subject!r} ends with hold {hold}: confirm or release that", subject=subject, hold=hold)
 
 

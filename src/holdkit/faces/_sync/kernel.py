@@ -1,5 +1,5 @@
 # Generated from ../_async/kernel.py by tools/gen_sync.py: do not edit.
-"""The kernel users hold: holds on pools, and every face beside them."""
+"""The kernel that users hold: holds on pools, and every face."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .windows import Rates, Windows
 
 
 class Kernel(Holds):
-    """A connection to one engine, for one tenant; safe to share by everything that runs in this process."""
+    """A connection to one engine, for one tenant; safe to share among everything that runs in this process."""
 
     @cached_property
     def sagas(self) -> Sagas:
-        """Work in several steps that always comes to an end: reserve, validate, finalize."""
+        """Work in several steps that always ends: reserve, validate, finalize."""
         return Sagas(self._executor, self._tenant)
 
     @cached_property
     def claims(self) -> Claims:
-        """Keys that only one can have: an email address, a user name."""
+        """Keys that only one holder can have: an email address, a user name."""
         return Claims(self._executor, self._frame, self._tenant)
 
     @cached_property
@@ -47,8 +47,8 @@ class Kernel(Holds):
         return Rates(Windows(self._executor, self._frame, self._tenant, meters))
 
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets:
-        """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget may have
-        several allowances, with different windows."""
+        """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
+        may have several allowances, with different windows."""
         meters = meters_of("budgets", name, budgets)
         return Budgets(BudgetSet(self._executor, self._frame, self._tenant, meters))
 
@@ -61,8 +61,8 @@ class Kernel(Holds):
         every: Ttl | None = None,
         closed: Closed = (),
     ) -> Calendar:
-        """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with ``every="30m"`` by
-        times of day. A night is over when its date is, in the zone."""
+        """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with
+        ``every="30m"``, by times of day. A night is over when its date ends in the zone."""
         return Calendar(self._executor, self._frame, self._tenant, grid_of(name, rooms, zone, every, closed))
 
     def resource(self, resource: Resource[Key, Window]) -> ResourceKernel[Key, Window]:

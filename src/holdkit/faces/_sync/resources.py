@@ -1,5 +1,5 @@
 # Generated from ../_async/resources.py by tools/gen_sync.py: do not edit.
-"""One resource in the kernel's hands: hold, confirm or commit, release, extend, and who holds what of it."""
+"""The kernel of one resource: hold, confirm or commit, release, extend, and who holds what."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANY: Final[Any] = object()  # None is a key like any other
 
 
 class ResourceKernel(Generic[Key, Window]):
-    """The kernel of one resource: what `hk.resource(Seats())` gives. Safe to share, as the kernel is."""
+    """What `hk.resource(Seats())` returns. Safe to share, like the kernel."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ResourceKernel(Generic[Key, Window]):
 
     @property
     def kind(self) -> str:
-        """The resource's own word."""
+        """The resource's kind."""
         return self._names.kind
 
     def hold(
@@ -62,8 +62,9 @@ class ResourceKernel(Generic[Key, Window]):
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Take so many units until the deadline. The capacity is asked for once nobody else can take any, and the hold is
-        decided on that answer, in one transaction. Raises `InsufficientCapacity`, and whatever your `capacity` raises."""
+        """Hold units until the deadline. The capacity is asked for while no other caller can take any, and the hold
+        is decided on that answer, in one transaction. Raises `InsufficientCapacity`, and whatever your `capacity`
+        raises."""
         if ttl is None and deadline is None:
             raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
         name = self._names.name(key, window)
@@ -120,7 +121,7 @@ class ResourceKernel(Generic[Key, Window]):
         overage: Overage = "reject",
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become consumed. The capacity is not asked for again: what was held is yours."""
+        """Held units become consumed. The capacity is not asked for again."""
         self._check_kind(hold, call.get("tx"))
         return self._kernel.confirm(
             hold, owner=owner, entity=entity, quantity=quantity, keep_rest=keep_rest, overage=overage, **call
@@ -160,27 +161,28 @@ class ResourceKernel(Generic[Key, Window]):
         return self._kernel.extend(hold, by=by, ttl=ttl, until=until, owner=owner, **call)
 
     def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
-        """Refuse a hold of another kind. The pools of a hold never change, so a look before the command is enough."""
+        """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the
+        command."""
         if not isinstance(hold, Hold):
             try:
                 hold = self._kernel.get(hold, tx=tx)
             except (HoldNotFound, HoldRetired):
-                return  # as the command itself will say
+                return  # the command itself will be refused
         if not all(leg.pool.startswith(self._names.prefix()) for leg in hold.legs):
             raise invalid("hold", "hold_foreign", f"is not of the resource {self.kind!r}")
 
     def sweep(self, limit: int = 500) -> SweepReport:
-        """Expire what is due, of every resource: nobody needs it to be right, it keeps tables small."""
+        """Expire what is due, of every resource. Nothing depends on it for correctness; it keeps tables small."""
         return self._kernel.sweep(limit)
 
     def history(self, hold: Hold | str | UUID) -> list[JournalEntry]:
-        """All that happened to a hold, in journal order."""
+        """All entries about a hold, in journal order."""
         self._check_kind(hold, None)
         return self._kernel.history(hold)
 
     def pool(self, key: Key, window: Window = None, *, tx: Any = None) -> Pool:  # type: ignore[assignment]
-        """The counters as they are, with the capacity last answered. Where nothing was held yet, or nothing is left, your
-        `capacity` is asked: nothing is held, and nothing written (`version` is 0)."""
+        """The counters, with the capacity as last answered. If nothing was held yet, or the pool was removed, your
+        `capacity` is asked; nothing is held or written (`version` is 0)."""
         name = self._names.name(key, window)
         try:
             return self._kernel.pool(name.pool, tx=tx)
@@ -194,7 +196,7 @@ class ResourceKernel(Generic[Key, Window]):
     def pools(
         self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100
     ) -> list[ResourcePool[Key, Window]]:
-        """The counters of all keys and windows, or of one key; the last one given as `after` for the next page."""
+        """The counters of all keys and windows, or of one key; for the next page pass the last one as `after`."""
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
         start = "" if after is None else after.pool.id
         return [
@@ -210,8 +212,8 @@ class ResourceKernel(Generic[Key, Window]):
         after: ResourceHold[Key, Window] | None = None,
         limit: int = 100,
     ) -> list[ResourceHold[Key, Window]]:
-        """Who holds what: of one key and window in order of hold id; else pool by pool, as far as these are kept. Give the
-        last one as `after` for the next page."""
+        """Who holds what: of one key and window in order of hold id; else pool by pool, as far as they are stored.
+        For the next page pass the last one as `after`."""
         whole(limit, "limit", 1, 1_000)
         start, last = ("", "") if after is None else (after.hold.legs[0].pool, after.hold.id)
         found: list[ResourceHold[Key, Window]] = []
@@ -226,7 +228,7 @@ class ResourceKernel(Generic[Key, Window]):
         return found
 
     def _each_pool(self, key: Key, window: Window, start: str) -> Iterator[str]:
-        """Ids in order, from `start` on."""
+        """Pool ids in order, beginning with `start`."""
         if key is not _ANY and window is not _ANY:
             yield self._names.name(key, window).pool
             return

@@ -1,8 +1,9 @@
 # Generated from ../_async/windows.py by tools/gen_sync.py: do not edit.
-"""What rates and budgets share: a command is meant for the window in which it is decided.
+"""Rates, and what they share with budgets: a command counts in the window in which it is decided.
 
-The window is guessed from the engine's clock, and checked by the core at the slot of the decision. A guess that was wrong is
-refused as `window_closed` with that slot, and made again from there. Never trusts a client's clock.
+The face chooses the window by the engine's clock; the core checks it at the slot of the decision. If the window has
+closed by then, the refusal `window_closed` names that slot, and the face chooses again from there. A client's clock
+is never trusted.
 """
 
 from __future__ import annotations
@@ -26,20 +27,19 @@ from ...kernel.results import Hold
 from ..allowances import Meter, Usage, client_of
 
 ATTEMPTS: Final = 8
-"""How often a window is guessed: a second guess fails only if its window ends in the same instant."""
+"""How often a window is chosen: a second choice fails only if that window ends in the same instant."""
 
 Granting: TypeAlias = PlaceHold | Consume
 
 
 class Windows:
-    """Meters over the pools of the windows that run."""
+    """Meters over the pools of the current windows."""
 
     def __init__(self, executor: ExecutorPort, frame: Frame, tenant: str, meters: tuple[Meter, ...]) -> None:
         self.executor, self.frame, self.tenant, self.meters = executor, frame, tenant, meters
 
     def usage(self, client: str) -> list[Usage]:
-        """How a client stands in each window that runs by the clock here; one that nobody has used is shown as it would
-        begin."""
+        """What a client has used of each current window; a window that was not used yet is shown as it would begin."""
         now = self.executor.clock()
         windows = [meter.period.window(now) for meter in self.meters]
         ids = [meter.pool(client, window) for meter, window in zip(self.meters, windows, strict=True)]
@@ -55,7 +55,7 @@ class Windows:
     def take(
         self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Receipt:
-        """Decide the command on the windows it falls into; what `amounts` says of a budget is asked of each of its windows."""
+        """Decide the command on the current windows; the amount of a budget is taken from each of its windows."""
         asked = self._asked(amounts)
         original = replace(command, legs=tuple(meter.original(client, amount) for meter, amount in asked))
         slot = self.executor.clock()
@@ -75,7 +75,8 @@ class Windows:
         raise AssertionError("the last try returns or raises")
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:
-        """The amounts as legs on the windows that run now, to stand among others. An operation stands for what was asked."""
+        """The amounts as legs on the current windows, to be combined with others. The operation id stands for the
+        amounts asked for."""
         slot = self.executor.clock()
         return Legs(
             FaceLeg(**asdict(meter.leg(client, amount, slot)), asked=meter.original(client, amount))
@@ -83,16 +84,14 @@ class Windows:
         )
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[Meter, int]]:
-        """What is asked of each window: of several of one budget, the same."""
+        """The amount for each window: the same for all windows of one budget."""
         return [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
 
     def _add_retry_advice(
         self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]
     ) -> None:
-        """Add what a refused caller wants to know: which budgets fell short, and when the last of their windows is over.
-
-        (A recorded refusal of an earlier window has nothing to wait for.)
-        """
+        """Add to a refusal which budgets fell short, and when the last of their windows ends. (A recorded refusal of
+        an earlier window has nothing to wait for.)"""
         short = {shortfall.pool for shortfall in refused.shortfalls}
         now = self.executor.now()
         left = [(leg.closes or 0) - max(now, leg.opens or 0) for leg in legs if leg.pool in short]
@@ -101,7 +100,7 @@ class Windows:
         refused.budgets = tuple(sorted(budgets - {""}))
 
     def resize_window(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
-        """Another total for the window that runs: asked again if the window was over by the time it was decided."""
+        """Another total for the current window; tried again if that window was over when it was decided."""
         whole(total, "total", 0, MAX_QUANTITY)
         original = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
         command, slot = original, self.executor.clock()
@@ -114,12 +113,16 @@ class Windows:
                 pool = pool_of(done)
                 assert pool is not None
                 return pool
-            command, slot = replace(command, op=None), done.slot  # the operation is begun: it may touch a second window
+            command, slot = (
+                replace(command, op=None),
+                done.slot,
+            )  # the operation has begun: it may touch a second window
         raise AssertionError("the last try returns or raises")
 
 
 class Rates:
-    """Fixed windows per client. Several allowances ("10 a second and 100 a minute") are taken together or not at all."""
+    """Fixed windows per client. Several allowances ("10 a second and 100 a minute") are taken together or not at
+    all."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
@@ -133,8 +136,8 @@ class Rates:
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Count so many against the client's windows that run. Raises `InsufficientCapacity`, with `retry_after`: the
-        seconds until the window that fell short is over. What was taken can be given back with `return_units`."""
+        """Count a quantity against the client's current windows. Raises `InsufficientCapacity`, with `retry_after`:
+        the seconds until the window that fell short ends. `return_units` gives back what was taken."""
         client = client_of(client)
         whole(quantity, "quantity", 1, MAX_QUANTITY)
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._windows.frame(call))
@@ -145,5 +148,5 @@ class Rates:
         return min([usage.available for usage in self.usage(client)])
 
     def usage(self, client: str) -> list[Usage]:
-        """How the client stands in each window that runs, in the order of the allowances."""
+        """What the client has used of each current window, in the order of the allowances."""
         return self._windows.usage(client_of(client))

@@ -203,7 +203,7 @@ def test_an_error_of_ours_is_quoted_without_its_prefix() -> None:
 
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 1)
-        with pytest.raises(holdkit.OutcomeUnknown, match="go on with it: the archive is full"):
+        with pytest.raises(holdkit.OutcomeUnknown, match="continue it: the archive is full"):
             hk.sagas.register(ScriptedSaga(effect=fail)).run("a", {"pool": "p"})
 
 
@@ -244,7 +244,7 @@ def test_holds_that_are_over_before_they_are_seen_end_in_a_refusal_that_says_so(
     with holdkit.connect("memory://", clock=lambda: next(minutes) * 60_000_000) as hk:  # each look takes a ttl
         hk.create_pool("p", 5)
         registered = hk.sagas.register(ScriptedSaga())
-        with pytest.raises(holdkit.HoldExpired, match="before it could be looked at"):
+        with pytest.raises(holdkit.HoldExpired, match="before it could be read"):
             registered.run("a", {"pool": "p"})
         found = hk.sagas.get("a")
         assert found is not None
